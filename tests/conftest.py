@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+
 from maven_jars import cache_root, jars_of
 
 KAFKA_VERSION = "4.3.1"

@@ -1,0 +1,25 @@
+"""`python -m penstock.testing.node ARGS`: `penstock start ARGS` that ends when its parent does.
+
+The parent holds the write end of this process's standard input and writes nothing. When the parent goes, however it
+goes, the read end reports end-of-file and the node shuts down. (`PR_SET_PDEATHSIG` would not do: it fires when the
+*thread* that started the child ends.)
+"""
+
+import os
+import signal
+import sys
+import threading
+
+from penstock.cli.main import main
+
+
+def _stop_at_end_of_input() -> None:
+    while os.read(sys.stdin.fileno(), 1024):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=_stop_at_end_of_input, name="parent-watch", daemon=True).start()
+    sys.argv[1:1] = ["start"]
+    main()

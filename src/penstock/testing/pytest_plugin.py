@@ -1,0 +1,18 @@
+"""The pytest fixture `penstock_cluster`: one real node for the whole test session.
+
+Topics outlive a test, so give each test topic and group names of its own. A test that kills or restarts the node
+should make a `penstock.testing.Cluster` for itself.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.testing.cluster import Cluster
+
+
+@pytest.fixture(scope="session")
+def penstock_cluster() -> Iterator[Cluster]:
+    """A running node; `penstock_cluster.bootstrap_servers` is its address."""
+    with Cluster() as cluster:
+        yield cluster
