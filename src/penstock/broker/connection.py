@@ -1,0 +1,402 @@
+"""One client connection: bytes in, frames to the dispatcher, responses out in request order.
+
+The socket is non-blocking and read and written directly from the loop's callbacks; no task and no
+future stands between a request and its response. All frames that one read brought are handled in one
+turn, within a budget that keeps a flooding client from starving the others.
+
+A request ends in one of three ways:
+- its response is there when the handler returns: it leaves at the end of the turn;
+- the handler promises it (`PendingReply.in_order`): its effects have happened, only the answer has to
+  wait (a long poll, an acknowledgement by replicas), so later requests may be handled meanwhile;
+- the handler is still working: later requests of this connection wait, as they do in Kafka, where a
+  connection is muted until its request is answered.
+
+Reading stops, and TCP pushes back, while the buffer is full of requests that must wait: because of the
+last case, too many promised responses, or too many bytes the client doesn't fetch.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from penstock.broker.buffers import STANDARD_BYTES
+from penstock.broker.outbox import Outbox, Part
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Server
+
+log = logging.getLogger(__name__)
+
+REQUESTS_PER_TURN = 128
+PENDING_REPLIES_MAX = 256
+UNSENT_BYTES_MAX = 4 * 1024 * 1024
+BUFFER_BYTES_MAX_HINT = 4 * 1024 * 1024
+RESERVE_FROM_BYTES = 16 * 1024
+"""Frames that fit here are not counted against `queued.max.request.bytes`: they arrive whole."""
+
+FRAME_SIZE_BYTES = 4
+REQUEST_HEADER_BYTES_MIN = 8
+
+_frame_size = struct.Struct(">i").unpack_from
+
+
+class HostileFrame(ValueError):
+    """What came in is no request of Kafka's protocol; the connection is closed."""
+
+
+class PendingReply:
+    """A place in the order of responses, filled later."""
+
+    __slots__ = ("_connection", "in_order", "parts")
+
+    def __init__(self, connection: Connection, *, in_order: bool) -> None:
+        self._connection = connection
+        self.in_order = in_order
+        self.parts: Iterable[Part] | None = None
+
+    def complete(self, parts: Iterable[Part]) -> None:
+        """Fill the place; no parts, no response (acks=0)."""
+        assert self.parts is None, "a response is completed once"
+        self.parts = parts
+        self._connection.reply_completed(self)
+
+
+Reply = bytes | list[Part] | PendingReply | None
+
+
+class Connection:
+    """The state of one socket; everything runs on the event loop."""
+
+    __slots__ = (
+        "_blocked_by",
+        "_buffer",
+        "_buffer_bytes_hint",
+        "_end",
+        "_eof",
+        "_handle_request",
+        "_in_turn",
+        "_loop",
+        "_outbox",
+        "_reading",
+        "_replies",
+        "_reserved_bytes",
+        "_server",
+        "_socket",
+        "_start",
+        "_turn_scheduled",
+        "_waits_for_memory",
+        "_writing",
+        "client_host",
+        "client_id",
+        "client_id_raw",
+        "closed",
+        "fd",
+        "last_active_s",
+        "listener_name",
+        "on_close",
+        "peer",
+        "principal",
+    )
+
+    def __init__(
+        self,
+        server: Server,
+        sock: socket.socket,
+        peer: tuple[str, int],
+        listener_name: str,
+        handle_request: Callable[[Connection, memoryview], Reply],
+    ) -> None:
+        self._server = server
+        self._loop = server.loop
+        self._socket = sock
+        self._handle_request = handle_request
+        self.fd = sock.fileno()
+        self.peer = f"{peer[0]}:{peer[1]}"
+        self.client_host = peer[0]
+        self.client_id = ""
+        self.client_id_raw = b""
+        self.principal = "User:ANONYMOUS"
+        self.listener_name = listener_name
+        self.last_active_s = self._loop.time()
+        self.closed = False
+        self.on_close: Callable[[], None] | None = None
+        self._buffer: memoryview | None = None
+        self._buffer_bytes_hint = STANDARD_BYTES
+        self._start = self._end = 0
+        self._reserved_bytes = 0
+        self._outbox = Outbox(sock)
+        self._replies: deque[bytes | list[Part] | PendingReply] = deque()
+        self._blocked_by: PendingReply | None = None
+        self._eof = False
+        self._in_turn = False
+        self._turn_scheduled = False
+        self._waits_for_memory = False
+        self._writing = False
+        self._reading = True
+        self._loop.add_reader(self.fd, self._on_readable)
+
+    @property
+    def waits_for_reply(self) -> bool:
+        """Whether a request is still being worked on, or its answer still being sent."""
+        return bool(self._replies) or self._writing
+
+    # Events of the loop
+
+    def _on_readable(self) -> None:
+        try:
+            buffer = self._buffer
+            if buffer is None:
+                buffer = self._buffer = self._server.buffers.take(self._buffer_bytes_hint)
+            elif self._end == len(buffer) and not self._make_room():
+                return
+            received = self._socket.recv_into(self._buffer[self._end :])  # type: ignore[index]
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.close(str(error))
+            return
+        self._end += received
+        if received == 0:
+            self._eof = True
+            self._stop_reading()
+        self._turn()
+
+    def _on_writable(self) -> None:
+        self._turn()
+
+    def _turn(self) -> None:
+        """Handle what waits in the buffer, then send what can be sent."""
+        self._turn_scheduled = False
+        if self.closed:
+            return
+        self.last_active_s = self._loop.time()
+        self._in_turn = True
+        try:
+            self._handle_frames()
+            self._flush()
+        except HostileFrame as error:
+            self._flush_last_words()
+            self._server.stats.hostile_frames += 1
+            self.close(f"hostile frame: {error}", logging.WARNING)
+        except OSError as error:
+            self.close(str(error))
+        except Exception:
+            log.exception("connection %s failed", self.peer)
+            self.close("internal error", logging.ERROR)
+        finally:
+            self._in_turn = False
+
+    def schedule_turn(self) -> None:
+        if not self._turn_scheduled and not self.closed:
+            self._turn_scheduled = True
+            self._loop.call_soon(self._turn)
+
+    # Requests
+
+    def _may_handle(self) -> bool:
+        return (
+            self._blocked_by is None
+            and len(self._replies) < PENDING_REPLIES_MAX
+            and self._outbox.unsent_bytes < UNSENT_BYTES_MAX
+        )
+
+    def _handle_frames(self) -> None:
+        buffer = self._buffer
+        if buffer is None:
+            if self._eof:
+                self.close("closed by the client")
+            return
+        start, end = self._start, self._end
+        frame_bytes_max = self._server.frame_bytes_max
+        budget = REQUESTS_PER_TURN
+        size = -1
+        while end - start >= FRAME_SIZE_BYTES:
+            (size,) = _frame_size(buffer, start)
+            if not REQUEST_HEADER_BYTES_MIN <= size <= frame_bytes_max:
+                raise HostileFrame(f"size {size}, expected {REQUEST_HEADER_BYTES_MIN} to {frame_bytes_max}")
+            frame_end = start + FRAME_SIZE_BYTES + size
+            if frame_end > end:
+                break
+            if not self._may_handle():
+                self._start = start
+                return
+            if budget == 0:
+                self._start = start
+                self.schedule_turn()
+                return
+            budget -= 1
+            if self._reserved_bytes:
+                self._release_reservation()
+            self._take_reply(self._handle_request(self, buffer[start + FRAME_SIZE_BYTES : frame_end]))
+            self._start = start = frame_end
+            size = -1
+            if self.closed:
+                return
+        self._start = start
+        self._settle_buffer(size)
+
+    def _settle_buffer(self, size: int) -> None:
+        """After all whole frames: give the buffer back, or make room for the rest of the next frame."""
+        buffer = self._buffer
+        if self._eof or buffer is None:
+            self._flush_last_words()
+            self.close("closed by the client")
+            return
+        if self._start == self._end:
+            if self._end <= STANDARD_BYTES // 2:
+                self._buffer_bytes_hint = STANDARD_BYTES
+            self._start = self._end = 0
+            self._buffer = None
+            self._server.buffers.give(buffer)
+        elif size >= 0 and not self._prepare_for(FRAME_SIZE_BYTES + size):
+            self._stop_reading()
+            return
+        self._resume_reading()
+
+    def _prepare_for(self, frame_bytes: int) -> bool:
+        """Let the buffer hold the whole of a frame of which a part has come; False: no memory yet."""
+        buffer = self._buffer
+        assert buffer is not None
+        if frame_bytes > RESERVE_FROM_BYTES and not self._reserved_bytes:
+            if not self._server.request_memory.reserve(frame_bytes):
+                if not self._waits_for_memory:
+                    self._waits_for_memory = True
+                    self._server.request_memory.call_when_free(self._memory_is_free)
+                return False
+            self._reserved_bytes = frame_bytes
+        room = len(buffer) - self._start
+        if frame_bytes <= room and (self._start == 0 or len(buffer) - self._end >= STANDARD_BYTES // 4):
+            return True
+        rest = self._end - self._start
+        if frame_bytes > len(buffer):
+            larger = self._server.buffers.take(frame_bytes)
+            self._buffer_bytes_hint = min(len(larger), BUFFER_BYTES_MAX_HINT)
+            larger[:rest] = buffer[self._start : self._end]
+            self._buffer = larger
+            self._server.buffers.give(buffer)
+        else:
+            buffer[:rest] = buffer[self._start : self._end]
+        self._start, self._end = 0, rest
+        return True
+
+    def _memory_is_free(self) -> None:
+        self._waits_for_memory = False
+        self.schedule_turn()
+
+    def _make_room(self) -> bool:
+        """The buffer is full of frames that wait: move them down, or else stop reading for now."""
+        assert self._buffer is not None
+        if self._start == 0:
+            self._stop_reading()
+            return False
+        rest = self._end - self._start
+        self._buffer[:rest] = self._buffer[self._start : self._end]
+        self._start, self._end = 0, rest
+        return True
+
+    def _release_reservation(self) -> None:
+        reserved, self._reserved_bytes = self._reserved_bytes, 0
+        self._server.request_memory.release(reserved)
+
+    # Responses
+
+    def _take_reply(self, reply: Reply) -> None:
+        if reply is None:
+            return
+        if self._replies:
+            self._replies.append(reply)
+        elif type(reply) is bytes:
+            self._outbox.put(reply)
+        elif type(reply) is list:
+            for part in reply:
+                self._outbox.put(part)
+        else:
+            assert isinstance(reply, PendingReply)
+            self._replies.append(reply)
+        if isinstance(reply, PendingReply):
+            if reply.parts is not None:
+                self._drain_replies()
+            elif not reply.in_order:
+                self._blocked_by = reply
+
+    def reply_completed(self, reply: PendingReply) -> None:
+        """A promised response is there: send it, if none before it is missing."""
+        if self.closed:
+            return
+        if self._blocked_by is reply:
+            self._blocked_by = None
+        self._drain_replies()
+        if not self._in_turn:
+            self._turn()
+
+    def _drain_replies(self) -> None:
+        replies, put = self._replies, self._outbox.put
+        while replies:
+            reply = replies[0]
+            if isinstance(reply, PendingReply):
+                if reply.parts is None:
+                    return
+                for part in reply.parts:
+                    put(part)
+            elif type(reply) is bytes:
+                put(reply)
+            else:
+                for part in reply:
+                    put(part)  # type: ignore[arg-type]
+            replies.popleft()
+
+    def _flush(self) -> None:
+        if self.closed or not self._outbox.unsent_bytes:
+            return
+        if self._outbox.flush():
+            if self._writing:
+                self._writing = False
+                self._loop.remove_writer(self.fd)
+                self.schedule_turn()
+        elif not self._writing:
+            self._writing = True
+            self._loop.add_writer(self.fd, self._on_writable)
+
+    def _flush_last_words(self) -> None:
+        try:
+            self._outbox.flush()
+        except OSError:
+            return
+
+    # Flow control and the end
+
+    def _stop_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self.fd)
+
+    def _resume_reading(self) -> None:
+        if not self._reading and not self._eof and not self.closed:
+            self._reading = True
+            self._loop.add_reader(self.fd, self._on_readable)
+
+    def close(self, reason: str, level: int = logging.DEBUG) -> None:
+        """Close at once; unsent responses are lost and promised ones will be ignored."""
+        if self.closed:
+            return
+        self.closed = True
+        log.log(level, "closing connection peer=%s client_id=%r reason=%s", self.peer, self.client_id, reason)
+        self._stop_reading()
+        if self._writing:
+            self._loop.remove_writer(self.fd)
+        if self._reserved_bytes:
+            self._release_reservation()
+        self._outbox.clear()
+        self._replies.clear()
+        if self._buffer is not None and not self._in_turn:
+            self._server.buffers.give(self._buffer)
+        self._buffer = None
+        self._socket.close()
+        self._server.connection_closed(self)
+        if self.on_close is not None:
+            self.on_close()

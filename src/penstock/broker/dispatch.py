@@ -1,0 +1,334 @@
+"""From a frame to a handler and back: which APIs are served, in which versions, and how they did.
+
+The table is gathered from the modules in `broker/api`; each names its `API_KEY`, its `handle`, and if it
+differs from the definition's stable range its `VERSIONS`. `ADVERTISED_VERSIONS` may tell clients more than
+that (produce has to, KAFKA-18659).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import pkgutil
+import struct
+import time
+from collections.abc import Awaitable, Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.broker import api as api_package
+from penstock.broker.connection import Connection, HostileFrame, PendingReply, Reply
+from penstock.broker.context import RequestContext
+from penstock.broker.outbox import Part
+from penstock.protocol import api_keys
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.codec import MalformedMessage
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.node import Broker
+
+log = logging.getLogger(__name__)
+
+_request_header = struct.Struct(">hhih").unpack_from
+_response_v0 = struct.Struct(">ii").pack
+_response_v1 = struct.Struct(">iiB").pack
+_now_ns = time.perf_counter_ns
+
+
+class Response(Protocol):
+    """What handlers return: a response message of the codec."""
+
+    def encode(self, version: int) -> bytes: ...
+
+    def encode_parts(self, version: int) -> list[Part]: ...
+
+
+class Promise:
+    """A response a handler gives later, while requests behind it on the connection may go ahead.
+
+    For requests whose effects have happened when the handler returns. Those still at work return an
+    awaitable instead.
+    """
+
+    __slots__ = ("_completed", "_deliver", "_response")
+
+    def __init__(self) -> None:
+        self._deliver: Callable[[Response | None], None] | None = None
+        self._response: Response | None = None
+        self._completed = False
+
+    def complete(self, response: Response | None) -> None:
+        assert not self._completed, "a promise is kept once"
+        self._completed = True
+        if self._deliver is not None:
+            self._deliver(response)
+        else:
+            self._response = response
+
+    def deliver_to(self, deliver: Callable[[Response | None], None]) -> None:
+        self._deliver = deliver
+        if self._completed:
+            deliver(self._response)
+
+
+Handler = Callable[["Broker", object, RequestContext], object]
+
+
+class ApiStats:
+    """Counters of one API, plain integers; times cover the handler, not the wait of a long poll."""
+
+    __slots__ = ("errors", "handler_ns", "request_bytes", "requests")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.request_bytes = 0
+        self.handler_ns = 0
+        self.errors = 0
+
+
+class Served:
+    """One API in one version, with all that the hot path would otherwise look up."""
+
+    __slots__ = (
+        "api_key",
+        "decode",
+        "flexible_request",
+        "flexible_response",
+        "handle",
+        "has_records",
+        "response_class",
+        "stats",
+        "version",
+    )
+
+    def __init__(self, api_key: ApiKey, version: int, handle: Handler, stats: ApiStats) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.handle = handle
+        self.stats = stats
+        self.decode = api_keys.request_class(api_key).decode
+        self.response_class = api_keys.response_class(api_key)
+        self.flexible_request = api_keys.request_header_version(api_key, version) >= 2
+        self.flexible_response = api_keys.response_header_version(api_key, version) >= 1
+        self.has_records = api_key is ApiKey.FETCH
+
+
+class Dispatcher:
+    """Decodes requests, calls their handlers, encodes the responses."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._modules = gather_modules()
+        self._served: dict[tuple[int, int], Served] = {}
+        self._tasks: set[asyncio.Future[object]] = set()
+        self.stats: dict[ApiKey, ApiStats] = {key: ApiStats() for key in self._modules}
+
+    def advertised(self) -> dict[ApiKey, tuple[int, int]]:
+        """For ApiVersions: each served API with its lowest and highest version."""
+        return {
+            key: getattr(module, "ADVERTISED_VERSIONS", versions(module))
+            for key, module in sorted(self._modules.items())
+        }
+
+    def handle_request(self, connection: Connection, frame: memoryview) -> Reply:
+        """The reply to one frame. The frame's bytes are reused after the return.
+
+        Raises:
+            HostileFrame: nothing sensible can be answered; the connection must be closed.
+        """
+        try:
+            api_key, api_version, correlation_id, client_id_bytes = _request_header(frame)
+        except struct.error:
+            raise HostileFrame("too short for a request header") from None
+        served = self._served.get((api_key, api_version)) or self._serve(api_key, api_version)
+        if served is None:
+            return self._refuse_version(api_key, api_version, correlation_id)
+        started_ns = _now_ns()
+        body = 10
+        if client_id_bytes > 0:
+            body += client_id_bytes
+            raw = frame[10:body]
+            if raw != connection.client_id_raw:
+                _set_client_id(connection, raw)
+        elif connection.client_id_raw:
+            connection.client_id = ""
+            connection.client_id_raw = b""
+        try:
+            if served.flexible_request:
+                body = _skip_tagged_fields(frame, body)
+            request, _ = served.decode(api_version, frame, body)
+        except (MalformedMessage, IndexError) as error:
+            raise HostileFrame(f"{served.api_key.name} v{api_version}: {error}") from None
+        context = RequestContext(
+            api_version,
+            correlation_id,
+            connection.client_id,
+            connection.client_host,
+            connection.principal,
+            connection.listener_name,
+        )
+        stats = served.stats
+        stats.requests += 1
+        stats.request_bytes += len(frame)
+        try:
+            response = served.handle(self._broker, request, context)
+        except Exception as error:
+            return self._failed(served, correlation_id, error)
+        stats.handler_ns += _now_ns() - started_ns
+        if response is None:
+            return None
+        if isinstance(response, served.response_class):
+            return encode_reply(served, correlation_id, response)
+        return self._reply_later(served, correlation_id, response, connection)
+
+    def _serve(self, api_key: int, version: int) -> Served | None:
+        """The entry for an API version seen for the first time."""
+        try:
+            key = ApiKey(api_key)
+        except ValueError:
+            return None
+        module = self._modules.get(key)
+        if module is None:
+            return None
+        lowest, highest = versions(module)
+        if not lowest <= version <= highest:
+            return None
+        served = Served(key, version, module.handle, self.stats[key])
+        self._served[api_key, version] = served
+        return served
+
+    def _refuse_version(self, api_key: int, api_version: int, correlation_id: int) -> Reply:
+        """KIP-511: a too new ApiVersions is answered in version 0, all else closes the connection."""
+        if api_key != ApiKey.API_VERSIONS:
+            raise HostileFrame(f"api key {api_key} version {api_version} is not served")
+        lowest, highest = versions(self._modules[ApiKey.API_VERSIONS])
+        response = ApiVersionsResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION,
+            api_keys=[
+                ApiVersionsResponse.ApiVersion(
+                    api_key=ApiKey.API_VERSIONS, min_version=lowest, max_version=highest
+                )
+            ],
+        )
+        body = response.encode(0)
+        return _response_v0(4 + len(body), correlation_id) + body
+
+    def _reply_later(
+        self, served: Served, correlation_id: int, response: object, connection: Connection
+    ) -> PendingReply:
+        if isinstance(response, Promise):
+            pending = PendingReply(connection, in_order=True)
+            response.deliver_to(lambda kept: self._complete(pending, served, correlation_id, kept))
+            return pending
+        assert isinstance(response, Awaitable), f"{served.api_key.name} returned {type(response).__name__}"
+        pending = PendingReply(connection, in_order=False)
+        future: asyncio.Future[object] = asyncio.ensure_future(response)
+        self._tasks.add(future)
+
+        def finished(done: asyncio.Future[object]) -> None:
+            self._tasks.discard(done)
+            if done.cancelled():
+                connection.close("request cancelled")
+                return
+            error = done.exception()
+            if error is None:
+                self._complete(pending, served, correlation_id, done.result())
+                return
+            try:
+                reply = self._failed(served, correlation_id, error)
+            except HostileFrame:
+                connection.close("request failed", logging.ERROR)
+                return
+            pending.complete(reply)
+
+        future.add_done_callback(finished)
+        return pending
+
+    def _complete(self, pending: PendingReply, served: Served, correlation_id: int, response: object) -> None:
+        if response is None:
+            pending.complete([])
+            return
+        assert isinstance(response, served.response_class)
+        reply = encode_reply(served, correlation_id, response)
+        pending.complete([reply] if isinstance(reply, bytes) else reply)
+
+    def _failed(self, served: Served, correlation_id: int, error: BaseException) -> list[Part]:
+        """An exception nobody expected: log it and say so, or close if the message has no place for it."""
+        served.stats.errors += 1
+        code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
+        if isinstance(error, KafkaError):
+            code, message = error.code, error.message
+        else:
+            log.error("request failed api=%s version=%d", served.api_key.name, served.version, exc_info=error)
+        response = served.response_class()
+        if not hasattr(response, "error_code"):
+            raise HostileFrame(f"{served.api_key.name} failed: {error}")
+        response.error_code = code
+        if message is not None and hasattr(response, "error_message"):
+            response.error_message = message
+        reply = encode_reply(served, correlation_id, response)
+        return [reply] if isinstance(reply, bytes) else reply
+
+
+def gather_modules() -> dict[ApiKey, ModuleType]:
+    """All modules of `broker/api` by the API they serve."""
+    modules: dict[ApiKey, ModuleType] = {}
+    for info in pkgutil.iter_modules(api_package.__path__):
+        module = importlib.import_module(f"{api_package.__name__}.{info.name}")
+        key = getattr(module, "API_KEY", None)
+        if isinstance(key, ApiKey):
+            modules[key] = module
+    return modules
+
+
+def versions(module: ModuleType) -> tuple[int, int]:
+    """The lowest and highest version that a handler module serves."""
+    lowest, highest = getattr(module, "VERSIONS", None) or api_keys.api_range(module.API_KEY)
+    return lowest, highest
+
+
+def encode_reply(served: Served, correlation_id: int, response: Response) -> bytes | list[Part]:
+    """The whole frame: size, response header, body; in parts if it carries slices of files."""
+    if served.has_records:
+        parts = response.encode_parts(served.version)
+        size = sum(map(len, parts))
+        if served.flexible_response:
+            return [_response_v1(size + 5, correlation_id, 0), *parts]
+        return [_response_v0(size + 4, correlation_id), *parts]
+    body = response.encode(served.version)
+    if served.flexible_response:
+        return _response_v1(len(body) + 5, correlation_id, 0) + body
+    return _response_v0(len(body) + 4, correlation_id) + body
+
+
+def _set_client_id(connection: Connection, raw: memoryview) -> None:
+    connection.client_id_raw = raw.tobytes()
+    connection.client_id = connection.client_id_raw.decode("utf-8", "replace")
+
+
+def _skip_tagged_fields(frame: memoryview, position: int) -> int:
+    """Skip the tagged fields that end a flexible header; almost always there are none."""
+    count, position = _unsigned_varint(frame, position)
+    for _ in range(count):
+        _tag, position = _unsigned_varint(frame, position)
+        size, position = _unsigned_varint(frame, position)
+        position += size
+    if position > len(frame):
+        raise IndexError("header's tagged fields end beyond the frame")
+    return position
+
+
+def _unsigned_varint(frame: memoryview, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = frame[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+        if shift > 28:
+            raise IndexError("unsigned varint longer than five bytes")

@@ -1,0 +1,229 @@
+"""Incremental fetch sessions (KIP-227): what a client asked for before, so that it need not say it again.
+
+A full request (epoch 0) opens a session if the cache has room. Incremental ones name only what changed, in
+partitions and in the answer: a partition appears in a response only with records, an error, or a high
+watermark or log start offset that the client hasn't been told.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import FetchRequest, FetchResponse
+
+INVALID_SESSION_ID = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+MAX_EPOCH = 2**31 - 1
+EVICTION_MS = 120_000
+TOPIC_IDS_SINCE_VERSION = 13
+
+TopicKey = str | bytes
+PartitionKey = tuple[TopicKey, int]
+
+
+class FetchTarget:
+    """One partition to fetch: where from, how much, and what its client last heard of it."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "high_watermark",
+        "last_fetched_epoch",
+        "log_start_offset",
+        "max_bytes",
+        "partition",
+        "topic",
+    )
+
+    def __init__(self, topic: TopicKey, wanted: FetchRequest.FetchTopic.FetchPartition) -> None:
+        self.topic = topic
+        self.partition = wanted.partition
+        self.high_watermark = -1
+        self.log_start_offset = -1
+        self.update(wanted)
+
+    def update(self, wanted: FetchRequest.FetchTopic.FetchPartition) -> None:
+        self.fetch_offset = wanted.fetch_offset
+        self.max_bytes = wanted.partition_max_bytes
+        self.current_leader_epoch = wanted.current_leader_epoch
+        self.last_fetched_epoch = wanted.last_fetched_epoch
+
+    def heard(self, data: FetchResponse.FetchableTopicResponse.PartitionData) -> bool:
+        """Note what a response tells of this partition; whether it tells anything."""
+        news = (
+            (data.records is not None and len(data.records) > 0)
+            or data.high_watermark != self.high_watermark
+            or data.log_start_offset != self.log_start_offset
+            or data.error_code != 0
+            or data.diverging_epoch.end_offset >= 0
+            or data.preferred_read_replica >= 0
+        )
+        # After an error the next good answer is news, whatever it says.
+        self.high_watermark = -1 if data.error_code else data.high_watermark
+        self.log_start_offset = data.log_start_offset
+        return news
+
+
+class FetchSession:
+    """The partitions of one client in the order in which they're read next."""
+
+    __slots__ = ("by_topic_id", "created_ms", "epoch", "last_used_ms", "session_id", "targets")
+
+    def __init__(
+        self, session_id: int, targets: dict[PartitionKey, FetchTarget], by_topic_id: bool, now_ms: int
+    ) -> None:
+        self.session_id = session_id
+        self.targets = targets
+        self.by_topic_id = by_topic_id
+        self.epoch = 1
+        self.created_ms = self.last_used_ms = now_ms
+
+    def update(self, request: FetchRequest) -> None:
+        for target in targets_of(request, self.by_topic_id, self.targets):
+            self.targets[target.topic, target.partition] = target
+        for forgotten in request.forgotten_topics_data:
+            topic = forgotten.topic_id if self.by_topic_id else forgotten.topic
+            for partition in forgotten.partitions:
+                self.targets.pop((topic, partition), None)
+
+
+class SessionError(Exception):
+    """The request does not fit its session; the answer is this code and nothing else."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+class FetchPlan:
+    """What one request fetches, and how its answer is told to its session, if it has one."""
+
+    __slots__ = ("_cache", "_session", "by_topic_id", "incremental", "opens_session", "targets")
+
+    def __init__(
+        self,
+        cache: FetchSessionCache,
+        targets: list[FetchTarget],
+        *,
+        by_topic_id: bool,
+        session: FetchSession | None = None,
+        opens_session: bool = False,
+    ) -> None:
+        self._cache = cache
+        self._session = session
+        self.targets = targets
+        self.by_topic_id = by_topic_id
+        self.incremental = session is not None
+        self.opens_session = opens_session
+
+    def finish(
+        self, results: list[tuple[FetchTarget, FetchResponse.FetchableTopicResponse.PartitionData]]
+    ) -> tuple[int, list[tuple[FetchTarget, FetchResponse.FetchableTopicResponse.PartitionData]]]:
+        """The session id to answer with and the partitions that belong in the answer."""
+        if self._session is not None:
+            return self._session.session_id, self._news(self._session.targets, results)
+        if not self.opens_session:
+            return INVALID_SESSION_ID, results
+        targets = {(target.topic, target.partition): target for target, _ in results}
+        for target, data in results:
+            target.heard(data)
+        session = self._cache.open(targets, self.by_topic_id)
+        return (session.session_id if session else INVALID_SESSION_ID), results
+
+    def _news(
+        self,
+        targets: dict[PartitionKey, FetchTarget],
+        results: list[tuple[FetchTarget, FetchResponse.FetchableTopicResponse.PartitionData]],
+    ) -> list[tuple[FetchTarget, FetchResponse.FetchableTopicResponse.PartitionData]]:
+        news = []
+        for target, data in results:
+            if not target.heard(data):
+                continue
+            news.append((target, data))
+            if data.records is not None and len(data.records):
+                # Who was served goes to the end of the queue, or busy partitions starve the others.
+                key = (target.topic, target.partition)
+                if targets.pop(key, None) is not None:
+                    targets[key] = target
+        return news
+
+
+class FetchSessionCache:
+    """All sessions, at most `max.incremental.fetch.session.cache.slots`."""
+
+    def __init__(self, slots: int, clock_ms: Callable[[], int]) -> None:
+        self._slots = slots
+        self._clock_ms = clock_ms
+        self._sessions: dict[int, FetchSession] = {}
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def plan(self, request: FetchRequest, version: int) -> FetchPlan:
+        """Find out what the request fetches. Raises SessionError."""
+        by_topic_id = version >= TOPIC_IDS_SINCE_VERSION
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            if request.session_id != INVALID_SESSION_ID:
+                self._sessions.pop(request.session_id, None)
+            targets = list(targets_of(request, by_topic_id, {}))
+            opens = request.session_epoch == INITIAL_EPOCH and version >= 7
+            return FetchPlan(self, targets, by_topic_id=by_topic_id, opens_session=opens)
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise SessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            raise SessionError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.by_topic_id != by_topic_id:
+            raise SessionError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.update(request)
+        if not session.targets:
+            del self._sessions[session.session_id]
+            return FetchPlan(self, [], by_topic_id=by_topic_id)
+        session.epoch = 1 if session.epoch == MAX_EPOCH else session.epoch + 1
+        session.last_used_ms = self._clock_ms()
+        return FetchPlan(self, list(session.targets.values()), by_topic_id=by_topic_id, session=session)
+
+    def open(self, targets: dict[PartitionKey, FetchTarget], by_topic_id: bool) -> FetchSession | None:
+        """A new session, or None: a client without one sends full requests, which always work."""
+        now_ms = self._clock_ms()
+        if not targets or (len(self._sessions) >= self._slots and not self._evict(len(targets), now_ms)):
+            return None
+        session_id = INVALID_SESSION_ID
+        while session_id == INVALID_SESSION_ID or session_id in self._sessions:
+            session_id = random.randrange(1, 2**31)
+        session = FetchSession(session_id, targets, by_topic_id, now_ms)
+        self._sessions[session_id] = session
+        return session
+
+    def _evict(self, size: int, now_ms: int) -> bool:
+        """Make room for a session of that many partitions: a stale one goes, else an old and smaller one."""
+        if not self._sessions:
+            return False
+        oldest = min(self._sessions.values(), key=lambda session: session.last_used_ms)
+        if now_ms - oldest.last_used_ms <= EVICTION_MS:
+            settled = [s for s in self._sessions.values() if now_ms - s.created_ms > EVICTION_MS]
+            oldest = min(settled, key=lambda session: len(session.targets), default=oldest)
+            if not settled or len(oldest.targets) >= size:
+                return False
+        del self._sessions[oldest.session_id]
+        self.evictions += 1
+        return True
+
+
+def targets_of(
+    request: FetchRequest, by_topic_id: bool, known: dict[PartitionKey, FetchTarget]
+) -> Iterable[FetchTarget]:
+    """The partitions a request names, updated in place where they're known."""
+    for topic in request.topics:
+        topic_key = topic.topic_id if by_topic_id else topic.topic
+        for wanted in topic.partitions:
+            target = known.get((topic_key, wanted.partition))
+            if target is None:
+                yield FetchTarget(topic_key, wanted)
+            else:
+                target.update(wanted)
+                yield target

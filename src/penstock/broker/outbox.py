@@ -1,0 +1,104 @@
+"""What a connection has yet to send: bytes and slices of segment files, in order.
+
+Bytes leave by `send`, with `MSG_MORE` when a slice follows, and slices by `sendfile`, straight from the
+page cache. What the socket does not take now stays here.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import deque
+from typing import Protocol
+
+JOINED_BYTES_MAX = 256 * 1024
+
+
+class FileRange(Protocol):
+    """A run of bytes in an open file, as the log hands them out; alive as long as it is referenced."""
+
+    @property
+    def position(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def fileno(self) -> int: ...
+
+
+Part = bytes | FileRange
+
+
+class FileTooShort(OSError):
+    """A slice ended before its promised size: the frame on the wire can't be completed any more."""
+
+
+class Outbox:
+    """The unsent parts of one connection."""
+
+    __slots__ = ("_fd", "_parts", "_sent_of_first", "_socket", "unsent_bytes")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._fd = sock.fileno()
+        self._parts: deque[Part] = deque()
+        self._sent_of_first = 0
+        self.unsent_bytes = 0
+
+    def put(self, part: Part) -> None:
+        self._parts.append(part)
+        self.unsent_bytes += len(part)
+
+    def flush(self) -> bool:
+        """Send what the socket takes; True when nothing is left. Raises OSError if the peer is gone."""
+        parts = self._parts
+        try:
+            while parts:
+                if type(parts[0]) is bytes:
+                    self._send_bytes()
+                else:
+                    self._send_file_range()
+        except BlockingIOError:
+            return False
+        return True
+
+    def clear(self) -> None:
+        self._parts.clear()
+        self.unsent_bytes = 0
+
+    def _send_bytes(self) -> None:
+        """Send the run of byte strings at the head, joined: one system call for many small responses."""
+        parts = self._parts
+        run = [parts.popleft()]
+        size = len(run[0])
+        while parts and type(parts[0]) is bytes and size < JOINED_BYTES_MAX:
+            size += len(parts[0])
+            run.append(parts.popleft())
+        data: bytes = run[0] if len(run) == 1 else b"".join(run)  # type: ignore[arg-type,assignment]
+        offset = self._sent_of_first
+        sent = 0
+        try:
+            sent = self._socket.send(
+                memoryview(data)[offset:] if offset else data, socket.MSG_MORE if parts else 0
+            )
+        finally:
+            if offset + sent < len(data):
+                parts.appendleft(data)
+                self._sent_of_first = offset + sent
+            else:
+                self._sent_of_first = 0
+            self.unsent_bytes -= sent
+
+    def _send_file_range(self) -> None:
+        part = self._parts[0]
+        assert not isinstance(part, bytes)
+        offset = self._sent_of_first
+        left = len(part) - offset
+        sent = os.sendfile(self._fd, part.fileno(), part.position + offset, left) if left else 0
+        if left and sent == 0:
+            raise FileTooShort(f"{left} bytes missing from position {part.position + offset}")
+        self.unsent_bytes -= sent
+        if sent < left:
+            self._sent_of_first = offset + sent
+        else:
+            self._sent_of_first = 0
+            self._parts.popleft()

@@ -1,0 +1,207 @@
+"""The listeners: who may connect, how many, and for how long without a word."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from penstock.broker.buffers import BufferPool, RequestMemory
+from penstock.broker.connection import Connection, Reply
+
+log = logging.getLogger(__name__)
+
+ACCEPTS_PER_TURN = 64
+BACKLOG = 511
+ACCEPT_PAUSE_S = 0.1
+
+
+@dataclass(frozen=True)
+class Listener:
+    """An address to bind: `name` as in `listeners`, host "" for every interface, port 0 for a free one."""
+
+    name: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True)
+class ServerLimits:
+    """Kafka's connection and request limits under Kafka's names."""
+
+    socket_request_max_bytes: int = 104857600
+    queued_max_request_bytes: int = -1
+    connections_max_idle_ms: int = 600000
+    max_connections: int = 2147483647
+    max_connections_per_ip: int = 2147483647
+    max_connections_per_ip_overrides: dict[str, int] = field(default_factory=dict)
+    socket_send_buffer_bytes: int = -1
+    socket_receive_buffer_bytes: int = -1
+    socket_listen_backlog_size: int = BACKLOG
+
+
+class ServerStats:
+    """Plain counters; the metrics read them."""
+
+    __slots__ = ("accepted", "hostile_frames", "idle_closed", "refused")
+
+    def __init__(self) -> None:
+        self.accepted = 0
+        self.refused = 0
+        self.idle_closed = 0
+        self.hostile_frames = 0
+
+
+class Server:
+    """Accepts connections on all listeners and owns what they share."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        handle_request: Callable[[Connection, memoryview], Reply],
+        limits: ServerLimits,
+    ) -> None:
+        self.loop = loop
+        self.limits = limits
+        self.frame_bytes_max = limits.socket_request_max_bytes
+        self.buffers = BufferPool()
+        self.request_memory = RequestMemory(limits.queued_max_request_bytes)
+        self.connections: dict[int, Connection] = {}
+        self.stats = ServerStats()
+        self._handle_request = handle_request
+        self._per_ip: Counter[str] = Counter()
+        self._listening: list[tuple[socket.socket, str]] = []
+        self._accepting = False
+        self._idle_timer: asyncio.TimerHandle | None = None
+
+    def listen(self, listeners: list[Listener]) -> dict[str, tuple[str, int]]:
+        """Bind all of them; the real address of each by listener name. Accepts nothing before `accept`."""
+        bound: dict[str, tuple[str, int]] = {}
+        for listener in listeners:
+            sock = _bind(listener, self.limits)
+            self._listening.append((sock, listener.name))
+            host, port = sock.getsockname()[:2]
+            bound[listener.name] = (host, port)
+        return bound
+
+    def accept(self) -> None:
+        """Begin to take connections."""
+        self._resume_accepting()
+        self._schedule_idle_check()
+
+    def close(self) -> None:
+        """Stop listening and close every connection; responses that are complete get a last chance."""
+        self._pause_accepting()
+        for sock, _name in self._listening:
+            sock.close()
+        self._listening.clear()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        for connection in list(self.connections.values()):
+            connection.close("shutting down")
+
+    def connection_closed(self, connection: Connection) -> None:
+        del self.connections[connection.fd]
+        self._per_ip[connection.client_host] -= 1
+        if not self._per_ip[connection.client_host]:
+            del self._per_ip[connection.client_host]
+        if not self._accepting and self._listening:
+            self._resume_accepting()
+
+    def _resume_accepting(self) -> None:
+        if not self._accepting:
+            self._accepting = True
+            for sock, name in self._listening:
+                self.loop.add_reader(sock.fileno(), self._on_acceptable, sock, name)
+
+    def _pause_accepting(self) -> None:
+        if self._accepting:
+            self._accepting = False
+            for sock, _name in self._listening:
+                self.loop.remove_reader(sock.fileno())
+
+    def _on_acceptable(self, listening: socket.socket, name: str) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            if len(self.connections) >= self.limits.max_connections:
+                self._pause_accepting()  # the rest waits in the backlog, as in Kafka
+                return
+            try:
+                sock, peer = listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                log.error("accept failed listener=%s error=%s", name, error)
+                self._pause_accepting()  # out of file descriptors, most likely: connections may end
+                self.loop.call_later(ACCEPT_PAUSE_S, self._resume_accepting)
+                return
+            self._welcome(sock, (str(peer[0]), int(peer[1])), name)
+
+    def _welcome(self, sock: socket.socket, peer: tuple[str, int], listener_name: str) -> None:
+        ip = peer[0].removeprefix("::ffff:")
+        limit = self.limits.max_connections_per_ip_overrides.get(ip, self.limits.max_connections_per_ip)
+        if self._per_ip[ip] >= limit:
+            self.stats.refused += 1
+            log.info("refused connection peer=%s reason=max.connections.per.ip limit=%d", ip, limit)
+            if not self._per_ip[ip]:
+                del self._per_ip[ip]
+            sock.close()
+            return
+        try:
+            _prepare(sock, self.limits)
+        except OSError:
+            sock.close()
+            return
+        self._per_ip[ip] += 1
+        self.stats.accepted += 1
+        connection = Connection(self, sock, (ip, peer[1]), listener_name, self._handle_request)
+        self.connections[connection.fd] = connection
+
+    def _schedule_idle_check(self) -> None:
+        idle_ms = self.limits.connections_max_idle_ms
+        if idle_ms > 0:
+            self._idle_timer = self.loop.call_later(
+                min(max(idle_ms / 4000, 0.05), 10.0), self._close_idle_connections
+            )
+
+    def _close_idle_connections(self) -> None:
+        deadline_s = self.loop.time() - self.limits.connections_max_idle_ms / 1000
+        for connection in list(self.connections.values()):
+            if connection.last_active_s < deadline_s and not connection.waits_for_reply:
+                self.stats.idle_closed += 1
+                connection.close("idle for longer than connections.max.idle.ms")
+        self._schedule_idle_check()
+
+
+def _bind(listener: Listener, limits: ServerLimits) -> socket.socket:
+    """A listening socket; OSError names the address."""
+    host = listener.host or "0.0.0.0"
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        if family == socket.AF_INET and not host.replace(".", "").isdigit():
+            family, _, _, _, address = socket.getaddrinfo(host, listener.port, type=socket.SOCK_STREAM)[0]
+            host = str(address[0])
+        sock = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise OSError(f"cannot listen on {listener.host}:{listener.port}: {error}") from error
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if limits.socket_receive_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.socket_receive_buffer_bytes)
+        sock.bind((host, listener.port))
+        sock.listen(limits.socket_listen_backlog_size)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        raise OSError(f"cannot listen on {listener.host}:{listener.port}: {error.strerror}") from error
+    return sock
+
+
+def _prepare(sock: socket.socket, limits: ServerLimits) -> None:
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if limits.socket_send_buffer_bytes > 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.socket_send_buffer_bytes)
