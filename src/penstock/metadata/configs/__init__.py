@@ -1,0 +1,21 @@
+"""Kafka's configuration: the reference of keys, and what a broker, topic or group makes of them."""
+
+from penstock.metadata.configs.broker_config import SHIPPED_PROPERTIES, BrokerConfig
+from penstock.metadata.configs.definition import ConfigError, ConfigKey, ConfigType, ConfigValue, UpdateMode
+from penstock.metadata.configs.listeners import SECURITY_PROTOCOLS, Listener, Voter
+from penstock.metadata.configs.topic_config import topic_config, validate_topic_config
+
+__all__ = [
+    "SECURITY_PROTOCOLS",
+    "SHIPPED_PROPERTIES",
+    "BrokerConfig",
+    "ConfigError",
+    "ConfigKey",
+    "ConfigType",
+    "ConfigValue",
+    "Listener",
+    "UpdateMode",
+    "Voter",
+    "topic_config",
+    "validate_topic_config",
+]

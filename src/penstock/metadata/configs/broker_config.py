@@ -1,0 +1,247 @@
+"""A broker's configuration: what its properties say, what changed since, and the defaults for the rest.
+
+Values come from four places, nearest first: dynamic configs of this broker, dynamic defaults of the
+cluster, the static properties, the reference. `BrokerConfig` is immutable; a dynamic change makes another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from penstock.metadata.configs.definition import ConfigError, ConfigKey, ConfigValue, UpdateMode
+from penstock.metadata.configs.listeners import (
+    Listener,
+    Voter,
+    check_advertised,
+    parse_listeners,
+    parse_protocol_map,
+    parse_voters,
+)
+from penstock.metadata.configs.reference import BROKER_KEYS, belongs_to_plugin, broker_key, unknown_key
+from penstock.metadata.configs.support import refuse_unsupported
+
+_PROTOCOL_MAP: Final = "listener.security.protocol.map"
+
+SHIPPED_PROPERTIES: Final[Mapping[str, str]] = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "PLAINTEXT://127.0.0.1:9092",
+    "listener.security.protocol.map": (
+        "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
+    ),
+    "inter.broker.listener.name": "PLAINTEXT",
+    "num.network.threads": "3",
+    "num.io.threads": "8",
+    "socket.send.buffer.bytes": "102400",
+    "socket.receive.buffer.bytes": "102400",
+    "socket.request.max.bytes": "104857600",
+    "num.partitions": "1",
+    "num.recovery.threads.per.data.dir": "1",
+    "offsets.topic.replication.factor": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "log.retention.hours": "168",
+    "log.segment.bytes": "1073741824",
+    "log.retention.check.interval.ms": "300000",
+}
+"""What Kafka's own config/server.properties sets for a single node; used where no file is given.
+
+Three differences: the listener is on loopback, log.dirs comes from the command line, and no controller
+port is opened, since a quorum of one talks to nobody.
+"""
+
+
+class BrokerConfig(Mapping[str, ConfigValue]):
+    """Typed values by Kafka's names: ``config["log.retention.hours"]``, or ``get_int`` and its like.
+
+    Names with a listener prefix fall back to the plain name. Raises KeyError for a name no broker has.
+    """
+
+    def __init__(
+        self,
+        static: Mapping[str, str],
+        dynamic_default: Mapping[str, str] | None = None,
+        dynamic_broker: Mapping[str, str] | None = None,
+    ) -> None:
+        self.static = dict(static)
+        self.dynamic_default = dict(dynamic_default or {})
+        self.dynamic_broker = dict(dynamic_broker or {})
+        self._values: dict[str, ConfigValue] = {}
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> BrokerConfig:
+        """Check every key and value. ConfigError names the key, what was found and what was expected."""
+        for name, text in properties.items():
+            check_static(name, text)
+        for key in BROKER_KEYS.values():
+            if key.required and key.name not in properties and not _stands_for(key, properties):
+                raise ConfigError(key.name, f"Missing required config {key.name}: {key.doc}")
+        config = cls(_with_node_id(properties))
+        refuse_unsupported(config)
+        config.check_listeners()
+        return config
+
+    @classmethod
+    def single_node(cls, properties: Mapping[str, str]) -> BrokerConfig:
+        """As Kafka's shipped server.properties configures one node, with ``properties`` on top."""
+        return cls.from_properties({**SHIPPED_PROPERTIES, **properties})
+
+    def with_dynamic(self, default: Mapping[str, str], broker: Mapping[str, str]) -> BrokerConfig:
+        """The same node under other dynamic configs: the cluster's defaults and this broker's own."""
+        return BrokerConfig(self.static, default, broker)
+
+    def __getitem__(self, name: str) -> ConfigValue:
+        try:
+            return self._values[name]
+        except KeyError:
+            self._values[name] = value = self._resolve(name)
+            return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(BROKER_KEYS)
+
+    def __len__(self) -> int:
+        return len(BROKER_KEYS)
+
+    def _resolve(self, name: str) -> ConfigValue:
+        key = broker_key(name)
+        if key is None:
+            raise KeyError(name)
+        for candidate in dict.fromkeys((name, key.name)):
+            text = self.text(candidate)
+            if text is not None:
+                return key.parse(text)
+        return None if key.default is None else key.parse(key.default)
+
+    def text(self, name: str) -> str | None:
+        """The text set for exactly this name, dynamic before static; None where only the default holds."""
+        key = broker_key(name)
+        if key is None or key.update_mode is not UpdateMode.READ_ONLY:
+            for layer in (self.dynamic_broker, self.dynamic_default):
+                if name in layer:
+                    return layer[name]
+        return self.static.get(name)
+
+    def get_int(self, name: str) -> int:
+        value = self[name]
+        assert isinstance(value, int), f"{name} is {value!r}"
+        return value
+
+    def get_float(self, name: str) -> float:
+        value = self[name]
+        assert isinstance(value, int | float), f"{name} is {value!r}"
+        return value
+
+    def get_bool(self, name: str) -> bool:
+        value = self[name]
+        assert isinstance(value, bool), f"{name} is {value!r}"
+        return value
+
+    def get_str(self, name: str) -> str:
+        value = self[name]
+        assert isinstance(value, str), f"{name} is {value!r}"
+        return value
+
+    def get_list(self, name: str) -> list[str]:
+        value = self[name]
+        assert isinstance(value, list), f"{name} is {value!r}"
+        return value
+
+    @property
+    def node_id(self) -> int:
+        return self.get_int("node.id")
+
+    @property
+    def rack(self) -> str | None:
+        rack = self["broker.rack"]
+        return rack if isinstance(rack, str) else None
+
+    @cached_property
+    def listeners(self) -> list[Listener]:
+        """Every listener, controllers' included."""
+        protocols = parse_protocol_map(_PROTOCOL_MAP, self.get_str(_PROTOCOL_MAP))
+        return parse_listeners("listeners", self.get_list("listeners"), protocols)
+
+    @cached_property
+    def broker_listeners(self) -> list[Listener]:
+        """The listeners that clients and brokers connect to; one at least."""
+        controllers = self.get_list("controller.listener.names")
+        return [listener for listener in self.listeners if listener.name not in controllers]
+
+    @cached_property
+    def advertised_listeners(self) -> list[Listener]:
+        """What clients are told, by listener name; an empty host or port 0 is filled in once bound."""
+        uris = self["advertised.listeners"]
+        if not isinstance(uris, list):
+            return self.broker_listeners
+        protocols = parse_protocol_map(_PROTOCOL_MAP, self.get_str(_PROTOCOL_MAP))
+        listeners = parse_listeners("advertised.listeners", uris, protocols)
+        controllers = self.get_list("controller.listener.names")
+        return [listener for listener in listeners if listener.name not in controllers]
+
+    @cached_property
+    def inter_broker_listener_name(self) -> str:
+        name = self["inter.broker.listener.name"]
+        return name if isinstance(name, str) else self.get_str("security.inter.broker.protocol")
+
+    @cached_property
+    def log_dirs(self) -> list[Path]:
+        """Where the logs are, in the order given."""
+        dirs = self["log.dirs"]
+        return [Path(item) for item in (dirs if isinstance(dirs, list) else self.get_list("log.dir"))]
+
+    @property
+    def metadata_log_dir(self) -> Path:
+        directory = self["metadata.log.dir"]
+        return Path(directory) if isinstance(directory, str) else self.log_dirs[0]
+
+    @cached_property
+    def quorum_voters(self) -> list[Voter]:
+        return parse_voters(self.get_list("controller.quorum.voters"))
+
+    def check_listeners(self) -> None:
+        """The rules that tie listeners, advertised listeners and listener names together."""
+        names = [listener.name for listener in self.broker_listeners]
+        if not names:
+            raise ConfigError("listeners", "listeners: at least one must not be in controller.listener.names")
+        check_advertised("advertised.listeners", self.advertised_listeners)
+        for listener in self.advertised_listeners:
+            if listener.name not in names:
+                raise ConfigError(
+                    "advertised.listeners",
+                    f"advertised.listeners: {listener.name} is not one of the names in listeners "
+                    f"({', '.join(names)})",
+                )
+        if self.inter_broker_listener_name not in names:
+            raise ConfigError(
+                "inter.broker.listener.name",
+                f"inter.broker.listener.name: {self.inter_broker_listener_name} must be one of the "
+                f"advertised listeners ({', '.join(names)})",
+            )
+
+
+def check_static(name: str, text: str) -> None:
+    """One property of a file or of the command line; ConfigError where it cannot be."""
+    key = broker_key(name)
+    if key is not None:
+        key.parse(text)
+    elif not belongs_to_plugin(name):
+        raise unknown_key(name, BROKER_KEYS)
+
+
+def _stands_for(key: ConfigKey, properties: Mapping[str, str]) -> bool:
+    return key.name == "node.id" and "broker.id" in properties
+
+
+def _with_node_id(properties: Mapping[str, str]) -> dict[str, str]:
+    """``node.id`` and its older name ``broker.id`` as one."""
+    node_id = properties.get("node.id", properties.get("broker.id", ""))
+    if properties.get("broker.id", node_id).strip() != node_id.strip():
+        raise ConfigError("broker.id", "You must set `node.id` to the same value as `broker.id`.")
+    return {**properties, "node.id": node_id.strip()}

@@ -1,0 +1,182 @@
+"""What one config key is: its name, type, default and rule, and how a value is checked.
+
+The keys stand in ``tables/`` as text, two lines a key, so that the whole reference reads like one::
+
+    log.cleaner.threads: int = 1 [0..] cluster-wide
+        Workers that compact logs.
+
+After the name come the type; ``= default`` (none: the default is null; ``""``: the empty string;
+``required``: there is no default); a rule (``[min..max]``, ``{one, of}``, ``any-case {one, of}``,
+``not-empty`` or the name of a check in ``rules``); ``cluster-wide`` or ``per-broker`` where the value can
+change without a restart (KIP-226); ``internal`` where DescribeConfigs hides it until it is set; and
+``<- broker, configs`` that give a topic's or group's default, nearest first.
+
+Errors repeat Kafka's messages word for word: admin clients show and match them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from enum import Enum, IntEnum
+from typing import Final, NamedTuple, TypeAlias
+
+ConfigValue: TypeAlias = bool | int | float | str | list[str] | None
+
+
+class Problem(NamedTuple):
+    """What is wrong with a value: the offending part as Kafka prints it, and why."""
+
+    found: str
+    reason: str
+
+
+Rule: TypeAlias = Callable[[str, ConfigValue], Problem | None]
+"""Takes a key's name and its typed value; returns what is wrong with it, or None."""
+
+_REQUIRED: Final = "required"
+_RANGES: Final = {"INT": 31, "SHORT": 15, "LONG": 63}
+
+
+class ConfigError(ValueError):
+    """A config that is unknown or has a value it cannot have; ``key`` names it."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+class ConfigType(IntEnum):
+    """The types of config values, by their number in DescribeConfigs responses."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class UpdateMode(Enum):
+    """Whether, and for whom, a broker config can change without a restart (KIP-226)."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+class ConfigKey(NamedTuple):
+    """One row of the reference. ``default`` is in Kafka's text form; None is null."""
+
+    name: str
+    type: ConfigType
+    default: str | None
+    required: bool
+    rule: Rule | None
+    expected: str
+    update_mode: UpdateMode
+    internal: bool
+    synonyms: tuple[str, ...]
+    doc: str
+
+    @property
+    def sensitive(self) -> bool:
+        return self.type is ConfigType.PASSWORD
+
+    def parse(self, text: str | None) -> ConfigValue:
+        """The typed value of ``text``; ConfigError says what was found and what was expected."""
+        value = None if text is None else parse_value(self.name, self.type, text)
+        if self.rule is not None and (problem := self.rule(self.name, value)):
+            raise invalid(self.name, problem.found, problem.reason)
+        return value
+
+
+def invalid(name: str, found: str, reason: str) -> ConfigError:
+    """The error for a value that ``name`` cannot have."""
+    return ConfigError(name, f"Invalid value {found} for configuration {name}: {reason}")
+
+
+def parse_value(name: str, type_: ConfigType, text: str) -> ConfigValue:
+    """``text`` as a value of ``type_``, as Kafka's ConfigDef.parseType reads it."""
+    match type_:
+        case ConfigType.BOOLEAN:
+            return _parse_boolean(name, text)
+        case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG:
+            return _parse_integer(name, type_, text)
+        case ConfigType.DOUBLE:
+            return _parse_double(name, text)
+        case ConfigType.LIST:
+            return split_list(text)
+        case ConfigType.STRING | ConfigType.CLASS:
+            return text.strip()
+        case ConfigType.PASSWORD:
+            return text
+
+
+def split_list(text: str) -> list[str]:
+    """The items of a comma-separated list; an empty text has none."""
+    stripped = text.strip()
+    return [item.strip() for item in stripped.split(",")] if stripped else []
+
+
+def _parse_boolean(name: str, text: str) -> bool:
+    word = text.strip().lower()
+    if word in ("true", "false"):
+        return word == "true"
+    raise invalid(name, text, "Expected value to be either true or false")
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
+def _parse_integer(name: str, type_: ConfigType, text: str) -> int:
+    stripped = text.strip()
+    bits = _RANGES[type_.name]
+    if _INTEGER.fullmatch(stripped) and len(stripped) <= 20:
+        value = int(stripped)
+        if -(1 << bits) <= value < 1 << bits:
+            return value
+    raise invalid(name, text, f"Not a number of type {type_.name}")
+
+
+def _parse_double(name: str, text: str) -> float:
+    try:
+        return float(text.strip())
+    except ValueError:
+        raise invalid(name, text, "Not a number of type DOUBLE") from None
+
+
+_LINE = re.compile(
+    r"""(?P<name>[\w.]+): \s (?P<type>\w+)
+        (?: \s = \s+ (?P<default>\S+) )?
+        (?P<rule> (?: \s (?!cluster-wide|per-broker|internal|<-) (?: \[[^]]*\] | \{[^}]*\} | [\w-]+ ) )* )
+        (?: \s (?P<mode>cluster-wide|per-broker) )?
+        (?P<internal> \s internal )?
+        (?: \s <- \s (?P<synonyms>.+) )?""",
+    re.VERBOSE,
+)
+
+
+def read_table(table: str, rule_of: Callable[[str], Rule | None]) -> Iterator[ConfigKey]:
+    """The keys of one table of the reference, in its order."""
+    lines = table.strip("\n").split("\n")
+    for line, doc in zip(lines[::2], lines[1::2], strict=True):
+        match = _LINE.fullmatch(line)
+        assert match is not None, f"not a config definition: {line}"
+        default = match["default"]
+        expected = match["rule"].strip()
+        yield ConfigKey(
+            name=match["name"],
+            type=ConfigType[match["type"].upper()],
+            default=None if default in (None, _REQUIRED) else "" if default == '""' else default,
+            required=default == _REQUIRED,
+            rule=rule_of(expected),
+            expected=expected,
+            update_mode=UpdateMode(match["mode"] or "read-only"),
+            internal=match["internal"] is not None,
+            synonyms=tuple(split_list(match["synonyms"] or "")),
+            doc=doc.strip(),
+        )

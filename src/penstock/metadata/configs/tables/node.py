@@ -1,0 +1,30 @@
+"""The node itself: who it is and what it does."""
+
+TABLE = """
+broker.id: int = -1
+    Older name of node.id; if both are set they must agree.
+background.threads: int = 10 [1..] cluster-wide
+    Workers for background jobs such as retention and recovery.
+config.providers: list = "" cluster-wide
+    Aliases of the config providers that fill in values kept elsewhere.
+broker.rack: string
+    Where this broker stands; used to spread replicas.
+controlled.shutdown.enable: boolean = true
+    Hands leadership over before the broker stops.
+unstable.api.versions.enable: boolean = false internal
+    Serves API versions that are still in development.
+unstable.feature.versions.enable: boolean = false internal
+    Allows feature levels that are still in development.
+process.roles: list = required {broker, controller} not-empty
+    What this node is: broker, controller or both.
+node.id: int = required [0..]
+    This node's id, unique in the cluster.
+initial.broker.registration.timeout.ms: int = 60000
+    Longest a starting broker waits to be registered by the controller.
+broker.heartbeat.interval.ms: int = 2000
+    Pause between a broker's heartbeats to the controller.
+broker.session.timeout.ms: int = 9000
+    Silence after which the controller fences a broker.
+server.max.startup.time.ms: long = 9223372036854775807 [0..] internal
+    Longest the node may take to start.
+"""

@@ -1,0 +1,80 @@
+"""What a topic's configuration comes to: its own configs, else the broker's by another name, else Kafka's.
+
+``retention.ms`` of a topic that does not set it is the broker's ``log.retention.ms``, else
+``log.retention.minutes``, else ``log.retention.hours``, each in its own unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.configs.definition import ConfigError, ConfigKey, ConfigValue
+from penstock.metadata.configs.reference import TOPIC_KEYS
+
+_MS_PER: Final = {"hours": 3_600_000, "minutes": 60_000}
+
+
+def in_topic_unit(key: ConfigKey, synonym: str, text: str) -> str:
+    """The value of a broker config in the unit of the topic config that takes it as its default."""
+    factor = _MS_PER.get(synonym.rsplit(".", 1)[-1])
+    return text if factor is None or not key.name.endswith(".ms") else str(int(text) * factor)
+
+
+def topic_default(key: ConfigKey, broker: BrokerConfig) -> str | None:
+    """The text a topic gets that does not set ``key`` itself."""
+    for synonym in key.synonyms:
+        text = broker.text(synonym)
+        if text is not None:
+            return in_topic_unit(key, synonym, text)
+    return key.default
+
+
+def topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, ConfigValue]:
+    """Every topic config by name, typed. Overrides that no topic has are left out."""
+    values: dict[str, ConfigValue] = {}
+    for key in TOPIC_KEYS.values():
+        text = overrides.get(key.name)
+        if text is None:
+            text = topic_default(key, broker)
+        values[key.name] = None if text is None else key.parse(text)
+    if values["internal.segment.bytes"] is not None:
+        values["segment.bytes"] = values["internal.segment.bytes"]
+    return values
+
+
+def validate_topic_config(overrides: Mapping[str, str | None], broker: BrokerConfig) -> None:
+    """Check what a request wants a topic's configs to be; ConfigError in Kafka's words."""
+    for name, text in overrides.items():
+        key = TOPIC_KEYS.get(name)
+        if key is None:
+            raise ConfigError(name, f"Unknown topic config name: {name}")
+        key.parse(text)
+    values = topic_config(broker, {name: text for name, text in overrides.items() if text is not None})
+    for check in _CHECKS:
+        check(values)
+
+
+def _compaction_lags(values: Mapping[str, ConfigValue]) -> None:
+    lowest, highest = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
+    assert isinstance(lowest, int)
+    assert isinstance(highest, int)
+    if lowest > highest:
+        raise ConfigError(
+            "min.compaction.lag.ms",
+            f"conflict topic config setting min.compaction.lag.ms ({lowest}) > "
+            f"max.compaction.lag.ms ({highest})",
+        )
+
+
+def _remote_storage(values: Mapping[str, ConfigValue]) -> None:
+    if values["remote.storage.enable"]:
+        raise ConfigError(
+            "remote.storage.enable",
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage.",
+        )
+
+
+_CHECKS: Final[tuple[Callable[[Mapping[str, ConfigValue]], None], ...]] = (_compaction_lags, _remote_storage)
