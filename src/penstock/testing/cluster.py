@@ -33,13 +33,13 @@ class ClusterError(RuntimeError):
 class Cluster:
     """One Penstock node as a child process, on a free port of 127.0.0.1.
 
-    A context manager; `start` and `stop` serve where a `with` block does not fit. The port and the data survive
-    `kill` and `restart`. The node ends when the test process ends, even if that one is killed.
+    A context manager; `start` and `close` serve where a `with` block does not fit. The port and the data
+    survive `kill` and `restart`. The node ends when the test process ends, even if that one is killed.
 
     Args:
         config: Kafka configuration names and values, on top of `TEST_CONFIG`.
-        data_dir: where the node keeps its data; left in place by `stop`. Without it a temporary directory is made
-            and removed.
+        data_dir: where the node keeps its data; left in place by `close`. Without it a temporary directory is
+            made, and removed.
         start_timeout_s: how long `start` waits for the node to accept connections.
     """
 

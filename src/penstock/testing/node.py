@@ -1,8 +1,8 @@
 """`python -m penstock.testing.node ARGS`: `penstock start ARGS` that ends when its parent does.
 
-The parent holds the write end of this process's standard input and writes nothing. When the parent goes, however it
-goes, the read end reports end-of-file and the node shuts down. (`PR_SET_PDEATHSIG` would not do: it fires when the
-*thread* that started the child ends.)
+The parent holds the write end of this process's standard input and writes nothing. When the parent goes,
+however it goes, the read end reports end-of-file and the node shuts down. (`PR_SET_PDEATHSIG` would not do:
+it fires when the *thread* that started the child ends.)
 """
 
 import os

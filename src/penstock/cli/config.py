@@ -1,0 +1,149 @@
+"""`penstock config`: show and change the configuration of topics, brokers and groups."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
+
+from penstock.cli.connection import (
+    DEFAULT_BOOTSTRAP,
+    EXIT_USAGE,
+    REQUEST_TIMEOUT_S,
+    Bootstrap,
+    CommandConfig,
+    JsonOutput,
+    admin_client,
+    fail,
+    reported_errors,
+    result_of,
+)
+from penstock.cli.output import console, print_json, print_table
+
+app = typer.Typer(help="Show and change configurations.", no_args_is_help=True)
+
+
+class Kind(StrEnum):
+    """What has a configuration."""
+
+    TOPIC = "topic"
+    BROKER = "broker"
+    GROUP = "group"
+
+
+_RESOURCE_TYPES = {
+    Kind.TOPIC: ConfigResource.Type.TOPIC,
+    Kind.BROKER: ConfigResource.Type.BROKER,
+    Kind.GROUP: ConfigResource.Type.GROUP,
+}
+
+KindArgument = Annotated[Kind, typer.Argument(help="What the configuration belongs to.")]
+NameArgument = Annotated[str, typer.Argument(help="Topic name, broker id or group id.")]
+
+
+@app.command()
+def describe(
+    kind: KindArgument,
+    name: NameArgument,
+    changed: Annotated[bool, typer.Option("--changed", help="Only what is not the default.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Show each configuration's value and where it comes from."""
+    client = admin_client(bootstrap, command_config)
+    resource = ConfigResource(_RESOURCE_TYPES[kind], name)
+    with reported_errors(bootstrap):
+        futures = client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
+    entries = [
+        entry
+        for _, entry in sorted(result_of(futures[resource], bootstrap).items())
+        if not (changed and entry.is_default)
+    ]
+    if json_output:
+        print_json(
+            [
+                {
+                    "name": entry.name,
+                    "value": entry.value,
+                    "source": ConfigSource(entry.source).name,
+                    "read_only": entry.is_read_only,
+                    "sensitive": entry.is_sensitive,
+                }
+                for entry in entries
+            ]
+        )
+        return
+    print_table(["NAME", "VALUE", "SOURCE"], [(e.name, _shown_value(e), _source(e)) for e in entries])
+
+
+@app.command()
+def alter(
+    kind: KindArgument,
+    name: NameArgument,
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set a configuration.")
+    ] = None,
+    delete: Annotated[
+        list[str] | None, typer.Option("--delete", "-d", metavar="NAME", help="Back to the default.")
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Change configurations; the others stay as they are."""
+    if not assignments and not delete:
+        fail("nothing to alter: give --set NAME=VALUE or --delete NAME", EXIT_USAGE)
+    client = admin_client(bootstrap, command_config)
+    values = parse_assignments(assignments or [])
+    _alter(client, ConfigResource(_RESOURCE_TYPES[kind], name), values, delete or [], bootstrap)
+    if json_output:
+        print_json({"kind": kind.value, "name": name, "altered": True})
+    else:
+        console().print(f"altered {kind.value} {name}")
+
+
+def parse_assignments(assignments: Sequence[str]) -> dict[str, str]:
+    """`["a=1", "b=x=y"]` as `{"a": "1", "b": "x=y"}`; anything without `=` ends the command."""
+    values: dict[str, str] = {}
+    for assignment in assignments:
+        name, separator, value = assignment.partition("=")
+        if not separator or not name:
+            fail(f"expected NAME=VALUE, found {assignment!r}", EXIT_USAGE)
+        values[name.strip()] = value
+    return values
+
+
+def set_topic_configs(
+    client: AdminClient, topic: str, values: dict[str, str], delete: Sequence[str], bootstrap: str
+) -> None:
+    """Change a topic's configurations and leave the others alone (IncrementalAlterConfigs, KIP-339)."""
+    _alter(client, ConfigResource(ConfigResource.Type.TOPIC, topic), values, delete, bootstrap)
+
+
+def _alter(
+    client: AdminClient,
+    resource: ConfigResource,
+    values: dict[str, str],
+    delete: Sequence[str],
+    bootstrap: str,
+) -> None:
+    for name, value in values.items():
+        resource.add_incremental_config(ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET))
+    for name in delete:
+        resource.add_incremental_config(
+            ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE)
+        )
+    with reported_errors(bootstrap):
+        futures = client.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
+    for future in futures.values():
+        result_of(future, bootstrap)
+
+
+def _shown_value(entry: ConfigEntry) -> str | None:
+    return "(hidden)" if entry.is_sensitive else entry.value
+
+
+def _source(entry: ConfigEntry) -> str:
+    return ConfigSource(entry.source).name.removesuffix("_CONFIG").lower().replace("_", " ")

@@ -1,0 +1,104 @@
+"""What every client command shares: how to reach the cluster, and what to say when that fails."""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, NoReturn, TypeVar
+
+import javaproperties
+import typer
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from penstock.cli.output import print_error
+
+REQUEST_TIMEOUT_S = 15.0
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+EXIT_REFUSED = 1  # the cluster answered with an error, or the thing named is not there
+EXIT_USAGE = 2
+EXIT_UNREACHABLE = 3  # no broker answered in time
+
+_UNREACHABLE = {
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+    KafkaError._RESOLVE,
+}
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap", "-b", envvar="PENSTOCK_BOOTSTRAP", metavar="HOST:PORT,…", help="Brokers to ask first."
+    ),
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config", metavar="FILE", help="Properties for the client, such as security settings."
+    ),
+]
+JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+
+T = TypeVar("T")
+
+
+def fail(message: str, code: int = EXIT_REFUSED) -> NoReturn:
+    """Print *message* on stderr and end with *code*."""
+    print_error(message)
+    raise typer.Exit(code)
+
+
+Settings = dict[str, str | int | float | bool]
+
+
+def client_settings(
+    bootstrap: str, command_config: Path | None, settings: Settings | None = None
+) -> Settings:
+    """librdkafka settings: the file's, then the command's own, then the address."""
+    from_file: Mapping[str, str] = {}
+    if command_config is not None:
+        try:
+            with command_config.open() as file:
+                from_file = javaproperties.load(file)
+        except OSError as error:
+            fail(f"cannot read --command-config {command_config}: {error.strerror}", EXIT_USAGE)
+    # librdkafka would print its own connection errors on stderr beside ours.
+    return {"log_level": 2, **from_file, **(settings or {}), "bootstrap.servers": bootstrap}
+
+
+def admin_client(bootstrap: str, command_config: Path | None) -> AdminClient:
+    """An admin client; wrong settings end the command with their name."""
+    with reported_errors(bootstrap):
+        return AdminClient(client_settings(bootstrap, command_config))
+
+
+def result_of(future: "Future[T]", bootstrap: str) -> T:
+    """Wait for an admin call; its error ends the command in one readable line."""
+    with reported_errors(bootstrap):
+        return future.result(REQUEST_TIMEOUT_S + 5)
+
+
+@contextmanager
+def reported_errors(bootstrap: str) -> Iterator[None]:
+    """Turn client errors into one line and an exit code that scripts can trust."""
+    try:
+        yield
+    except KafkaException as error:
+        explain(error.args[0], bootstrap)
+    except TimeoutError:
+        fail(f"no answer from {bootstrap} within {REQUEST_TIMEOUT_S:g} s", EXIT_UNREACHABLE)
+
+
+def explain(error: KafkaError, bootstrap: str) -> NoReturn:
+    """End the command with what *error* means."""
+    if error.code() in _UNREACHABLE:
+        fail(
+            f"no broker answers at {bootstrap} ({error.str()}). Is one running there? "
+            "`penstock start` starts one; --bootstrap or PENSTOCK_BOOTSTRAP names another.",
+            EXIT_UNREACHABLE,
+        )
+    if error.code() == KafkaError._INVALID_ARG:
+        fail(error.str(), EXIT_USAGE)
+    fail(f"{error.name()}: {error.str()}")

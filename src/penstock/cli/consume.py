@@ -1,0 +1,211 @@
+"""`penstock consume`: print a topic's records."""
+
+import json
+import sys
+import time
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, Message, TopicPartition
+
+from penstock.cli.connection import (
+    DEFAULT_BOOTSTRAP,
+    EXIT_USAGE,
+    REQUEST_TIMEOUT_S,
+    Bootstrap,
+    CommandConfig,
+    JsonOutput,
+    client_settings,
+    explain,
+    fail,
+    reported_errors,
+)
+from penstock.cli.record_json import bytes_to_json, headers_to_json
+from penstock.cli.timestamps import parse_timestamp_ms
+
+POLL_S = 0.2
+
+
+def consume(
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC…", help="Topics; with --group also ^patterns.")
+    ],
+    from_beginning: Annotated[bool, typer.Option("--from-beginning")] = False,
+    offset: Annotated[int | None, typer.Option("--offset", "-o", min=0, help="Start at this offset.")] = None,
+    timestamp: Annotated[
+        str | None, typer.Option("--timestamp", "-t", help="Start at this time (ISO 8601 or milliseconds).")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", help="Join this group and commit offsets.")
+    ] = None,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0)] = None,
+    max_messages: Annotated[
+        int | None, typer.Option("--max-messages", "-n", min=1, help="End after so many.")
+    ] = None,
+    exit_at_end: Annotated[
+        bool, typer.Option("--exit-at-end", "-e", help="End at the end of the log.")
+    ] = False,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", help="End after so many idle seconds.")
+    ] = None,
+    show_key: Annotated[bool, typer.Option("--key", help="Print keys.")] = False,
+    show_headers: Annotated[bool, typer.Option("--headers", help="Print headers.")] = False,
+    show_timestamp: Annotated[bool, typer.Option("--timestamps", help="Print timestamps.")] = False,
+    read_uncommitted: Annotated[
+        bool, typer.Option("--read-uncommitted", help="Open transactions too.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Print records as they arrive, from the end of the log unless told otherwise. Ctrl-C ends it."""
+    _check_start(from_beginning, offset, timestamp, group, partition)
+    settings = client_settings(
+        bootstrap,
+        command_config,
+        {
+            "group.id": group or f"penstock-console-{time.time_ns()}",
+            "enable.auto.commit": group is not None,
+            "auto.offset.reset": "earliest" if from_beginning else "latest",
+            "isolation.level": "read_uncommitted" if read_uncommitted else "read_committed",
+            "enable.partition.eof": True,
+        },
+    )
+    with reported_errors(bootstrap):
+        consumer = Consumer(settings)
+        try:
+            if group is not None:
+                consumer.subscribe(topics)
+                ends_expected: int | None = None
+            else:
+                assigned = _start_positions(consumer, topics, partition, from_beginning, offset, timestamp)
+                consumer.assign(assigned)
+                ends_expected = len(assigned)
+            printer = _Printer(json_output, show_key, show_headers, show_timestamp)
+            _print_records(consumer, printer, max_messages, timeout, exit_at_end, ends_expected, bootstrap)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            consumer.close()
+
+
+def _check_start(
+    from_beginning: bool, offset: int | None, timestamp: str | None, group: str | None, partition: int | None
+) -> None:
+    if sum((from_beginning, offset is not None, timestamp is not None)) > 1:
+        fail("give at most one of --from-beginning, --offset and --timestamp", EXIT_USAGE)
+    if group is not None and (offset is not None or timestamp is not None or partition is not None):
+        fail(
+            "--group starts where the group stands: it does not go with --offset, --timestamp or --partition "
+            "(`penstock group reset-offsets` moves a group)",
+            EXIT_USAGE,
+        )
+
+
+def _start_positions(
+    consumer: Consumer,
+    topics: list[str],
+    partition: int | None,
+    from_beginning: bool,
+    offset: int | None,
+    timestamp: str | None,
+) -> list[TopicPartition]:
+    positions: list[TopicPartition] = []
+    for topic in topics:
+        metadata = consumer.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
+        if metadata.error is not None:
+            fail(f"topic {topic!r}: {metadata.error.str()}")
+        numbers = sorted(metadata.partitions)
+        if partition is not None and partition not in numbers:
+            fail(f"topic {topic!r} has no partition {partition}: it has {len(numbers)}")
+        positions += [TopicPartition(topic, p) for p in numbers if partition in (None, p)]
+    if timestamp is not None:
+        wanted_ms = parse_timestamp_ms(timestamp)
+        asked = [TopicPartition(tp.topic, tp.partition, wanted_ms) for tp in positions]
+        return consumer.offsets_for_times(asked, timeout=REQUEST_TIMEOUT_S)
+    for position in positions:
+        position.offset = offset if offset is not None else OFFSET_BEGINNING if from_beginning else OFFSET_END
+    return positions
+
+
+def _print_records(
+    consumer: Consumer,
+    printer: "_Printer",
+    max_messages: int | None,
+    timeout: float | None,
+    exit_at_end: bool,
+    ends_expected: int | None,
+    bootstrap: str,
+) -> None:
+    printed = 0
+    at_end: set[tuple[str | None, int | None]] = set()
+    last_activity = time.monotonic()
+    while max_messages is None or printed < max_messages:
+        message = consumer.poll(POLL_S)
+        if message is None:
+            if timeout is not None and time.monotonic() - last_activity > timeout:
+                return
+            continue
+        place = (message.topic(), message.partition())
+        error = message.error()
+        if error is None:
+            at_end.discard(place)
+            printer.print(message)
+            printed += 1
+            last_activity = time.monotonic()
+        elif error.code() == KafkaError._PARTITION_EOF:
+            at_end.add(place)
+            expected = ends_expected if ends_expected is not None else len(consumer.assignment())
+            if exit_at_end and len(at_end) >= expected:
+                return
+        elif error.fatal() or not error.retriable():
+            explain(error, bootstrap)
+
+
+class _Printer:
+    """Writes one line per record."""
+
+    def __init__(self, as_json: bool, key: bool, headers: bool, timestamp: bool) -> None:
+        self._as_json = as_json
+        self._key = key
+        self._headers = headers
+        self._timestamp = timestamp
+
+    def print(self, message: Message) -> None:
+        line = self._json(message) if self._as_json else self._text(message)
+        sys.stdout.buffer.write(line + b"\n")
+        sys.stdout.buffer.flush()
+
+    def _json(self, message: Message) -> bytes:
+        record = {
+            "topic": message.topic(),
+            "partition": message.partition(),
+            "offset": message.offset(),
+            "timestamp_ms": message.timestamp()[1],
+            **bytes_to_json("key", message.key()),
+            **bytes_to_json("value", message.value()),
+            "headers": headers_to_json(_headers(message)),
+        }
+        return json.dumps(record, ensure_ascii=False).encode()
+
+    def _text(self, message: Message) -> bytes:
+        columns: list[bytes] = []
+        if self._timestamp:
+            moment = datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC)
+            columns.append(moment.isoformat(timespec="milliseconds").encode())
+        if self._headers:
+            headers = (name.encode() + b"=" + (value or b"") for name, value in _headers(message))
+            columns.append(b",".join(headers) or b"-")
+        if self._key:
+            key = message.key()
+            columns.append(b"null" if key is None else key)
+        value = message.value()
+        columns.append(b"null" if value is None else value)
+        return b"\t".join(columns)
+
+
+def _headers(message: Message) -> list[tuple[str, bytes | None]]:
+    headers = message.headers() or []
+    pairs = headers.items() if isinstance(headers, dict) else headers
+    return [(name, value.encode() if isinstance(value, str) else value) for name, value in pairs]

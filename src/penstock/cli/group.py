@@ -1,0 +1,268 @@
+"""`penstock group`: list, describe, reset and delete consumer groups."""
+
+import re
+from typing import Annotated, NamedTuple
+
+import typer
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from penstock.cli.connection import (
+    DEFAULT_BOOTSTRAP,
+    EXIT_USAGE,
+    REQUEST_TIMEOUT_S,
+    Bootstrap,
+    CommandConfig,
+    JsonOutput,
+    admin_client,
+    fail,
+    reported_errors,
+    result_of,
+)
+from penstock.cli.output import console, print_json, print_table
+from penstock.cli.timestamps import parse_timestamp_ms
+
+app = typer.Typer(help="List, describe, reset and delete consumer groups.", no_args_is_help=True)
+
+GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="Group id.")]
+
+
+class PartitionLag(NamedTuple):
+    """How far one group is behind on one partition; None where nothing is known."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    end: int | None
+    owner: str | None
+
+    @property
+    def lag(self) -> int | None:
+        return None if self.committed is None or self.end is None else max(self.end - self.committed, 0)
+
+
+@app.command("list")
+def list_groups(
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """List groups with their state."""
+    client = admin_client(bootstrap, command_config)
+    with reported_errors(bootstrap):
+        future = client.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S)
+    result = result_of(future, bootstrap)
+    if not result.valid and result.errors:
+        with reported_errors(bootstrap):
+            raise result.errors[0]
+    rows = sorted(
+        (listing.group_id, listing.state.name.lower(), listing.type.name.lower()) for listing in result.valid
+    )
+    if json_output:
+        print_json([{"group": group, "state": state, "type": kind} for group, state, kind in rows])
+    else:
+        print_table(["GROUP", "STATE", "TYPE"], rows)
+
+
+@app.command()
+def describe(
+    group: GroupArgument,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Show a group's state, members, committed offsets and lag."""
+    client = admin_client(bootstrap, command_config)
+    with reported_errors(bootstrap):
+        future = client.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)[group]
+    description = result_of(future, bootstrap)
+    owners = {
+        (tp.topic, tp.partition): member.member_id
+        for member in description.members
+        for tp in member.assignment.topic_partitions
+    }
+    lags = _lags(client, group, owners, bootstrap)
+    state = description.state.name.lower()
+    if json_output:
+        print_json(
+            {
+                "group": group,
+                "state": state,
+                "assignor": description.partition_assignor,
+                "coordinator": description.coordinator.id if description.coordinator else None,
+                "members": [
+                    {
+                        "member": member.member_id,
+                        "client": member.client_id,
+                        "host": member.host,
+                        "instance": member.group_instance_id,
+                        "partitions": [[tp.topic, tp.partition] for tp in member.assignment.topic_partitions],
+                    }
+                    for member in description.members
+                ],
+                "offsets": [{**lag._asdict(), "lag": lag.lag} for lag in lags],
+            }
+        )
+        return
+    console().print(f"[bold]{group}[/]  {state}  {len(description.members)} members")
+    print_table(
+        ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER"],
+        [(lag.topic, lag.partition, lag.committed, lag.end, lag.lag, lag.owner) for lag in lags],
+    )
+
+
+@app.command("reset-offsets")
+def reset_offsets(
+    group: GroupArgument,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC[:P,P]", help="Default: all committed.")
+    ] = None,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest")] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0)] = None,
+    to_timestamp: Annotated[
+        str | None, typer.Option("--to-timestamp", metavar="TIME", help="ISO 8601 or milliseconds.")
+    ] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", help="Forwards, or backwards if negative.")
+    ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Without it, only show the plan.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Move a group's committed offsets; the group must have no members."""
+    targets = [to_earliest, to_latest, to_offset is not None, to_timestamp is not None, shift_by is not None]
+    if sum(targets) != 1:
+        fail(
+            "give exactly one of --to-earliest, --to-latest, --to-offset, --to-timestamp and --shift-by",
+            EXIT_USAGE,
+        )
+    client = admin_client(bootstrap, command_config)
+    committed = _committed(client, group, bootstrap)
+    partitions = _chosen_partitions(client, topic or [], committed, bootstrap)
+    if not partitions:
+        fail(f"group {group!r} has no committed offsets: name the topics with --topic")
+    earliest = _offsets(client, partitions, OffsetSpec.earliest(), bootstrap)
+    latest = _offsets(client, partitions, OffsetSpec.latest(), bootstrap)
+    if to_timestamp is not None:
+        timestamp_ms = parse_timestamp_ms(to_timestamp)
+        wanted = _offsets(client, partitions, OffsetSpec.for_timestamp(timestamp_ms), bootstrap)
+        wanted = {key: latest[key] if offset < 0 else offset for key, offset in wanted.items()}
+    elif shift_by is not None:
+        wanted = {key: committed.get(key, earliest[key]) + shift_by for key in partitions}
+    elif to_offset is not None:
+        wanted = dict.fromkeys(partitions, to_offset)
+    else:
+        wanted = earliest if to_earliest else latest
+    plan = {key: min(max(wanted[key], earliest[key]), latest[key]) for key in sorted(partitions)}
+    if execute:
+        _commit(client, group, plan, bootstrap)
+    if json_output:
+        print_json(
+            {
+                "group": group,
+                "executed": execute,
+                "offsets": [
+                    {"topic": t, "partition": p, "from": committed.get((t, p)), "to": offset}
+                    for (t, p), offset in plan.items()
+                ],
+            }
+        )
+        return
+    print_table(
+        ["TOPIC", "PARTITION", "FROM", "TO"],
+        [(t, p, committed.get((t, p)), offset) for (t, p), offset in plan.items()],
+    )
+    if not execute:
+        console().print("[dim]nothing was changed: add --execute[/]")
+
+
+@app.command()
+def delete(
+    groups: Annotated[list[str], typer.Argument(metavar="GROUP…", help="Group ids.")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Delete groups and their committed offsets."""
+    client = admin_client(bootstrap, command_config)
+    with reported_errors(bootstrap):
+        futures = client.delete_consumer_groups(groups, request_timeout=REQUEST_TIMEOUT_S)
+    for name, future in futures.items():
+        result_of(future, bootstrap)
+        if not json_output:
+            console().print(f"deleted {name}")
+    if json_output:
+        print_json([{"group": name, "deleted": True} for name in futures])
+
+
+PartitionKey = tuple[str, int]
+
+
+def _committed(client: AdminClient, group: str, bootstrap: str) -> dict[PartitionKey, int]:
+    with reported_errors(bootstrap):
+        futures = client.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_TIMEOUT_S
+        )
+    answer = result_of(futures[group], bootstrap)
+    return {(tp.topic, tp.partition): tp.offset for tp in answer.topic_partitions if tp.offset >= 0}
+
+
+def _commit(client: AdminClient, group: str, plan: dict[PartitionKey, int], bootstrap: str) -> None:
+    partitions = [TopicPartition(topic, partition, offset) for (topic, partition), offset in plan.items()]
+    with reported_errors(bootstrap):
+        futures = client.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, partitions)], request_timeout=REQUEST_TIMEOUT_S
+        )
+    answer = result_of(futures[group], bootstrap)
+    for tp in answer.topic_partitions:
+        if tp.error is not None:
+            fail(f"{tp.topic}-{tp.partition}: {tp.error.str()}")
+
+
+def _offsets(
+    client: AdminClient, partitions: set[PartitionKey], spec: OffsetSpec, bootstrap: str
+) -> dict[PartitionKey, int]:
+    with reported_errors(bootstrap):
+        futures = client.list_offsets(
+            {TopicPartition(topic, partition): spec for topic, partition in partitions},
+            request_timeout=REQUEST_TIMEOUT_S,
+        )
+    return {(tp.topic, tp.partition): result_of(future, bootstrap).offset for tp, future in futures.items()}
+
+
+def _lags(
+    client: AdminClient, group: str, owners: dict[PartitionKey, str], bootstrap: str
+) -> list[PartitionLag]:
+    committed = _committed(client, group, bootstrap)
+    partitions = set(committed) | set(owners)
+    ends = _offsets(client, partitions, OffsetSpec.latest(), bootstrap) if partitions else {}
+    return [
+        PartitionLag(topic, partition, committed.get(key), ends.get(key), owners.get(key))
+        for key in sorted(partitions)
+        for topic, partition in [key]
+    ]
+
+
+def _chosen_partitions(
+    client: AdminClient, topics: list[str], committed: dict[PartitionKey, int], bootstrap: str
+) -> set[PartitionKey]:
+    if not topics:
+        return set(committed)
+    with reported_errors(bootstrap):
+        known = client.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+    chosen: set[PartitionKey] = set()
+    for wanted in topics:
+        match = re.fullmatch(r"([^:]+)(?::(\d+(?:,\d+)*))?", wanted)
+        if match is None:
+            fail(f"expected TOPIC or TOPIC:0,1,…, found {wanted!r}", EXIT_USAGE)
+        name, numbers = match[1], match[2]
+        if name not in known:
+            fail(f"topic {name!r} does not exist")
+        partitions = known[name].partitions.keys()
+        for number in map(int, numbers.split(",")) if numbers else partitions:
+            if number not in partitions:
+                fail(f"topic {name!r} has no partition {number}: it has {len(partitions)}")
+            chosen.add((name, number))
+    return chosen

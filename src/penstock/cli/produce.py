@@ -1,0 +1,179 @@
+"""`penstock produce`: lines from a file or standard input to a topic."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from penstock.cli.connection import (
+    DEFAULT_BOOTSTRAP,
+    EXIT_USAGE,
+    Bootstrap,
+    CommandConfig,
+    JsonOutput,
+    client_settings,
+    explain,
+    fail,
+    reported_errors,
+)
+from penstock.cli.output import console, print_json
+from penstock.cli.record_json import InvalidRecord, record_from_json
+
+DELIVERY_TIMEOUT_MS = 30_000
+
+
+Headers = list[tuple[str, str | bytes | None]]
+
+
+class Record(NamedTuple):
+    """What one input line asks to be produced."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+class _Deliveries:
+    """Counts delivery reports and keeps the first error."""
+
+    def __init__(self) -> None:
+        self.delivered = 0
+        self.failed = 0
+        self.first_error: KafkaError | None = None
+
+    def __call__(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.delivered += 1
+        else:
+            self.failed += 1
+            self.first_error = self.first_error or error
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(help="Topic name.")],
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="Read this file, not standard input.")
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
+    key_separator: Annotated[
+        str | None, typer.Option("--key-separator", "-K", help="Splits each line into key and value.")
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header of every record."),
+    ] = None,
+    json_lines: Annotated[
+        bool, typer.Option("--json-lines", help="Each line is a record as `consume --json` prints it.")
+    ] = False,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0)] = None,
+    compression: Annotated[str, typer.Option(help="none, gzip, snappy, lz4 or zstd.")] = "none",
+    acks: Annotated[str, typer.Option(help="0, 1 or all.")] = "all",
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Write one record for each line of input, and wait until all are acknowledged."""
+    headers = [_header(text) for text in header or []]
+    settings = client_settings(
+        bootstrap,
+        command_config,
+        {
+            "compression.type": compression,
+            "acks": acks,
+            "enable.idempotence": acks == "all",
+            "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
+            "linger.ms": 5,
+        },
+    )
+    deliveries = _Deliveries()
+    with reported_errors(bootstrap):
+        producer = Producer(settings)
+    for number, line in enumerate(_lines(file), start=1):
+        if json_lines:
+            record = _from_json(line, number)
+        else:
+            record = _from_line(line, number, key, key_separator)
+        _send(producer, topic, record, headers, partition, deliveries)
+    producer.flush()
+    if deliveries.first_error is not None:
+        console().print(
+            f"{deliveries.delivered} records acknowledged, {deliveries.failed} failed", style="dim"
+        )
+        explain(deliveries.first_error, bootstrap)
+    if json_output:
+        print_json({"topic": topic, "acknowledged": deliveries.delivered})
+    else:
+        console().print(f"{deliveries.delivered} records acknowledged by {topic}")
+
+
+def _lines(file: Path | None) -> Iterator[bytes]:
+    if file is None:
+        yield from (line.rstrip(b"\r\n") for line in sys.stdin.buffer)
+        return
+    try:
+        with file.open("rb") as source:
+            yield from (line.rstrip(b"\r\n") for line in source)
+    except OSError as error:
+        fail(f"cannot read {file}: {error.strerror}", EXIT_USAGE)
+
+
+def _header(text: str) -> tuple[str, str | bytes | None]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        fail(f"expected --header NAME=VALUE, found {text!r}", EXIT_USAGE)
+    return name, value.encode()
+
+
+def _from_line(line: bytes, number: int, key: str | None, key_separator: str | None) -> Record:
+    if key_separator is None:
+        return Record(key.encode() if key is not None else None, line, [])
+    found_key, separator, value = line.partition(key_separator.encode())
+    if not separator:
+        fail(f"line {number}: no {key_separator!r} between key and value in {line[:80]!r}", EXIT_USAGE)
+    return Record(found_key, value, [])
+
+
+def _from_json(line: bytes, number: int) -> Record:
+    try:
+        fields = record_from_json(json.loads(line))
+    except (ValueError, InvalidRecord) as error:
+        fail(f"line {number}: {error}", EXIT_USAGE)
+    return Record(**fields)
+
+
+def _send(
+    producer: Producer,
+    topic: str,
+    record: Record,
+    headers: Headers,
+    partition: int | None,
+    deliveries: _Deliveries,
+) -> None:
+    chosen = record.partition if partition is None else partition
+    while True:
+        try:
+            producer.produce(
+                topic,
+                key=record.key,
+                value=record.value,
+                headers=headers + record.headers,
+                partition=-1 if chosen is None else chosen,
+                on_delivery=deliveries,
+                timestamp=record.timestamp_ms or 0,  # 0: now
+            )
+        except BufferError:
+            producer.poll(0.1)
+        except KafkaException as error:
+            # The record never left: an unknown partition or one larger than message.max.bytes.
+            deliveries.failed += 1
+            deliveries.first_error = deliveries.first_error or error.args[0]
+            return
+        else:
+            producer.poll(0)
+            return

@@ -1,0 +1,70 @@
+"""A record as one JSON object: what `consume --json` prints and `produce --json-lines` reads.
+
+Text stands as text; bytes that are not UTF-8 stand base64-encoded under `key_base64`, `value_base64`.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable
+from typing import Any
+
+
+class InvalidRecord(ValueError):
+    """The object is not a record; the message names the field."""
+
+
+def bytes_to_json(name: str, data: bytes | None) -> dict[str, str | None]:
+    """`{name: text}`, or `{name_base64: …}` where *data* is not UTF-8."""
+    if data is None:
+        return {name: None}
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(data).decode()}
+
+
+def headers_to_json(headers: Iterable[tuple[str, bytes | None]]) -> list[dict[str, str | None]]:
+    """Headers in order, as objects: a name may occur more than once."""
+    return [{"name": name, **bytes_to_json("value", value)} for name, value in headers]
+
+
+def record_from_json(record: Any) -> dict[str, Any]:
+    """key, value, headers, partition and timestamp_ms of one JSON object.
+
+    Raises:
+        InvalidRecord: a field has the wrong type.
+    """
+    if not isinstance(record, dict):
+        raise InvalidRecord(f"expected a JSON object, found {type(record).__name__}")
+    headers = record.get("headers") or []
+    if not isinstance(headers, list) or not all(isinstance(h, dict) and "name" in h for h in headers):
+        raise InvalidRecord('headers: expected a list of {"name": …, "value": …}')
+    return {
+        "key": _bytes_from_json(record, "key"),
+        "value": _bytes_from_json(record, "value"),
+        "headers": [(str(header["name"]), _bytes_from_json(header, "value")) for header in headers],
+        "partition": _int_from_json(record, "partition"),
+        "timestamp_ms": _int_from_json(record, "timestamp_ms"),
+    }
+
+
+def _bytes_from_json(record: dict[str, Any], name: str) -> bytes | None:
+    encoded = record.get(f"{name}_base64")
+    if encoded is not None:
+        try:
+            return base64.b64decode(encoded, validate=True)
+        except (binascii.Error, TypeError) as error:
+            raise InvalidRecord(f"{name}_base64: {error}") from None
+    value = record.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InvalidRecord(f"{name}: expected text or null, found {type(value).__name__}")
+    return value.encode()
+
+
+def _int_from_json(record: dict[str, Any], name: str) -> int | None:
+    value = record.get(name)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise InvalidRecord(f"{name}: expected a whole number, found {value!r}")
