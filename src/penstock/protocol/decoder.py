@@ -1,0 +1,340 @@
+"""Compiling the decoder of one version of one message.
+
+The result is one flat function: nested structs become nested loops, adjacent fields of fixed width one
+``struct`` call (which also takes the length prefix or tag count that follows them), and a length of one byte is
+read without a call. Every length is checked against the bytes that remain before anything is allocated for it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from penstock.protocol.definition import Field, Message, Struct
+from penstock.protocol.malformed import Malformation, malformed
+from penstock.protocol.source import FIXED_SIZES, FORMATS, FieldEnd, SourceWriter
+
+Decoder = Callable[[bytes | memoryview, int], tuple[object, int]]
+
+MAX_STRING_BYTES = 0x7FFF
+
+_FAST_ARRAY = 33
+"""Arrays of fixed-width elements up to this many have their unpacking function at hand."""
+
+
+def uvarint(buf: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
+    """The rest of an unsigned varint whose first byte, ``first``, lies before ``position``: (value, end)."""
+    value = first & 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = buf[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFF_FFFF, position
+    raise Malformation("is a varint of more than five bytes")
+
+
+def string_length(buf: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
+    """As ``uvarint``, for the length-plus-one of a compact string, which Kafka bounds."""
+    value, position = uvarint(buf, position, first)
+    if value > MAX_STRING_BYTES + 1:
+        raise Malformation(f"has an invalid length of {value - 1}")
+    return value, position
+
+
+def skip_tagged_fields(buf: bytes | memoryview, position: int, count: int) -> int:
+    """Step over ``count`` tagged fields that this version does not know (KIP-482); returns their end."""
+    if count > 127:
+        count, position = uvarint(buf, position, count)
+    for _ in range(count):
+        _, position, end = tag_head(buf, position)
+        position = end
+    return position
+
+
+def tag_head(buf: bytes | memoryview, position: int) -> tuple[int, int, int]:
+    """The head of a tagged field: (tag, where its content starts, where it ends)."""
+    tag = buf[position]
+    position += 1
+    if tag > 127:
+        tag, position = uvarint(buf, position, tag)
+    size = buf[position]
+    position += 1
+    if size > 127:
+        size, position = uvarint(buf, position, size)
+    if size > len(buf) - position:
+        raise Malformation(f"tag {tag} claims {size} bytes where {len(buf) - position} remain")
+    return tag, position, position + size
+
+
+def min_size(struct_: Struct, version: int, flexible: bool) -> int:
+    """The fewest bytes that a struct takes on the wire."""
+    size = sum(_min_field_size(f, version, flexible) for f in struct_.plain_fields(version))
+    return size + 1 if flexible else size
+
+
+def _min_field_size(field: Field, version: int, flexible: bool) -> int:
+    compact = flexible and field.compact
+    if field.is_array:
+        return 1 if compact else 4
+    if field.struct is not None:
+        return 1 if version in field.nullable else min_size(field.struct, version, flexible)
+    if field.type_name in FIXED_SIZES:
+        return FIXED_SIZES[field.type_name]
+    return 1 if compact else 2 if field.type_name == "string" else 4
+
+
+def has_records(message: Message) -> bool:
+    structs = [message.body, *message.structs.values()]
+    return any(f.type_name == "records" for s in structs for f in s.fields)
+
+
+class _DecoderCompiler:
+    def __init__(self, message: Message, version: int, classes: dict[str, type]) -> None:
+        self.message = message
+        self.version = version
+        self.classes = classes
+        self.flexible = version in message.flexible
+        self.zero_copy = has_records(message)
+        self.out = SourceWriter()
+        self.pending: list[tuple[str, str, str]] = []
+        self.depth = 0
+
+    def compile(self) -> Decoder:
+        out = self.out
+        out.constants.update(
+            new=object.__new__,
+            uvarint=uvarint,
+            string_length=string_length,
+            skip_tagged_fields=skip_tagged_fields,
+            tag_head=tag_head,
+            unpack_from=struct.unpack_from,
+            Malformation=Malformation,
+            malformed=malformed,
+            ERRORS=(struct.error, IndexError, UnicodeDecodeError, Malformation),
+            FIELDS=out.fields,
+            NAME=self.message.name,
+            VERSION=self.version,
+        )
+        with out.block("def decode(b, p):"):
+            out.line("b = memoryview(b)" if self.zero_copy else "if type(b) is not bytes: b = bytes(b)")
+            out.line("end = len(b)")
+            with out.block("try:"):
+                self._struct(self.message.body, "o0", self.message.name)
+                self._flush()
+                out.line("return o0, p")
+            with out.block("except ERRORS as error:"):
+                out.line("raise malformed(NAME, VERSION, FIELDS, p, end, error) from error")
+        function = out.compile("decode", f"<decode {self.message.name} v{self.version}>")
+        return function  # type: ignore[return-value]
+
+    # -- reading fixed width -------------------------------------------------------------------------------
+
+    def _fixed(self, code: str, target: str) -> None:
+        """Read one value of fixed width into ``target``, together with its neighbours."""
+        self.pending.append((code, target, self.out.path()))
+
+    def _flush(self) -> None:
+        pending, self.pending = self.pending, []
+        if not pending:
+            return
+        codes = "".join(code for code, _, _ in pending)
+        ends, size = [], 0
+        for code, _, path in pending:
+            size += struct.calcsize(">" + code)
+            ends.append(FieldEnd(path, size))
+        fields = tuple(ends)
+        targets = ", ".join(target for _, target, _ in pending)
+        if codes == "B":
+            self.out.line(f"{targets} = b[p]", fields)
+        else:
+            unpack = self.out.constant(
+                f"unpack_{codes.replace('?', 'bool')}", struct.Struct(">" + codes).unpack_from
+            )
+            one = "[0]" if len(pending) == 1 else ""
+            self.out.line(f"{targets} = {unpack}(b, p){one}", fields)
+        self.out.line(f"p += {size}")
+
+    # -- structs -------------------------------------------------------------------------------------------
+
+    def _struct(self, struct_: Struct, variable: str, name: str) -> None:
+        out = self.out
+        out.line(f"{variable} = new({out.constant('T_' + name, self.classes[name])})")
+        tagged = struct_.tagged_fields(self.version) if self.flexible else []
+        plain = struct_.plain_fields(self.version)
+        for field in struct_.fields:
+            if field not in plain:
+                self._default(field, f"{variable}.{field.name}")
+        for field in plain:
+            with out.inside(field.name):
+                self._field(field, f"{variable}.{field.name}")
+        if self.flexible:
+            with out.inside("tagged fields"):
+                self._fixed("B", "n")
+                self._flush()
+                self._tagged(tagged, variable)
+
+    def _default(self, field: Field, target: str) -> None:
+        if field.needs_fresh_default:
+            if field.is_array:
+                value = "[]"
+            else:
+                value = self.out.constant(f"T_{field.type_name}", self.classes[field.type_name]) + "()"
+        else:
+            value = repr(field.default_value)
+        self.out.line(f"{target} = {value}")
+
+    def _tagged(self, fields: list[Field], variable: str) -> None:
+        out = self.out
+        if not fields:
+            out.line("if n: p = skip_tagged_fields(b, p, n)")
+            return
+        self.depth += 1
+        tag, tag_end = f"tag{self.depth}", f"tag_end{self.depth}"
+        with out.block("if n:"):
+            out.line("if n > 127: n, p = uvarint(b, p, n)")
+            with out.block("for _ in range(n):"):
+                out.line(f"{tag}, p, {tag_end} = tag_head(b, p)")
+                for field in fields:
+                    with out.inside(field.name), out.block(f"if {tag} == {field.tag}:"):
+                        self._field(field, f"{variable}.{field.name}")
+                        self._flush()
+                        out.line(f"if p != {tag_end}: raise Malformation('does not fill its tag')")
+                        out.line("continue")
+                out.line(f"p = {tag_end}")
+        self.depth -= 1
+
+    # -- fields --------------------------------------------------------------------------------------------
+
+    def _field(self, field: Field, target: str) -> None:
+        if field.is_array:
+            self._array(field, target)
+        elif field.struct is not None:
+            self._nested(field, target)
+        elif field.type_name in FORMATS:
+            self._fixed(FORMATS[field.type_name], target)
+        else:
+            self._variable(field, target, self.version in field.nullable)
+
+    def _nested(self, field: Field, target: str) -> None:
+        assert field.struct is not None
+        self.depth += 1
+        variable = f"o{self.depth}"
+        if self.version in field.nullable:
+            self._fixed("b", "n")
+            self._flush()
+            self.out.line(f"if n < 0: {target} = None")
+            with self.out.block("else:"):
+                self._struct(field.struct, variable, field.type_name)
+                self._flush()
+                self.out.line(f"{target} = {variable}")
+        else:
+            self._struct(field.struct, variable, field.type_name)
+            self.out.line(f"{target} = {variable}")
+        self.depth -= 1
+
+    def _length(self, field: Field, code: str, long_length: str = "uvarint") -> bool:
+        """Read a length into ``n``; returns whether it is compact (and thus one more than the length)."""
+        compact = self.flexible and field.compact
+        self._fixed("B" if compact else code, "n")
+        self._flush()
+        if compact:
+            self.out.line(f"if n > 127: n, p = {long_length}(b, p, n)")
+        return compact
+
+    def _null_check(self, target: str, nullable: bool, compact: bool) -> str:
+        """Handle a null in ``n``; returns the head of the block that handles the rest, or ''."""
+        null = "not n" if compact else "n == -1"
+        if nullable:
+            self.out.line(f"if {null}: {target} = None")
+        else:
+            self.out.line(f"if {null}: raise Malformation('is null')")
+        if not compact:
+            self.out.line("elif n < 0: raise Malformation(f'has an invalid length of {n}')")
+        return "else:" if nullable else ""
+
+    def _variable(self, field: Field, target: str, nullable: bool) -> None:
+        """A string, bytes or records, into ``target`` (an attribute or ``item``)."""
+        out = self.out
+        is_string = field.type_name == "string"
+        compact = self._length(field, "h" if is_string else "i", "string_length" if is_string else "uvarint")
+        otherwise = self._null_check(target, nullable, compact)
+        piece = "b[p:q]"
+        if is_string:
+            piece = "str(b[p:q], 'utf-8')"
+        elif field.type_name == "bytes" and self.zero_copy:
+            piece = "bytes(b[p:q])"
+
+        def read() -> None:
+            out.line("q = p + n - 1" if compact else "q = p + n")
+            out.line("if q > end: raise Malformation(f'claims {q - p} bytes where {end - p} remain')")
+            out.line(f"{target} = {piece}")
+            out.line("p = q")
+
+        if otherwise:
+            with out.block(otherwise):
+                read()
+        else:
+            read()
+
+    def _array(self, field: Field, target: str) -> None:
+        out = self.out
+        compact = self._length(field, "i")
+        otherwise = self._null_check(target, self.version in field.nullable, compact)
+        if otherwise:
+            with out.block(otherwise):
+                self._elements(field, target, compact)
+        else:
+            self._elements(field, target, compact)
+
+    def _elements(self, field: Field, target: str, compact: bool) -> None:
+        out = self.out
+        if compact:
+            out.line("n -= 1")
+        size = self._element_size(field)
+        needed = "n" if size == 1 else f"n * {size}"
+        out.line(
+            f"if {needed} > end - p: raise Malformation(f'claims {{n}} elements where {{end - p}} bytes remain')"
+        )
+        if field.struct is None and field.type_name in FORMATS:
+            self._fixed_elements(field, target, size)
+            return
+        self.depth += 1
+        items, item = f"l{self.depth}", f"o{self.depth}"
+        out.line(f"{target} = {items} = []")
+        with out.block("for _ in range(n):"):
+            if field.struct is not None:
+                self._struct(field.struct, item, field.type_name)
+            else:
+                self._variable(field, item, nullable=False)
+            self._flush()
+            out.line(f"{items}.append({item})")
+        self.depth -= 1
+
+    def _fixed_elements(self, field: Field, target: str, size: int) -> None:
+        out = self.out
+        out.line(f"q = p + n * {size}")
+        if field.type_name == "uuid":
+            out.line(f"{target} = [bytes(b[i:i + 16]) for i in range(p, q, 16)]")
+        else:
+            code = FORMATS[field.type_name]
+            few = [struct.Struct(f">{n}{code}").unpack_from for n in range(_FAST_ARRAY)]
+            name = out.constant(f"unpack_few_{field.type_name}", few)
+            out.line(
+                f"{target} = list({name}[n](b, p) if n < {_FAST_ARRAY} else unpack_from(f'>{{n}}{code}', b, p))"
+            )
+        out.line("p = q")
+
+    def _element_size(self, field: Field) -> int:
+        """The fewest bytes of one element; at least one, so that a count never exceeds the bytes that remain."""
+        if field.struct is not None:
+            return max(1, min_size(field.struct, self.version, self.flexible))
+        if field.type_name in FIXED_SIZES:
+            return FIXED_SIZES[field.type_name]
+        compact = self.flexible and field.compact
+        return 1 if compact else 2 if field.type_name == "string" else 4
+
+
+def compile_decoder(message: Message, version: int, classes: dict[str, type]) -> Decoder:
+    """``decode(buf, offset) -> (object, end)``; ``classes`` holds the class of each struct and of the message."""
+    return _DecoderCompiler(message, version, classes).compile()
