@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,7 +10,7 @@ from rich.table import Table
 
 PIPE_WIDTH = 240  # wide enough that a table in a pipe is not wrapped
 
-Json = str | int | float | bool | None | Sequence["Json"] | dict[str, "Json"]
+Json = str | int | float | bool | None | Sequence["Json"] | Mapping[str, "Json"]
 
 
 def console() -> Console:

@@ -40,6 +40,7 @@ class Cluster:
         config: Kafka configuration names and values, on top of `TEST_CONFIG`.
         data_dir: where the node keeps its data; left in place by `close`. Without it a temporary directory is
             made, and removed.
+        port: where to listen; 0 picks a free port.
         start_timeout_s: how long `start` waits for the node to accept connections.
     """
 
@@ -48,6 +49,7 @@ class Cluster:
         config: Mapping[str, str] | None = None,
         *,
         data_dir: Path | str | None = None,
+        port: int = 0,
         start_timeout_s: float = 30.0,
     ) -> None:
         self.config: dict[str, str] = {**TEST_CONFIG, **(config or {})}
@@ -57,7 +59,7 @@ class Cluster:
         self.data_dir = Path(data_dir) if data_dir is not None else self._scratch / "data"
         self.log_file = self._scratch / "node.log"
         self._process: subprocess.Popen[bytes] | None = None
-        self._port = 0
+        self._port = port
 
     @property
     def bootstrap_servers(self) -> str:
