@@ -76,6 +76,12 @@ class InvalidBatch(ValueError):
         self.code = code
 
 
+class MalformedRecords(ValueError):
+    """The checksum holds, yet the records inside cannot be read: whoever produced them wrote them so."""
+
+    code = ErrorCode.INVALID_RECORD
+
+
 class BatchHeader(NamedTuple):
     """One batch header. A message of magic 0 or 1 is shown as a batch of one record (see `parse_header`)."""
 
@@ -91,7 +97,7 @@ class BatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    count: int  # type: ignore[assignment]  # Kafka's name, though a tuple has a method of that name
 
     @property
     def size_bytes(self) -> int:
@@ -227,7 +233,7 @@ def crc_is_valid(buf: Buffer, header: BatchHeader, position: int = 0) -> bool:
 
 
 def iter_headers(buf: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch from `position` on, CRC unchecked; a partial last one ends it."""
+    """(position, header) of each whole batch from `position` on, CRC unchecked; ends at a partial one."""
     end = len(buf)
     while (size_bytes := batch_size_bytes(buf, position)) is not None and position + size_bytes <= end:
         yield position, parse_header(buf, position)
@@ -363,7 +369,7 @@ def assign_offsets(
 ) -> int:
     """Number the batches of `buf` in place from `first_offset` on; returns the offset after the last record.
 
-    `headers` are those of the batches in `buf`, in order, from its first byte. Neither field is under the CRC.
+    `headers` are those of the batches in `buf`, in order, from its first byte. The CRC covers neither field.
     """
     position = 0
     offset = first_offset

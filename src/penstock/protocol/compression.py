@@ -1,0 +1,330 @@
+"""The four codecs of a record batch, both ways, with the output bounded on decompression.
+
+gzip is the standard library's zlib (it stops at a byte limit by itself and compresses faster than cramjam's
+at the default level); lz4 frames are the `lz4` package's; snappy blocks and zstd are cramjam's, told
+beforehand how much room there is. Everything here releases the GIL for large inputs and belongs into a worker
+thread, never on the event loop.
+"""
+
+from __future__ import annotations
+
+import zlib
+from enum import IntEnum
+from struct import Struct
+from struct import error as StructError
+from typing import Final, NamedTuple
+
+import cramjam
+import lz4.frame
+
+from penstock.protocol.batch import Buffer, MalformedRecords
+
+DEFAULT_MAX_BYTES: Final = 1 << 30  # 1 GiB from one batch: far above any that a client builds
+
+
+class Codec(IntEnum):
+    """Compression types as the low three attribute bits number them."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class LevelRange(NamedTuple):
+    """Levels of one codec; `default` may lie outside (gzip's -1 means "zlib's own default")."""
+
+    lowest: int
+    highest: int
+    default: int
+
+
+# compression.gzip.level, compression.lz4.level, compression.zstd.level (KIP-390)
+LEVELS: Final = {
+    Codec.GZIP: LevelRange(1, 9, -1),
+    Codec.LZ4: LevelRange(1, 17, 9),
+    Codec.ZSTD: LevelRange(-(1 << 17), 22, 3),
+}
+
+
+class CompressionError(MalformedRecords):
+    """The compressed bytes are damaged, cut short or of another codec."""
+
+
+class DecompressedTooLarge(CompressionError):
+    """The data would decompress to more than the limit."""
+
+
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """Compress the records section of a batch. `level` None is Kafka's default for the codec.
+
+    Raises ValueError for an unknown codec or a level outside the codec's range.
+    """
+    codec = Codec(codec)
+    if codec in LEVELS:
+        level = _checked_level(codec, level)
+    match codec:
+        case Codec.GZIP:
+            return zlib.compress(data, level, wbits=_GZIP)
+        case Codec.SNAPPY:
+            return _compress_xerial(data)
+        case Codec.LZ4:
+            return _compress_lz4(data, level)
+        case Codec.ZSTD:
+            return bytes(cramjam.zstd.compress(data, level))
+    return bytes(data)
+
+
+def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> Buffer:
+    """Decompress the records section of a batch into at most `max_bytes`.
+
+    Raises DecompressedTooLarge before more than about `max_bytes` are allocated, CompressionError for damaged
+    input, ValueError for an unknown codec.
+    """
+    match Codec(codec):
+        case Codec.GZIP:
+            return _decompress_gzip(data, max_bytes)
+        case Codec.SNAPPY:
+            return _decompress_snappy(data, max_bytes)
+        case Codec.LZ4:
+            return _decompress_lz4(data, max_bytes)
+        case Codec.ZSTD:
+            return _decompress_zstd(data, max_bytes)
+    return data
+
+
+def _checked_level(codec: Codec, level: int | None) -> int:
+    lowest, highest, default = LEVELS[codec]
+    if level is None or level == default:
+        return default
+    if not lowest <= level <= highest:
+        raise ValueError(f"{codec.name.lower()} level {level} is not within {lowest} to {highest}")
+    return level
+
+
+def _too_large(codec: str, max_bytes: int) -> DecompressedTooLarge:
+    return DecompressedTooLarge(f"{codec} data decompresses to more than {max_bytes} bytes")
+
+
+# --- gzip ---------------------------------------------------------------------------------------------------
+
+_GZIP: Final = 31  # zlib's window bits for a gzip header and trailer
+
+
+def _decompress_gzip(data: Buffer, max_bytes: int) -> bytes:
+    """All members of a gzip stream: RFC 1952 lets a writer concatenate them."""
+    parts: list[bytes] = []
+    room = max_bytes
+    rest: Buffer = data
+    while True:
+        member = zlib.decompressobj(_GZIP)
+        try:
+            part = member.decompress(rest, room + 1)
+        except zlib.error as error:
+            raise CompressionError(f"gzip data is damaged: {error}") from None
+        room -= len(part)
+        if room < 0:
+            raise _too_large("gzip", max_bytes)
+        parts.append(part)
+        if not member.eof:
+            raise CompressionError("gzip data is cut short")
+        rest = member.unused_data
+        if not rest:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+# --- snappy -------------------------------------------------------------------------------------------------
+
+# The header of snappy-java's SnappyOutputStream, as the Java client writes it: magic, version, oldest version
+# that can read it. librdkafka and others write one bare snappy block instead; readers take both.
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_BLOCK_LENGTH: Final = Struct(">i")
+
+
+def _compress_xerial(data: Buffer) -> bytes:
+    parts = [_XERIAL_HEADER]
+    with memoryview(data) as view:
+        for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+            block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+            parts.append(_BLOCK_LENGTH.pack(len(block)))
+            parts.append(block)
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: Buffer, max_bytes: int) -> Buffer:
+    view = memoryview(data)
+    blocks = _xerial_blocks(view) if view[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC else [view]
+    try:
+        sizes = [cramjam.snappy.decompress_raw_len(block) if block else 0 for block in blocks]
+        total = sum(sizes)
+        if total > max_bytes:
+            raise _too_large("snappy", max_bytes)
+        out = bytearray(total)
+        window = memoryview(out)
+        end = 0
+        for block, size in zip(blocks, sizes, strict=True):
+            if size:
+                cramjam.snappy.decompress_raw_into(block, window[end : end + size])
+            end += size
+    except cramjam.DecompressionError as error:
+        raise CompressionError(f"snappy data is damaged: {error}") from None
+    return out
+
+
+def _xerial_blocks(view: memoryview) -> list[memoryview]:
+    """The compressed blocks of a xerial stream; streams may follow each other, each with its header."""
+    blocks = []
+    position, end = 0, len(view)
+    while position < end:
+        if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
+            position += len(_XERIAL_HEADER)
+            continue
+        try:
+            (length,) = _BLOCK_LENGTH.unpack_from(view, position)
+        except StructError:
+            raise CompressionError("snappy block length is cut short") from None
+        position += _BLOCK_LENGTH.size
+        if not 0 <= length <= end - position:
+            raise CompressionError(f"snappy block of {length} bytes where {end - position} remain")
+        blocks.append(view[position : position + length])
+        position += length
+    return blocks
+
+
+# --- lz4 ----------------------------------------------------------------------------------------------------
+
+_LZ4_CHUNK_BYTES: Final = 64 * 1024
+
+
+def _compress_lz4(data: Buffer, level: int) -> bytes:
+    """One frame of independent 64 KiB blocks without content size: all that the Java client reads.
+
+    Kafka takes its default level 9 for the fast compressor and any other level for the high one (whose own
+    range ends at 12), and so does this.
+    """
+    fast = level == LEVELS[Codec.LZ4].default
+    frame: bytes = lz4.frame.compress(
+        data,
+        compression_level=0 if fast else max(level, lz4.frame.COMPRESSIONLEVEL_MINHC),
+        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        store_size=False,
+    )
+    return frame
+
+
+def _decompress_lz4(data: Buffer, max_bytes: int) -> bytes:
+    """All frames of the data, output taken in steps so that no frame outgrows `max_bytes`."""
+    parts: list[bytes] = []
+    room = max_bytes
+    rest: bytes = bytes(data)
+    step = max(_LZ4_CHUNK_BYTES, 8 * len(rest))
+    while rest:
+        frame = lz4.frame.LZ4FrameDecompressor()
+        while not frame.eof:
+            try:
+                part = frame.decompress(rest, max_length=min(room + 1, step))
+            except (RuntimeError, EOFError, ValueError) as error:
+                raise CompressionError(f"lz4 data is damaged: {error}") from None
+            rest = b""
+            room -= len(part)
+            if room < 0:
+                raise _too_large("lz4", max_bytes)
+            if not part and not frame.eof and frame.needs_input:
+                raise CompressionError("lz4 data is cut short")
+            parts.append(part)
+        rest = frame.unused_data or b""
+    if not parts:
+        raise CompressionError("lz4 data is empty")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def repair_lz4_header(data: Buffer) -> bytes:
+    """The frame of a magic 0 message with its header checksum put right.
+
+    Kafka's first lz4 writer hashed the frame magic along with the descriptor (KAFKA-3160), so no other
+    library accepts the byte. It is eight bits wide: the right value is the one the library takes.
+    """
+    frame = bytearray(data)
+    if len(frame) < 7:
+        raise CompressionError("lz4 data is cut short")
+    checksum_at = 6 + (8 if frame[4] & 0x08 else 0)
+    if checksum_at < len(frame):
+        for value in range(256):
+            frame[checksum_at] = value
+            try:
+                lz4.frame.get_frame_info(bytes(frame[: checksum_at + 1]))
+            except RuntimeError:
+                continue
+            return bytes(frame)
+    raise CompressionError("lz4 frame header is damaged")
+
+
+# --- zstd ---------------------------------------------------------------------------------------------------
+
+_ZSTD_MAGIC: Final = 0xFD2FB528
+_ZSTD_SKIPPABLE_MAGIC: Final = 0x184D2A50  # and the fifteen values after it
+_ZSTD_MAX_BLOCK_BYTES: Final = 128 * 1024
+_ZSTD_DICTIONARY_ID_BYTES: Final = (0, 1, 2, 4)
+_ZSTD_RAW, _ZSTD_RLE, _ZSTD_COMPRESSED = 0, 1, 2
+
+
+def _decompress_zstd(data: Buffer, max_bytes: int) -> Buffer:
+    """Into one buffer as large as the frames can at most fill, told from their headers (RFC 8878)."""
+    bound = _zstd_bound(data)
+    out = bytearray(min(bound, max_bytes))
+    try:
+        size: int = cramjam.zstd.decompress_into(data, out)
+    except cramjam.DecompressionError as error:
+        if bound > max_bytes and "whole buffer" in str(error):
+            raise _too_large("zstd", max_bytes) from None
+        raise CompressionError(f"zstd data is damaged: {error}") from None
+    return memoryview(out)[:size]
+
+
+def _zstd_bound(data: Buffer) -> int:
+    """How many bytes the frames decompress to at most, from frame and block headers alone."""
+    view = memoryview(data)
+    position = bound = 0
+    try:
+        while position < len(view):
+            magic = int.from_bytes(view[position : position + 4], "little")
+            if magic & ~0xF == _ZSTD_SKIPPABLE_MAGIC:
+                position += 8 + int.from_bytes(view[position + 4 : position + 8], "little")
+            elif magic == _ZSTD_MAGIC:
+                position, size = _walk_zstd_frame(view, position)
+                bound += size
+            else:
+                raise CompressionError("zstd data has an unknown frame")
+    except IndexError:
+        raise CompressionError("zstd data is cut short") from None
+    return bound
+
+
+def _walk_zstd_frame(view: memoryview, position: int) -> tuple[int, int]:
+    """(position after the frame, bytes it decompresses to at most)."""
+    descriptor = view[position + 4]
+    single_segment = bool(descriptor & 0x20)
+    position += 5
+    block_bytes = _ZSTD_MAX_BLOCK_BYTES
+    if not single_segment:
+        exponent, mantissa = divmod(view[position], 8)
+        window = (1 << (10 + exponent)) * (8 + mantissa) // 8
+        block_bytes = min(block_bytes, window)
+        position += 1
+    position += _ZSTD_DICTIONARY_ID_BYTES[descriptor & 0x3]
+    size_flag = descriptor >> 6
+    position += (1 << size_flag) if size_flag or single_segment else 0
+    bound = 0
+    last = False
+    while not last:
+        header = view[position] | view[position + 1] << 8 | view[position + 2] << 16
+        last, kind, size = bool(header & 1), (header >> 1) & 3, header >> 3
+        if kind not in (_ZSTD_RAW, _ZSTD_RLE, _ZSTD_COMPRESSED):
+            raise CompressionError("zstd block of a reserved type")
+        position += 3 + (1 if kind == _ZSTD_RLE else size)
+        bound += block_bytes if kind == _ZSTD_COMPRESSED else size
+    return position + (4 if descriptor & 0x04 else 0), bound
