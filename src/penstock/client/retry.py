@@ -1,0 +1,54 @@
+"""The one retry policy: exponential backoff with jitter until a deadline, as Kafka's clients do (KIP-580)."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from penstock.client.errors import ClientError
+
+T = TypeVar("T")
+
+_JITTER = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """``timeout_ms`` bounds all attempts together; clock (seconds), sleep and randomness are injected."""
+
+    timeout_ms: int
+    backoff_ms: int
+    backoff_max_ms: int
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    uniform: Callable[[float, float], float] = field(default=random.uniform)
+
+    def backoff_s(self, failures: int) -> float:
+        """How long to wait after so many failures (1 = the first)."""
+        plain_ms = min(self.backoff_max_ms, self.backoff_ms << min(failures - 1, 30))
+        return plain_ms * self.uniform(1 - _JITTER, 1 + _JITTER) / 1000
+
+    def run(self, operation: Callable[[], T], on_failure: Callable[[ClientError], None] | None = None) -> T:
+        """Call ``operation`` until it returns, fails for good, or the time is up.
+
+        ``on_failure`` sees each retriable error before the wait: the place to drop connections and metadata.
+        The error raised in the end is the last one seen, with the number of attempts in a note.
+        """
+        deadline = self.clock() + self.timeout_ms / 1000
+        failures = 0
+        while True:
+            try:
+                return operation()
+            except ClientError as error:
+                failures += 1
+                wait_s = self.backoff_s(failures)
+                if not error.retriable or self.clock() + wait_s >= deadline:
+                    if failures > 1:
+                        error.add_note(f"gave up after {failures} attempts within {self.timeout_ms} ms")
+                    raise
+                if on_failure is not None:
+                    on_failure(error)
+            self.sleep(wait_s)

@@ -1,0 +1,90 @@
+"""Settings under Kafka's property names: dataclass fields that know their name and how to read a text.
+
+@dataclass(frozen=True, kw_only=True)
+class FetchConfig:
+    max_wait_ms: int = setting("fetch.max.wait.ms", 500, whole_number(0))
+
+from_properties(FetchConfig, {"fetch.max.wait.ms": "100"})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field, fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    Config = TypeVar("Config", bound=DataclassInstance)
+
+T = TypeVar("T")
+
+
+class ConfigError(ValueError):
+    """A property that is unknown or has a value that cannot be used; the message names both."""
+
+
+def setting(name: str, default: T, parse: Callable[[str], T]) -> T:
+    """A dataclass field read from property ``name``; ``parse`` raises ValueError("what was expected")."""
+    made: T = field(default=default, metadata={"name": name, "parse": parse})
+    return made
+
+
+def property_names(*configs: type[DataclassInstance]) -> frozenset[str]:
+    return frozenset(f.metadata["name"] for config in configs for f in fields(config) if "name" in f.metadata)
+
+
+def from_properties(config: type[Config], properties: Mapping[str, str], **known: Any) -> Config:
+    """An instance from the properties that belong to ``config``; the rest is somebody else's.
+
+    ``known``: fields given directly, by field name. Raises ConfigError.
+    """
+    values: dict[str, Any] = dict(known)
+    for f in fields(config):
+        name = f.metadata.get("name")
+        if name is None or name not in properties:
+            continue
+        text = properties[name].strip()
+        try:
+            values[f.name] = f.metadata["parse"](text)
+        except ValueError as problem:
+            raise ConfigError(f"invalid value {text!r} for '{name}': expected {problem}") from None
+    return config(**values)
+
+
+def whole_number(at_least: int, at_most: int = 2**31 - 1) -> Callable[[str], int]:
+    expected = f"a whole number from {at_least} to {at_most}"
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ValueError(expected) from None
+        if not at_least <= value <= at_most:
+            raise ValueError(expected)
+        return value
+
+    return parse
+
+
+def boolean(text: str) -> bool:
+    lowered = text.lower()
+    if lowered not in ("true", "false"):
+        raise ValueError("true or false")
+    return lowered == "true"
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in choices:
+            raise ValueError("one of " + ", ".join(choices))
+        return text.lower()
+
+    return parse
+
+
+def text(value: str) -> str:
+    if not value:
+        raise ValueError("a text that is not empty")
+    return value
