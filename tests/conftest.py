@@ -17,3 +17,10 @@ def kafka_libs() -> Path:
     cache_root().mkdir(parents=True, exist_ok=True)
     with FileLock(cache_root() / "kafka.lock"):
         return jars_of(CLIENTS / "kafka_pom.xml", f"kafka-{KAFKA_VERSION}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the Spark tests on one worker: they share one session, which takes seconds to start."""
+    for item in items:
+        if "pipeline" in item.path.parts:
+            item.add_marker(pytest.mark.xdist_group("spark"))

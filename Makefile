@@ -1,0 +1,55 @@
+# Every target does its own set-up: `make demo` and `make test` work on a fresh clone.
+
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do command -v $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: help install demo test lint types tests bench fuzz soak-kill librdkafka clean
+
+help:
+	@echo "make demo     real flights through a node and a Spark pipeline, the result checked"
+	@echo "make test     lint, format, types and all tests"
+	@echo "make install  only prepare $(VENV)"
+	@echo "make bench    measure a node: throughput, latency, cost"
+	@echo "make fuzz     hostile input, for minutes instead of seconds"
+	@echo "make librdkafka  librdkafka's own integration tests against a node (docs/compatibility.md)"
+
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml setup.py src/penstock/protocol/_kernel.pyx
+	@echo "== preparing $(VENV) with $(PYTHON)"
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' || \
+		{ echo "Penstock needs Python 3.11 to 3.14; found $$($(PYTHON) --version). Try: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+		{ echo "Python cannot make virtual environments here. On Debian: apt install python3-venv"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@echo "== installing Penstock, Spark and the test clients (a few minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+	@echo "== ready: $(BIN)/penstock"
+
+demo: $(INSTALLED)
+	@$(BIN)/penstock demo
+
+test: lint types tests
+	@echo "== all passed: lint, format, types, tests"
+
+lint: $(INSTALLED)
+	@echo "== lint and format"
+	@$(BIN)/ruff check src tests setup.py
+	@$(BIN)/ruff format --check --quiet src tests setup.py
+
+types: $(INSTALLED)
+	@echo "== types"
+	@$(BIN)/mypy
+
+tests: $(INSTALLED)
+	@echo "== tests"
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -q
+
+bench: $(INSTALLED)
+	@$(BIN)/penstock bench
+
+clean:
+	rm -rf $(VENV) build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
