@@ -1,0 +1,157 @@
+"""OffsetCommit and OffsetDelete: who may move a group's offsets, and the records that do."""
+
+from penstock.coordinators.group.group import ClassicGroup
+from penstock.coordinators.group.java_strings import utf16_length
+from penstock.coordinators.group.offset_store import CommittedOffset
+from penstock.coordinators.group.records import offset_record, offset_tombstone
+from penstock.coordinators.group.results import Caller
+from penstock.coordinators.group.shard import Records, Shard
+from penstock.coordinators.group.states import ClassicGroupState
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+)
+
+__all__ = ["commit_error_response", "handle_offset_commit", "handle_offset_delete"]
+
+#: From this version on, a group that does not exist is told apart from a generation that is over.
+GROUP_ID_NOT_FOUND_VERSION = 9
+
+NO_RETENTION_TIME = -1
+
+EMPTY = ClassicGroupState.EMPTY
+
+
+def handle_offset_commit(
+    shard: Shard, request: OffsetCommitRequest, caller: Caller, now_ms: int
+) -> tuple[Records, OffsetCommitResponse]:
+    """Commit offsets; topic ids must have been filled in. A commit also renews the member's session."""
+    error = _validate_commit(shard, request, caller, now_ms)
+    if error is not ErrorCode.NONE:
+        return [], commit_error_response(request, error)
+    retention_ms = request.retention_time_ms
+    expire_ms = None if retention_ms == NO_RETENTION_TIME else now_ms + retention_ms
+    metadata_limit = shard.config.offset_metadata_max_bytes
+    records: Records = []
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            metadata = partition.committed_metadata or ""
+            error = ErrorCode.NONE
+            if len(metadata) * 2 > metadata_limit and utf16_length(metadata) > metadata_limit:
+                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                offset = CommittedOffset(
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    metadata,
+                    now_ms,
+                    expire_ms,
+                    topic.topic_id,
+                )
+                records.append(offset_record(request.group_id, topic.name, partition.partition_index, offset))
+            partitions.append(
+                OffsetCommitResponse.OffsetCommitResponsePartition(
+                    partition_index=partition.partition_index, error_code=error
+                )
+            )
+        topics.append(
+            OffsetCommitResponse.OffsetCommitResponseTopic(
+                name=topic.name, topic_id=topic.topic_id, partitions=partitions
+            )
+        )
+    shard.counters.offset_commits += len(records)
+    return records, OffsetCommitResponse(topics=topics)
+
+
+def commit_error_response(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+    """The same error for every partition: the response has no place for one of its own."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponse.OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponse.OffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=error
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _validate_commit(shard: Shard, request: OffsetCommitRequest, caller: Caller, now_ms: int) -> ErrorCode:
+    generation_id = request.generation_id_or_member_epoch
+    group = shard.classic_group(request.group_id)
+    if group is None:
+        if generation_id < 0:
+            return ErrorCode.NONE  # a simple consumer; replay of its first record creates the group
+        if caller.api_version >= GROUP_ID_NOT_FOUND_VERSION:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        return ErrorCode.ILLEGAL_GENERATION
+    if generation_id < 0 and group.state is EMPTY:
+        return ErrorCode.NONE
+    return _validate_member_commit(shard, group, request, now_ms)
+
+
+def _validate_member_commit(
+    shard: Shard, group: ClassicGroup, request: OffsetCommitRequest, now_ms: int
+) -> ErrorCode:
+    generation_id = request.generation_id_or_member_epoch
+    if generation_id < 0 and not request.member_id and request.group_instance_id is None:
+        # Neither member nor generation: only an empty group lets outsiders in.
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = group.validate_member(request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is ClassicGroupState.COMPLETING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    shard.renew_session(group, group.members[request.member_id], now_ms)
+    return ErrorCode.NONE
+
+
+def handle_offset_delete(shard: Shard, request: OffsetDeleteRequest) -> tuple[Records, OffsetDeleteResponse]:
+    """Delete offsets of topics that the group does not read now."""
+    if not request.group_id:
+        return [], OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+    group = shard.classic_group(request.group_id)
+    if group is None:
+        return [], OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+    if group.state is not EMPTY and not group.uses_consumer_protocol:
+        # What other kinds of members subscribe to is not known, so all of it counts as read.
+        return [], OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
+    records: Records = []
+    topics = []
+    for topic in request.topics:
+        is_subscribed = group.is_subscribed_to(topic.name)
+        error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed else ErrorCode.NONE
+        indexes = [partition.partition_index for partition in topic.partitions]
+        if not is_subscribed:
+            records += [
+                offset_tombstone(group.group_id, topic.name, index)
+                for index in indexes
+                if shard.offsets.get(group.group_id, topic.name, index) is not None
+                or shard.offsets.is_unstable(group.group_id, topic.name, index)
+            ]
+        topics.append(
+            OffsetDeleteResponse.OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteResponse.OffsetDeleteResponsePartition(
+                        partition_index=index, error_code=error
+                    )
+                    for index in indexes
+                ],
+            )
+        )
+    shard.counters.offset_deletions += len(records)
+    return records, OffsetDeleteResponse(topics=topics)

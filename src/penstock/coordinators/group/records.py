@@ -1,0 +1,125 @@
+"""The records of `__consumer_offsets`, in the versions Apache Kafka 4.3 writes.
+
+The key's version is the record's type. Values carry a version of their own: group metadata 3, and offset
+commits 4 (which carries the topic id) unless the commit names an expiry, which only version 1 can hold.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from penstock.coordinators.group.group import ClassicGroup
+from penstock.coordinators.group.member import Member
+from penstock.coordinators.group.offset_store import CommittedOffset
+from penstock.protocol.messages import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+
+__all__ = [
+    "CoordinatorRecord",
+    "empty_group_record",
+    "group_record",
+    "group_tombstone",
+    "offset_record",
+    "offset_tombstone",
+]
+
+OFFSET_COMMIT_KEY_VERSION = 1
+GROUP_METADATA_KEY_VERSION = 2
+GROUP_METADATA_VALUE_VERSION = 3
+OFFSET_COMMIT_VALUE_VERSION = 4
+OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY = 1
+
+Key = OffsetCommitKey | GroupMetadataKey
+Value = OffsetCommitValue | GroupMetadataValue
+
+
+class CoordinatorRecord(NamedTuple):
+    """One record: a key, and a value or None for a tombstone."""
+
+    key: Key
+    key_version: int
+    value: Value | None = None
+    value_version: int = 0
+
+
+def offset_record(group_id: str, topic: str, partition: int, offset: CommittedOffset) -> CoordinatorRecord:
+    with_expiry = offset.expire_timestamp_ms is not None
+    return CoordinatorRecord(
+        OffsetCommitKey(group=group_id, topic=topic, partition=partition),
+        OFFSET_COMMIT_KEY_VERSION,
+        OffsetCommitValue(
+            offset=offset.offset,
+            leader_epoch=offset.leader_epoch,
+            metadata=offset.metadata,
+            commit_timestamp=offset.commit_timestamp_ms,
+            expire_timestamp=-1 if offset.expire_timestamp_ms is None else offset.expire_timestamp_ms,
+            topic_id=offset.topic_id,
+        ),
+        OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY if with_expiry else OFFSET_COMMIT_VALUE_VERSION,
+    )
+
+
+def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
+    return CoordinatorRecord(
+        OffsetCommitKey(group=group_id, topic=topic, partition=partition), OFFSET_COMMIT_KEY_VERSION
+    )
+
+
+def group_record(
+    group: ClassicGroup, members: Iterable[Member], leader_id: str | None, assignments: dict[str, bytes]
+) -> CoordinatorRecord:
+    """The group's generation with these members; assignments are by member id, none means empty."""
+    protocol = group.protocol_name
+    return CoordinatorRecord(
+        GroupMetadataKey(group=group.group_id),
+        GROUP_METADATA_KEY_VERSION,
+        GroupMetadataValue(
+            protocol_type=group.protocol_type or "",
+            generation=group.generation_id,
+            protocol=protocol,
+            leader=leader_id,
+            current_state_timestamp=group.state_timestamp_ms,
+            members=[
+                _member_metadata(member, protocol or "", assignments.get(member.member_id, b""))
+                for member in members
+            ],
+        ),
+        GROUP_METADATA_VALUE_VERSION,
+    )
+
+
+def _member_metadata(member: Member, protocol: str, assignment: bytes) -> GroupMetadataValue.MemberMetadata:
+    return GroupMetadataValue.MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.session_timeout_ms,
+        subscription=member.metadata(protocol),
+        assignment=assignment,
+    )
+
+
+def empty_group_record(group: ClassicGroup) -> CoordinatorRecord:
+    """A group that has just been named: generation 0, nobody in it yet."""
+    return CoordinatorRecord(
+        GroupMetadataKey(group=group.group_id),
+        GROUP_METADATA_KEY_VERSION,
+        GroupMetadataValue(
+            protocol_type="",
+            generation=0,
+            protocol=None,
+            leader=None,
+            current_state_timestamp=group.state_timestamp_ms,
+            members=[],
+        ),
+        GROUP_METADATA_VALUE_VERSION,
+    )
+
+
+def group_tombstone(group_id: str) -> CoordinatorRecord:
+    return CoordinatorRecord(GroupMetadataKey(group=group_id), GROUP_METADATA_KEY_VERSION)

@@ -1,0 +1,76 @@
+"""Deadlines as data: keyed, cheap to move later, asked for by whoever owns the clock."""
+
+import heapq
+from collections.abc import Hashable
+
+__all__ = ["Timers"]
+
+
+class Timers:
+    """A set of keys, each with one deadline in milliseconds.
+
+    Moving a deadline later, as every heartbeat does, is one dictionary write: the heap keeps the early
+    entry and corrects it when it comes up. A key therefore has at most a few entries in the heap.
+    """
+
+    __slots__ = ("_deadlines", "_heap", "_queued", "_sequence")
+
+    def __init__(self) -> None:
+        self._deadlines: dict[Hashable, int] = {}
+        self._queued: dict[Hashable, int] = {}  # the earliest entry in the heap for the key
+        self._heap: list[tuple[int, int, Hashable]] = []
+        self._sequence = 0  # equal deadlines fire in the order they were set
+
+    def schedule(self, key: Hashable, deadline_ms: int) -> None:
+        """Set the deadline of `key`, replacing an earlier one."""
+        self._deadlines[key] = deadline_ms
+        queued_ms = self._queued.get(key)
+        if queued_ms is None or deadline_ms < queued_ms:
+            self._push(key, deadline_ms)
+
+    def cancel(self, key: Hashable) -> None:
+        """Forget `key`; unknown keys are fine."""
+        self._deadlines.pop(key, None)
+
+    def deadline_ms(self, key: Hashable) -> int | None:
+        return self._deadlines.get(key)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """No timer fires before this moment; None if there are no timers."""
+        self._settle()
+        return self._heap[0][0] if self._heap else None
+
+    def pop_due(self, now_ms: int) -> Hashable | None:
+        """Remove and return one key whose deadline has come, earliest first; None if there is none."""
+        self._settle()
+        if not self._heap or self._heap[0][0] > now_ms:
+            return None
+        _, _, key = heapq.heappop(self._heap)
+        del self._queued[key]
+        del self._deadlines[key]
+        return key
+
+    def __len__(self) -> int:
+        return len(self._deadlines)
+
+    def _push(self, key: Hashable, deadline_ms: int) -> None:
+        self._sequence += 1
+        self._queued[key] = deadline_ms
+        heapq.heappush(self._heap, (deadline_ms, self._sequence, key))
+
+    def _settle(self) -> None:
+        """Drop or correct stale entries until the top of the heap is true."""
+        heap = self._heap
+        while heap:
+            entry_ms, _, key = heap[0]
+            if self._queued.get(key) != entry_ms:  # a later, earlier-set entry stands for this key
+                heapq.heappop(heap)
+                continue
+            deadline_ms = self._deadlines.get(key)
+            if deadline_ms == entry_ms:
+                return
+            heapq.heappop(heap)
+            del self._queued[key]
+            if deadline_ms is not None:
+                self._push(key, deadline_ms)
