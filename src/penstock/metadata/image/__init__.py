@@ -1,0 +1,29 @@
+"""The metadata image: the state that the metadata log's records add up to."""
+
+from penstock.metadata.image.cluster import BrokerRegistration, ClusterImage, Endpoint, FeatureRange
+from penstock.metadata.image.configs import ConfigResource, ConfigsImage, ResourceType
+from penstock.metadata.image.image import MetadataDelta, MetadataImage
+from penstock.metadata.image.topics import (
+    NO_LEADER,
+    UNASSIGNED_DIRECTORY,
+    PartitionRegistration,
+    TopicImage,
+    TopicsImage,
+)
+
+__all__ = [
+    "NO_LEADER",
+    "UNASSIGNED_DIRECTORY",
+    "BrokerRegistration",
+    "ClusterImage",
+    "ConfigResource",
+    "ConfigsImage",
+    "Endpoint",
+    "FeatureRange",
+    "MetadataDelta",
+    "MetadataImage",
+    "PartitionRegistration",
+    "ResourceType",
+    "TopicImage",
+    "TopicsImage",
+]

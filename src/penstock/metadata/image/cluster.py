@@ -1,0 +1,129 @@
+"""The nodes of the cluster: registered brokers and controllers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from penstock.protocol.messages import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+)
+
+
+class Endpoint(NamedTuple):
+    """Where a node can be reached; ``security_protocol`` by its number."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int
+
+
+class FeatureRange(NamedTuple):
+    """The levels of a feature that a node supports, both ends included."""
+
+    name: str
+    min_level: int
+    max_level: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistration:
+    """A broker as it registered. A fenced one gets no leadership and is not shown to clients."""
+
+    broker_id: int
+    epoch: int
+    incarnation_id: bytes
+    endpoints: tuple[Endpoint, ...]
+    features: tuple[FeatureRange, ...]
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool
+    log_dirs: tuple[bytes, ...]
+    cordoned_log_dirs: tuple[bytes, ...] | None
+
+    @classmethod
+    def from_record(cls, record: RegisterBrokerRecord) -> BrokerRegistration:
+        return cls(
+            broker_id=record.broker_id,
+            epoch=record.broker_epoch,
+            incarnation_id=record.incarnation_id,
+            endpoints=tuple(Endpoint(e.name, e.host, e.port, e.security_protocol) for e in record.end_points),
+            features=tuple(
+                FeatureRange(f.name, f.min_supported_version, f.max_supported_version)
+                for f in record.features
+            ),
+            rack=record.rack,
+            fenced=record.fenced,
+            in_controlled_shutdown=record.in_controlled_shutdown,
+            log_dirs=tuple(record.log_dirs),
+            cordoned_log_dirs=None if record.cordoned_log_dirs is None else tuple(record.cordoned_log_dirs),
+        )
+
+    def to_record(self) -> RegisterBrokerRecord:
+        return RegisterBrokerRecord(
+            broker_id=self.broker_id,
+            broker_epoch=self.epoch,
+            incarnation_id=self.incarnation_id,
+            end_points=[
+                RegisterBrokerRecord.BrokerEndpoint(
+                    name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol
+                )
+                for e in self.endpoints
+            ],
+            features=[
+                RegisterBrokerRecord.BrokerFeature(
+                    name=f.name, min_supported_version=f.min_level, max_supported_version=f.max_level
+                )
+                for f in self.features
+            ],
+            rack=self.rack,
+            fenced=self.fenced,
+            in_controlled_shutdown=self.in_controlled_shutdown,
+            log_dirs=list(self.log_dirs),
+            cordoned_log_dirs=None if self.cordoned_log_dirs is None else list(self.cordoned_log_dirs),
+        )
+
+    def merge(self, record: BrokerRegistrationChangeRecord) -> BrokerRegistration:
+        """The registration after a change: 1 sets fenced or shutting down, -1 takes it back, 0 leaves it."""
+        return replace(
+            self,
+            fenced=self.fenced if record.fenced == 0 else record.fenced > 0,
+            in_controlled_shutdown=(
+                self.in_controlled_shutdown
+                if record.in_controlled_shutdown == 0
+                else record.in_controlled_shutdown > 0
+            ),
+            log_dirs=tuple(record.log_dirs) or self.log_dirs,
+            cordoned_log_dirs=(
+                self.cordoned_log_dirs
+                if record.cordoned_log_dirs is None
+                else tuple(record.cordoned_log_dirs)
+            ),
+        )
+
+    def endpoint(self, listener_name: str) -> Endpoint | None:
+        return next((endpoint for endpoint in self.endpoints if endpoint.name == listener_name), None)
+
+
+class ClusterImage:
+    """Brokers and controllers by node id. Controllers are kept as their records."""
+
+    def __init__(self) -> None:
+        self.brokers: dict[int, BrokerRegistration] = {}
+        self.controllers: dict[int, RegisterControllerRecord] = {}
+
+    def unfenced_brokers(self) -> list[BrokerRegistration]:
+        return [broker for _, broker in sorted(self.brokers.items()) if not broker.fenced]
+
+    def set_fenced(self, broker_id: int, fenced: bool) -> None:
+        self.brokers[broker_id] = replace(self.brokers[broker_id], fenced=fenced)
+
+    def records(self) -> Iterator[RegisterBrokerRecord | RegisterControllerRecord]:
+        for _, controller in sorted(self.controllers.items()):
+            yield controller
+        for _, broker in sorted(self.brokers.items()):
+            yield broker.to_record()

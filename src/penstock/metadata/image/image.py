@@ -1,0 +1,283 @@
+"""The cluster's metadata: what the records of the metadata log add up to.
+
+`MetadataImage.replay` is the one way in, live and at recovery. It changes the image in place and notes in a
+`MetadataDelta` what a listener may care about. The image is owned by the event loop: nothing awaits in the
+middle of a batch, so readers on the loop see whole batches only.
+
+A record of a kind this release does not know is kept out with a log line: the log stays whole on disk, and
+a newer node reads it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias, cast
+
+from penstock.metadata.image.cluster import BrokerRegistration, ClusterImage
+from penstock.metadata.image.configs import ConfigResource, ConfigsImage, ResourceType
+from penstock.metadata.image.topics import TopicImage, TopicsImage
+from penstock.protocol import messages as m
+
+log = logging.getLogger(__name__)
+
+QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
+
+
+@dataclass(slots=True)
+class MetadataDelta:
+    """What one committed batch (or a whole recovery) changed, for those who act on it."""
+
+    created_topics: list[TopicImage] = field(default_factory=list)
+    deleted_topics: list[TopicImage] = field(default_factory=list)
+    changed_partitions: set[tuple[bytes, int]] = field(default_factory=set)
+    """Topic id and partition id of partitions that are new or have changed, of live topics only."""
+    changed_configs: set[ConfigResource] = field(default_factory=set)
+    features_changed: bool = False
+    brokers_changed: bool = False
+
+    @property
+    def empty(self) -> bool:
+        return not (
+            self.created_topics
+            or self.deleted_topics
+            or self.changed_partitions
+            or self.changed_configs
+            or self.features_changed
+            or self.brokers_changed
+        )
+
+
+class MetadataImage:
+    """Topics, brokers, configs, features and the rest, as of ``offset``."""
+
+    def __init__(self) -> None:
+        self.offset = -1
+        """The last record replayed."""
+        self.epoch = -1
+        self.topics = TopicsImage()
+        self.cluster = ClusterImage()
+        self.configs = ConfigsImage()
+        self.features: dict[str, int] = {}
+        self.next_producer_id = 0
+        self.producer_ids: m.ProducerIdsRecord | None = None
+        self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self.acls: dict[bytes, m.AccessControlEntryRecord] = {}
+        self.scram: dict[tuple[int, str], m.UserScramCredentialRecord] = {}
+        self.delegation_tokens: dict[str, m.DelegationTokenRecord] = {}
+        self._transaction: list[m.Message] | None = None
+
+    @property
+    def brokers(self) -> dict[int, BrokerRegistration]:
+        return self.cluster.brokers
+
+    @property
+    def metadata_version(self) -> int:
+        """The finalized level of ``metadata.version``; 0 before the bootstrap records."""
+        return self.features.get("metadata.version", 0)
+
+    def replay(self, record: m.Message, delta: MetadataDelta) -> None:
+        """Apply one record. Those of a metadata transaction (KIP-868) wait for its end."""
+        if isinstance(record, m.BeginTransactionRecord):
+            self._transaction = []
+        elif isinstance(record, m.EndTransactionRecord):
+            finished, self._transaction = self._transaction or [], None
+            for waiting in finished:
+                self._apply(waiting, delta)
+        elif isinstance(record, m.AbortTransactionRecord):
+            self._transaction = None
+        elif self._transaction is not None:
+            self._transaction.append(record)
+        else:
+            self._apply(record, delta)
+
+    def abandon_transaction(self) -> bool:
+        """Drop a transaction its leader never ended; whether there was one."""
+        abandoned, self._transaction = self._transaction is not None, None
+        return abandoned
+
+    def _apply(self, record: m.Message, delta: MetadataDelta) -> None:
+        handler = _HANDLERS.get(type(record).__name__)
+        if handler is None:
+            log.warning("metadata record passed over type=%s", type(record).__name__)
+            return
+        handler(self, record, delta)
+
+    def records(self) -> Iterator[m.Message]:
+        """The shortest records that make this image, features first: what a snapshot holds."""
+        for name, level in sorted(
+            self.features.items(), key=lambda item: (item[0] != "metadata.version", item)
+        ):
+            yield m.FeatureLevelRecord(name=name, feature_level=level)
+        yield from self.cluster.records()
+        yield from self.topics.records()
+        yield from self.configs.records()
+        for entity, quotas in self.client_quotas.items():
+            for key, value in sorted(quotas.items()):
+                yield m.ClientQuotaRecord(
+                    entity=[m.ClientQuotaRecord.EntityData(entity_type=t, entity_name=n) for t, n in entity],
+                    key=key,
+                    value=value,
+                    remove=False,
+                )
+        if self.producer_ids is not None:
+            yield self.producer_ids
+        yield from self.acls.values()
+        yield from self.scram.values()
+        yield from self.delegation_tokens.values()
+
+
+def _topic(image: MetadataImage, record: m.TopicRecord, delta: MetadataDelta) -> None:
+    delta.created_topics.append(image.topics.create(record))
+
+
+def _remove_topic(image: MetadataImage, record: m.RemoveTopicRecord, delta: MetadataDelta) -> None:
+    topic = image.topics.remove(record)
+    image.configs.forget(ResourceType.TOPIC, topic.name)
+    delta.changed_partitions -= {(topic.topic_id, partition_id) for partition_id in topic.partitions}
+    if topic in delta.created_topics:
+        delta.created_topics.remove(topic)
+    else:
+        delta.deleted_topics.append(topic)
+
+
+def _partition(image: MetadataImage, record: m.PartitionRecord, delta: MetadataDelta) -> None:
+    image.topics.put_partition(record)
+    delta.changed_partitions.add((record.topic_id, record.partition_id))
+
+
+def _partition_change(image: MetadataImage, record: m.PartitionChangeRecord, delta: MetadataDelta) -> None:
+    image.topics.change_partition(record)
+    delta.changed_partitions.add((record.topic_id, record.partition_id))
+
+
+def _clear_elr(image: MetadataImage, record: m.ClearElrRecord, _delta: MetadataDelta) -> None:
+    image.topics.clear_elr(record.topic_name)
+
+
+def _config(image: MetadataImage, record: m.ConfigRecord, delta: MetadataDelta) -> None:
+    delta.changed_configs.add(image.configs.replay(record))
+
+
+def _feature_level(image: MetadataImage, record: m.FeatureLevelRecord, delta: MetadataDelta) -> None:
+    if record.feature_level:
+        image.features[record.name] = record.feature_level
+    else:
+        image.features.pop(record.name, None)
+    delta.features_changed = True
+
+
+def _register_broker(image: MetadataImage, record: m.RegisterBrokerRecord, delta: MetadataDelta) -> None:
+    image.brokers[record.broker_id] = BrokerRegistration.from_record(record)
+    delta.brokers_changed = True
+
+
+def _unregister_broker(image: MetadataImage, record: m.UnregisterBrokerRecord, delta: MetadataDelta) -> None:
+    image.brokers.pop(record.broker_id, None)
+    delta.brokers_changed = True
+
+
+def _change_broker(
+    image: MetadataImage, record: m.BrokerRegistrationChangeRecord, delta: MetadataDelta
+) -> None:
+    image.brokers[record.broker_id] = image.brokers[record.broker_id].merge(record)
+    delta.brokers_changed = True
+
+
+def _fence_broker(image: MetadataImage, record: m.FenceBrokerRecord, delta: MetadataDelta) -> None:
+    image.cluster.set_fenced(record.id, True)
+    delta.brokers_changed = True
+
+
+def _unfence_broker(image: MetadataImage, record: m.UnfenceBrokerRecord, delta: MetadataDelta) -> None:
+    image.cluster.set_fenced(record.id, False)
+    delta.brokers_changed = True
+
+
+def _register_controller(
+    image: MetadataImage, record: m.RegisterControllerRecord, _delta: MetadataDelta
+) -> None:
+    image.cluster.controllers[record.controller_id] = record
+
+
+def _producer_ids(image: MetadataImage, record: m.ProducerIdsRecord, _delta: MetadataDelta) -> None:
+    image.next_producer_id = record.next_producer_id
+    image.producer_ids = record
+
+
+def _client_quota(image: MetadataImage, record: m.ClientQuotaRecord, _delta: MetadataDelta) -> None:
+    entity = tuple(sorted((part.entity_type, part.entity_name) for part in record.entity))
+    quotas = image.client_quotas.setdefault(entity, {})
+    if record.remove:
+        quotas.pop(record.key, None)
+    else:
+        quotas[record.key] = record.value
+    if not quotas:
+        del image.client_quotas[entity]
+
+
+def _acl(image: MetadataImage, record: m.AccessControlEntryRecord, _delta: MetadataDelta) -> None:
+    image.acls[record.id] = record
+
+
+def _remove_acl(
+    image: MetadataImage, record: m.RemoveAccessControlEntryRecord, _delta: MetadataDelta
+) -> None:
+    image.acls.pop(record.id, None)
+
+
+def _scram(image: MetadataImage, record: m.UserScramCredentialRecord, _delta: MetadataDelta) -> None:
+    image.scram[record.mechanism, record.name] = record
+
+
+def _remove_scram(
+    image: MetadataImage, record: m.RemoveUserScramCredentialRecord, _delta: MetadataDelta
+) -> None:
+    image.scram.pop((record.mechanism, record.name), None)
+
+
+def _delegation_token(image: MetadataImage, record: m.DelegationTokenRecord, _delta: MetadataDelta) -> None:
+    image.delegation_tokens[record.token_id] = record
+
+
+def _remove_delegation_token(
+    image: MetadataImage, record: m.RemoveDelegationTokenRecord, _delta: MetadataDelta
+) -> None:
+    image.delegation_tokens.pop(record.token_id, None)
+
+
+def _nothing(_image: MetadataImage, _record: m.Message, _delta: MetadataDelta) -> None:
+    """NoOp records mark the time, ZooKeeper's migration state is of no use without ZooKeeper."""
+
+
+_Handler: TypeAlias = Callable[[MetadataImage, m.Message, MetadataDelta], None]
+
+_HANDLERS: Final = cast(
+    dict[str, _Handler],
+    {
+        "TopicRecord": _topic,
+        "RemoveTopicRecord": _remove_topic,
+        "PartitionRecord": _partition,
+        "PartitionChangeRecord": _partition_change,
+        "ClearElrRecord": _clear_elr,
+        "ConfigRecord": _config,
+        "FeatureLevelRecord": _feature_level,
+        "RegisterBrokerRecord": _register_broker,
+        "UnregisterBrokerRecord": _unregister_broker,
+        "BrokerRegistrationChangeRecord": _change_broker,
+        "FenceBrokerRecord": _fence_broker,
+        "UnfenceBrokerRecord": _unfence_broker,
+        "RegisterControllerRecord": _register_controller,
+        "ProducerIdsRecord": _producer_ids,
+        "ClientQuotaRecord": _client_quota,
+        "AccessControlEntryRecord": _acl,
+        "RemoveAccessControlEntryRecord": _remove_acl,
+        "UserScramCredentialRecord": _scram,
+        "RemoveUserScramCredentialRecord": _remove_scram,
+        "DelegationTokenRecord": _delegation_token,
+        "RemoveDelegationTokenRecord": _remove_delegation_token,
+        "NoOpRecord": _nothing,
+        "ZkMigrationStateRecord": _nothing,
+    },
+)
