@@ -1,9 +1,9 @@
 """Message classes, and their encoding and decoding at any version.
 
-A class is made from its definition at first use, and so is the flat function that encodes or decodes one version
-of it (see ``encoder`` and ``decoder``). Values are plain: ``str``, ``int``, ``bool``, ``float``, ``bytes`` (a UUID
-is 16 of them), ``list``, nested message structs, and None for null. ``records`` are decoded as a ``memoryview`` of
-the input, never copied.
+A class is made from its definition at first use, and so is the flat function that encodes or decodes one
+version of it (see ``encoder`` and ``decoder``). Values are plain: ``str``, ``int``, ``bool``, ``float``,
+``bytes`` (a UUID is 16 of them), ``list``, nested message structs, and None for null. ``records`` are decoded
+as a ``memoryview`` of the input, never copied.
 
 A field that a version does not carry keeps its default when decoded and is dropped when encoded.
 """
@@ -90,7 +90,7 @@ class Message(MessageStruct):
         return b"".join(parts)
 
     def encode_parts(self, version: int) -> list[bytes | Records]:
-        """As ``encode``, but leaves records that are not bytes where they belong between the encoded bytes."""
+        """As ``encode``, but leaves records that are not bytes between the encoded bytes, as they are."""
         parts: list[bytes] = []
         foreign: list[int] = []
         encoder = self._encoders.get(version) or self._compile_encoder(version)
@@ -107,7 +107,10 @@ class Message(MessageStruct):
     def decode(
         cls: type[M], version: int, buf: bytes | bytearray | memoryview, offset: int = 0
     ) -> tuple[M, int]:
-        """The message that starts at ``offset``, and where it ends. Raises MalformedMessage, UnsupportedVersion."""
+        """The message that starts at ``offset``, and where it ends.
+
+        Raises MalformedMessage, UnsupportedVersion.
+        """
         decoder = cls._decoders.get(version) or cls._compile_decoder(version)
         return decoder(buf, offset)  # type: ignore[arg-type, return-value]
 

@@ -1,8 +1,9 @@
 """Compiling the decoder of one version of one message.
 
 The result is one flat function: nested structs become nested loops, adjacent fields of fixed width one
-``struct`` call (which also takes the length prefix or tag count that follows them), and a length of one byte is
-read without a call. Every length is checked against the bytes that remain before anything is allocated for it.
+``struct`` call (which also takes the length prefix or tag count that follows them), and a length of one byte
+is read without a call. Every length is checked against the bytes that remain before anything is allocated for
+it: the work done for a message is at most in proportion to its size, whatever its bytes claim.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ def string_length(buf: bytes | memoryview, position: int, first: int) -> tuple[i
     if value > MAX_STRING_BYTES + 1:
         raise Malformation(f"has an invalid length of {value - 1}")
     return value, position
+
+
+def too_many_elements(count: int, remaining: int) -> Malformation:
+    return Malformation(f"claims {count} elements where {remaining} bytes remain")
 
 
 def skip_tagged_fields(buf: bytes | memoryview, position: int, count: int) -> int:
@@ -110,6 +115,7 @@ class _DecoderCompiler:
             tag_head=tag_head,
             unpack_from=struct.unpack_from,
             Malformation=Malformation,
+            too_many_elements=too_many_elements,
             malformed=malformed,
             ERRORS=(struct.error, IndexError, UnicodeDecodeError, Malformation),
             FIELDS=out.fields,
@@ -293,9 +299,7 @@ class _DecoderCompiler:
             out.line("n -= 1")
         size = self._element_size(field)
         needed = "n" if size == 1 else f"n * {size}"
-        out.line(
-            f"if {needed} > end - p: raise Malformation(f'claims {{n}} elements where {{end - p}} bytes remain')"
-        )
+        out.line(f"if {needed} > end - p: raise too_many_elements(n, end - p)")
         if field.struct is None and field.type_name in FORMATS:
             self._fixed_elements(field, target, size)
             return
@@ -320,13 +324,12 @@ class _DecoderCompiler:
             code = FORMATS[field.type_name]
             few = [struct.Struct(f">{n}{code}").unpack_from for n in range(_FAST_ARRAY)]
             name = out.constant(f"unpack_few_{field.type_name}", few)
-            out.line(
-                f"{target} = list({name}[n](b, p) if n < {_FAST_ARRAY} else unpack_from(f'>{{n}}{code}', b, p))"
-            )
+            out.line(f"if n < {_FAST_ARRAY}: {target} = list({name}[n](b, p))")
+            out.line(f"else: {target} = list(unpack_from(f'>{{n}}{code}', b, p))")
         out.line("p = q")
 
     def _element_size(self, field: Field) -> int:
-        """The fewest bytes of one element; at least one, so that a count never exceeds the bytes that remain."""
+        """The fewest bytes of one element; at least one, so that the bytes that remain bound any count."""
         if field.struct is not None:
             return max(1, min_size(field.struct, self.version, self.flexible))
         if field.type_name in FIXED_SIZES:
@@ -336,5 +339,5 @@ class _DecoderCompiler:
 
 
 def compile_decoder(message: Message, version: int, classes: dict[str, type]) -> Decoder:
-    """``decode(buf, offset) -> (object, end)``; ``classes`` holds the class of each struct and of the message."""
+    """``decode(buf, offset) -> (object, end)``; ``classes`` has the classes of message and structs."""
     return _DecoderCompiler(message, version, classes).compile()

@@ -54,8 +54,8 @@ from typing import NamedTuple
 
 DIRECTORY = Path(__file__).parent / "definitions"
 
-PRIMITIVES = frozenset("bool int8 int16 int32 int64 uint16 uint32 float64 uuid string bytes records".split())
-INTEGERS = frozenset("int8 int16 int32 int64 uint16 uint32".split())
+INTEGERS = frozenset(("int8", "int16", "int32", "int64", "uint16", "uint32"))
+PRIMITIVES = INTEGERS | {"bool", "float64", "uuid", "string", "bytes", "records"}
 
 
 class DefinitionError(Exception):
@@ -98,7 +98,7 @@ class Struct:
 
 @dataclass(slots=True, eq=False)
 class Field:
-    """One field. ``type_name`` is a primitive or the name of ``struct``; ``is_array`` makes it a list of them."""
+    """One field. ``type_name`` is a primitive or the name of ``struct``; ``is_array`` makes it a list."""
 
     name: str
     type_name: str
@@ -150,6 +150,8 @@ class Message:
     flexible: Versions
     body: Struct
     structs: dict[str, Struct]
+    file: str
+    """Stem of the name of the file that defines it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -227,7 +229,7 @@ class _Parser:
         while self.position < len(self.lines) and self.lines[self.position].text.startswith("struct "):
             shared = self._struct(self._next_head()[1], structs)
             self._fields(shared, 4, versions, versions, structs)
-        return Message(name, kind, id, versions, flexible, body, structs)
+        return Message(name, kind, id, versions, flexible, body, structs, self.path.stem)
 
     def _struct(self, name: str, structs: dict[str, Struct]) -> Struct:
         return structs.setdefault(name, Struct(name))
@@ -339,6 +341,12 @@ class Library:
         for path in [*self._api_paths(), *self._other_paths()]:
             self._read_file(path)
         return list(self._messages.values())
+
+    def messages_in(self, stem: str) -> list[Message]:
+        """The messages of the file ``stem``.kmsg, in its order."""
+        path = self._directory / f"{stem}.kmsg"
+        self._read_file(path)
+        return [message for message in self._messages.values() if message.file == stem]
 
     def apis(self) -> list[Api]:
         """The heads of all APIs, by key."""

@@ -1,7 +1,7 @@
 """Compiling the encoder of one version of one message.
 
-The mirror image of ``decoder``: a flat function that appends pieces to a list. Adjacent fields of fixed width,
-and the one-byte length that follows them, become one ``struct`` call.
+The mirror image of ``decoder``: a flat function that appends pieces to a list. Adjacent fields of fixed
+width, and the one-byte length that follows them, become one ``struct`` call.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from penstock.protocol.decoder import MAX_STRING_BYTES, has_records
+from penstock.protocol.decoder import MAX_STRING_BYTES
 from penstock.protocol.definition import Field, Message, Struct
 from penstock.protocol.malformed import unencodable
 from penstock.protocol.source import FORMATS, FieldEnd, SourceWriter
 
 Encoder = Callable[[object, list[bytes], list[int]], None]
-"""``encode(message, parts, foreign)``: appends pieces to ``parts``, and to ``foreign`` the indexes of those that
-are records in another form than bytes."""
+"""``encode(message, parts, foreign)``: appends pieces to ``parts``, and to ``foreign`` the indexes of those
+that are records in another form than bytes."""
 
 _BYTES_LIKE = frozenset((bytes, bytearray, memoryview))
 _FAST_ARRAY = 33
@@ -79,7 +79,7 @@ class _EncoderCompiler:
     # -- writing fixed width -------------------------------------------------------------------------------
 
     def _fixed(self, code: str, value: str) -> None:
-        """Write one value of fixed width, together with its neighbours; ``x`` is a zero byte without value."""
+        """Write one value of fixed width with its neighbours; the code ``x`` is a zero byte without value."""
         self.pending.append((code, value, self.out.path()))
 
     def _flush(self) -> None:
@@ -99,7 +99,7 @@ class _EncoderCompiler:
         self.out.line(f"w({pack}({values}))", fields)
 
     def _length(self, field: Field, code: str, length: str = "uvarint_bytes") -> None:
-        """Write the length in ``n`` (in compact encoding already one more), with what is pending before it."""
+        """Write the length in ``n`` (in compact encoding one more) with what is pending before it."""
         if not (self.flexible and field.compact):
             self._fixed(code, "n")
             self._flush()
@@ -254,11 +254,6 @@ class _EncoderCompiler:
             self.out.line(f"w(pack(f'>{{len({items})}}{code}', *{items}))")
 
 
-def has_foreign_records(message: Message) -> bool:
-    """Whether a message can carry records as a slice of a file."""
-    return has_records(message)
-
-
 def compile_encoder(message: Message, version: int, classes: dict[str, type]) -> Encoder:
-    """``classes`` holds the class of each struct and of the message."""
+    """``encode(message, parts, foreign)``; ``classes`` holds the classes of the message and its structs."""
     return _EncoderCompiler(message, version, classes).compile()

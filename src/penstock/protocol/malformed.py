@@ -8,7 +8,7 @@ from penstock.protocol.source import FieldEnd
 
 
 class MalformedMessage(ValueError):
-    """Bytes that are not the message they should be. Names the message, its version, the field, the position."""
+    """Bytes that are not the message they should be. Names message, version, field and position."""
 
     def __init__(self, message: str, version: int, field: str, position: int, what: str) -> None:
         super().__init__(f"{message} v{version}: {field or 'message'} at byte {position} {what}")
