@@ -144,6 +144,7 @@ def run_one(tests_dir: Path, name: str, bootstrap: str, no_auto_create: bool) ->
     environment = {
         **os.environ,
         "TESTS": name,
+        "LD_LIBRARY_PATH": f"{tests_dir.parent}/src:{tests_dir.parent}/src-cpp",  # not the system's librdkafka
         "RDKAFKA_TEST_CONF": str(conf),
         "TEST_KAFKA_VERSION": TARGET_RELEASE,
         "BROKERS": bootstrap,
