@@ -227,9 +227,10 @@ class _DecoderCompiler:
         self.depth += 1
         variable = f"o{self.depth}"
         if self.version in field.nullable:
+            # A byte says whether the struct is there: -1 or 1 (KIP-893), but 0 or 1 in a tagged field.
             self._fixed("b", "n")
             self._flush()
-            self.out.line(f"if n < 0: {target} = None")
+            self.out.line(f"if n {'<' if field.tag is None else '=='} 0: {target} = None")
             with self.out.block("else:"):
                 self._struct(field.struct, variable, field.type_name)
                 self._flush()

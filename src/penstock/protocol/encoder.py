@@ -182,7 +182,8 @@ class _EncoderCompiler:
         if self.version in field.nullable:
             self._flush()
             out.line(f"{variable} = {target}")
-            out.line(f"if {variable} is None: w(b'\\xff')")
+            null = b"\xff" if field.tag is None else b"\0"
+            out.line(f"if {variable} is None: w({null!r})")
             with out.block("else:"):
                 self._fixed("b", "1")
                 self._struct(field.struct, variable)
