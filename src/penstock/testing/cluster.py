@@ -79,7 +79,7 @@ class Cluster:
         """Start the node and return once it accepts connections."""
         if self._process is not None:
             raise ClusterError(f"the node runs already (pid {self._process.pid})")
-        command = [sys.executable, "-m", "penstock.testing.node"]
+        command = [sys.executable, "-m", "penstock.cli.child"]
         command += ["--data-dir", str(self.data_dir), "--listen", f"127.0.0.1:{self._port}"]
         for name, value in self.config.items():
             command += ["--set", f"{name}={value}"]

@@ -1,4 +1,4 @@
-"""`python -m penstock.testing.node ARGS`: `penstock start ARGS` that ends when its parent does.
+"""`python -m penstock.cli.child ARGS`: `penstock start ARGS` that ends when its parent does.
 
 The parent holds the write end of this process's standard input and writes nothing. When the parent goes,
 however it goes, the read end reports end-of-file and the node shuts down. (`PR_SET_PDEATHSIG` would not do:

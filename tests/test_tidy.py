@@ -1,0 +1,81 @@
+"""The few rules of the house that a machine can check; ARCHITECTURE.md says why."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "penstock"
+MODULES = sorted(SOURCE.rglob("*.py"))
+MODULE_LINES_MAX = 700
+
+# Each floor and the floors below it that it may import. Where spark and broker meet, they meet on the wire.
+FLOORS: dict[str, set[str]] = {
+    "protocol": set(),
+    "storage": {"protocol"},
+    "consensus": {"protocol"},
+    "security": {"protocol"},
+    "metadata": {"protocol", "consensus", "security"},
+    "coordinators": {"protocol", "security"},
+    "broker": {"protocol", "storage", "consensus", "security", "metadata", "coordinators"},
+    "client": {"protocol"},
+    "spark": {"protocol", "client"},
+    "testing": set(),  # it starts the node as a process
+    "bench": {"testing"},
+    "cli": {"protocol", "metadata", "broker", "client", "spark", "testing", "bench"},
+}
+
+
+def imported_floors(path: Path) -> set[str]:
+    """The packages of ours that a module imports, wherever in the file."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names += (
+                [f"{node.module}.{alias.name}" for alias in node.names]
+                if node.module == "penstock"
+                else [node.module]
+            )
+    return {name.split(".")[1] for name in names if name.startswith("penstock.")}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_run_downwards(path: Path) -> None:
+    floor = path.relative_to(SOURCE).parts[0]
+    if floor.endswith(".py"):
+        return  # the package's own front door
+    assert floor in FLOORS, f"the folder {floor} has no place among the floors"
+    above = imported_floors(path) - FLOORS[floor] - {floor}
+    assert not above, f"{path.relative_to(ROOT)} imports {sorted(above)}: not below {floor}"
+
+
+def test_relative_imports_are_not_used() -> None:
+    relative = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert not relative
+
+
+def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
+    names = {"utils", "util", "common", "misc", "helpers"}
+    assert not [path for path in SOURCE.rglob("*") if path.stem in names]
+
+
+def test_modules_answer_one_question() -> None:
+    long = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in MODULES}
+    assert not {name: lines for name, lines in long.items() if lines > MODULE_LINES_MAX}
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [
+        path
+        for path in MODULES
+        if path.stat().st_size and ast.get_docstring(ast.parse(path.read_text())) is None
+    ]
+    assert not [str(path.relative_to(ROOT)) for path in silent]
