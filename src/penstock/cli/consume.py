@@ -61,6 +61,7 @@ def consume(
 ) -> None:
     """Print records as they arrive, from the end of the log unless told otherwise. Ctrl-C ends it."""
     _check_start(from_beginning, offset, timestamp, group, partition)
+    timestamp_ms = None if timestamp is None else parse_timestamp_ms(timestamp)
     settings = client_settings(
         bootstrap,
         command_config,
@@ -79,7 +80,7 @@ def consume(
                 consumer.subscribe(topics)
                 ends_expected: int | None = None
             else:
-                assigned = _start_positions(consumer, topics, partition, from_beginning, offset, timestamp)
+                assigned = _start_positions(consumer, topics, partition, from_beginning, offset, timestamp_ms)
                 consumer.assign(assigned)
                 ends_expected = len(assigned)
             printer = _Printer(json_output, show_key, show_headers, show_timestamp)
@@ -109,7 +110,7 @@ def _start_positions(
     partition: int | None,
     from_beginning: bool,
     offset: int | None,
-    timestamp: str | None,
+    timestamp_ms: int | None,
 ) -> list[TopicPartition]:
     positions: list[TopicPartition] = []
     for topic in topics:
@@ -120,9 +121,8 @@ def _start_positions(
         if partition is not None and partition not in numbers:
             fail(f"topic {topic!r} has no partition {partition}: it has {len(numbers)}")
         positions += [TopicPartition(topic, p) for p in numbers if partition in (None, p)]
-    if timestamp is not None:
-        wanted_ms = parse_timestamp_ms(timestamp)
-        asked = [TopicPartition(tp.topic, tp.partition, wanted_ms) for tp in positions]
+    if timestamp_ms is not None:
+        asked = [TopicPartition(tp.topic, tp.partition, timestamp_ms) for tp in positions]
         return consumer.offsets_for_times(asked, timeout=REQUEST_TIMEOUT_S)
     for position in positions:
         position.offset = offset if offset is not None else OFFSET_BEGINNING if from_beginning else OFFSET_END

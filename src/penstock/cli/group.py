@@ -138,6 +138,7 @@ def reset_offsets(
             "give exactly one of --to-earliest, --to-latest, --to-offset, --to-timestamp and --shift-by",
             EXIT_USAGE,
         )
+    timestamp_ms = None if to_timestamp is None else parse_timestamp_ms(to_timestamp)
     client = admin_client(bootstrap, command_config)
     committed = _committed(client, group, bootstrap)
     partitions = _chosen_partitions(client, topic or [], committed, bootstrap)
@@ -145,8 +146,7 @@ def reset_offsets(
         fail(f"group {group!r} has no committed offsets: name the topics with --topic")
     earliest = _offsets(client, partitions, OffsetSpec.earliest(), bootstrap)
     latest = _offsets(client, partitions, OffsetSpec.latest(), bootstrap)
-    if to_timestamp is not None:
-        timestamp_ms = parse_timestamp_ms(to_timestamp)
+    if timestamp_ms is not None:
         wanted = _offsets(client, partitions, OffsetSpec.for_timestamp(timestamp_ms), bootstrap)
         wanted = {key: latest[key] if offset < 0 else offset for key, offset in wanted.items()}
     elif shift_by is not None:

@@ -1,0 +1,155 @@
+"""The client commands against a node, as a script would use them: exit codes and JSON."""
+
+import json
+import subprocess
+import sys
+import uuid
+from typing import Any
+
+import pytest
+
+from penstock.testing import Cluster
+
+
+class Penstock:
+    """Runs `penstock` against one node."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+    def run(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "penstock.cli.main", *words],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={"PENSTOCK_BOOTSTRAP": self.bootstrap, "PATH": "/usr/bin:/bin"},
+            check=False,
+        )
+
+    def ok(self, *words: str, stdin: str = "") -> str:
+        done = self.run(*words, stdin=stdin)
+        assert done.returncode == 0, f"{words}: {done.stdout} {done.stderr}"
+        return done.stdout
+
+    def json(self, *words: str, stdin: str = "") -> Any:
+        return json.loads(self.ok(*words, "--json", stdin=stdin))
+
+    def records(self, *words: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.ok("consume", *words, "--json").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def penstock(penstock_cluster: Cluster) -> Penstock:
+    return Penstock(penstock_cluster.bootstrap_servers)
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"cli-{uuid.uuid4().hex[:8]}"
+
+
+def test_a_topic_from_creation_to_deletion(penstock: Penstock, topic: str) -> None:
+    assert penstock.json("topic", "create", topic, "-p", "3", "-c", "retention.ms=1000000") == [
+        {"topic": topic, "created": True}
+    ]
+    assert penstock.json("topic", "create", topic, "--if-not-exists") == [{"topic": topic, "created": False}]
+    [described] = penstock.json("topic", "describe", topic)
+    assert len(described["partitions"]) == 3
+    assert described["configs"] == {"retention.ms": "1000000"}
+    penstock.ok("topic", "alter", topic, "-p", "5", "-c", "max.message.bytes=2000", "-d", "retention.ms")
+    [described] = penstock.json("topic", "describe", topic)
+    assert len(described["partitions"]) == 5
+    assert described["configs"] == {"max.message.bytes": "2000"}
+    assert topic in {row["topic"] for row in penstock.json("topic", "list")}
+    penstock.ok("topic", "delete", topic)
+    assert topic not in {row["topic"] for row in penstock.json("topic", "list")}
+
+
+def test_records_go_in_and_come_out_with_key_headers_and_bytes(penstock: Penstock, topic: str) -> None:
+    penstock.ok("produce", topic, "-K", ":", "-H", "source=test", stdin="k1:v1\nk2:v:2\n")
+    raw = {
+        "key_base64": "//4=",
+        "value": None,
+        "headers": [{"name": "h", "value_base64": "/w=="}],
+        "timestamp_ms": 5,
+    }
+    assert penstock.json("produce", topic, "--json-lines", stdin=json.dumps(raw)) == {
+        "topic": topic,
+        "acknowledged": 1,
+    }
+    first, second, third = penstock.records(topic, "--from-beginning", "--exit-at-end")
+    assert (first["key"], first["value"]) == ("k1", "v1")
+    assert (second["key"], second["value"]) == ("k2", "v:2")
+    assert first["headers"] == [{"name": "source", "value": "test"}]
+    assert {name: third[name] for name in raw} == raw
+
+
+def test_reading_starts_at_an_offset_or_a_time(penstock: Penstock, topic: str) -> None:
+    lines = "\n".join(json.dumps({"value": str(n), "timestamp_ms": 1000 * n}) for n in range(1, 6))
+    penstock.ok("produce", topic, "--json-lines", stdin=lines)
+    assert [r["value"] for r in penstock.records(topic, "--offset", "3", "--exit-at-end")] == ["4", "5"]
+    assert [r["value"] for r in penstock.records(topic, "-t", "2500", "--exit-at-end")] == ["3", "4", "5"]
+    assert [r["value"] for r in penstock.records(topic, "-t", "1970-01-01T00:00:05", "-n", "1")] == ["5"]
+
+
+def test_a_group_reads_commits_is_reset_and_deleted(penstock: Penstock, topic: str) -> None:
+    group = f"group-{topic}"
+    penstock.ok("produce", topic, stdin="a\nb\nc\n")
+    read = penstock.records(topic, "--group", group, "--from-beginning", "--exit-at-end")
+    assert [record["value"] for record in read] == ["a", "b", "c"]
+    described = penstock.json("group", "describe", group)
+    assert (described["state"], described["offsets"][0]["committed"], described["offsets"][0]["lag"]) == (
+        "empty",
+        3,
+        0,
+    )
+    assert group in {row["group"] for row in penstock.json("group", "list")}
+    plan = penstock.json("group", "reset-offsets", group, "--shift-by", "-2")
+    assert plan["executed"] is False
+    assert penstock.json("group", "describe", group)["offsets"][0]["committed"] == 3
+    penstock.ok("group", "reset-offsets", group, "--shift-by", "-2", "--execute")
+    assert penstock.json("group", "describe", group)["offsets"][0]["lag"] == 2
+    penstock.ok("group", "delete", group)
+    assert group not in {row["group"] for row in penstock.json("group", "list")}
+
+
+def test_configurations_are_shown_and_changed(penstock: Penstock, topic: str) -> None:
+    penstock.ok("topic", "create", topic)
+    penstock.ok("config", "alter", "topic", topic, "--set", "cleanup.policy=compact")
+    changed = {row["name"]: row for row in penstock.json("config", "describe", "topic", topic, "--changed")}
+    assert changed["cleanup.policy"]["value"] == "compact"
+    assert changed["cleanup.policy"]["source"] == "DYNAMIC_TOPIC_CONFIG"
+    assert {row["name"] for row in penstock.json("config", "describe", "broker", "1")} >= {
+        "log.dirs",
+        "listeners",
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["topic", "describe", "no-such-topic"], 1, "UNKNOWN_TOPIC_OR_PART"),
+        (["topic", "create", "bad name"], 1, "bad name"),
+        (["topic", "alter", "t"], 2, "nothing to alter"),
+        (["config", "alter", "topic", "t", "--set", "novalue"], 2, "expected NAME=VALUE, found 'novalue'"),
+        (["consume", "no-such-topic", "--exit-at-end"], 1, "no-such-topic"),
+        (["consume", "t", "--offset", "1", "--from-beginning"], 2, "at most one of"),
+        (["consume", "t", "--timestamp", "yesterday"], 2, "found 'yesterday'"),
+        (["group", "describe", "g", "--command-config", "/no/such/file"], 2, "/no/such/file"),
+        (["group", "reset-offsets", "g"], 2, "exactly one of"),
+    ],
+)
+def test_errors_name_the_thing_and_set_the_exit_code(
+    penstock: Penstock, words: list[str], code: int, message: str
+) -> None:
+    done = penstock.run(*words)
+    assert (done.returncode, message in done.stderr) == (code, True), f"{done.returncode}: {done.stderr}"
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unreachable_broker_is_exit_code_3() -> None:
+    done = Penstock("127.0.0.1:1").run("topic", "list")
+    assert done.returncode == 3
+    assert "no broker answers at 127.0.0.1:1" in done.stderr

@@ -1,0 +1,88 @@
+"""The Cluster that users' tests stand on."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from penstock.testing import Cluster, ClusterError
+
+
+def produce(bootstrap: str, value: bytes) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce("events", value)
+    assert producer.flush(10) == 0
+
+
+def read(bootstrap: str, count: int) -> list[bytes]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})
+    try:
+        consumer.assign([TopicPartition("events", 0, 0)])
+        return [message.value() for message in consumer.consume(count, timeout=10)]
+    finally:
+        consumer.close()
+
+
+def test_data_outlives_kill_and_restart_on_the_same_port() -> None:
+    with Cluster() as cluster:
+        address = cluster.bootstrap_servers
+        produce(address, b"before")
+        cluster.kill()
+        cluster.restart()
+        assert cluster.bootstrap_servers == address
+        produce(address, b"after the kill")
+        cluster.restart()
+        assert read(address, 2) == [b"before", b"after the kill"]
+        data_dir = cluster.data_dir
+        assert data_dir.exists()
+    assert not data_dir.exists()
+
+
+def test_a_data_directory_of_ones_own_is_kept(tmp_path: Path) -> None:
+    for number in range(2):
+        with Cluster(data_dir=tmp_path / "data") as cluster:
+            produce(cluster.bootstrap_servers, b"%d" % number)
+            assert len(read(cluster.bootstrap_servers, number + 1)) == number + 1
+    assert (tmp_path / "data" / "meta.properties").exists()
+
+
+def test_a_node_that_cannot_start_says_why() -> None:
+    with pytest.raises(ClusterError, match=r"log\.segment\.bytes"):
+        Cluster({"log.segment.bytes": "many"}).start()
+
+
+def test_the_address_is_known_only_once_started() -> None:
+    with pytest.raises(ClusterError, match="not started"):
+        _ = Cluster().bootstrap_servers
+
+
+def test_the_node_ends_when_its_parent_is_killed() -> None:
+    script = "from penstock.testing import Cluster; print(Cluster().start().pid, flush=True); input()"
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    node_pid = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 15
+    while is_running(node_pid):
+        assert time.monotonic() < deadline, "the node outlived its parent by 15 s"
+        time.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return state != "Z"
+
+
+def test_the_fixture_is_a_running_cluster(penstock_cluster: Cluster) -> None:
+    assert is_running(penstock_cluster.pid)
