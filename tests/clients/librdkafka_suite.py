@@ -40,7 +40,7 @@ NO_AUTO_CREATE_TESTS = {"0111"}
 
 KAFKA_TOOLS = {
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
-    "kafka-configs.sh": "org.apache.kafka.tools.ConfigCommand",
+    "kafka-configs.sh": "kafka.admin.ConfigCommand",
     "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
 }
