@@ -26,6 +26,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 HEADER_SIZE: Final = 61
 LOG_OVERHEAD: Final = 12  # baseOffset and batchLength, not counted by batchLength itself
+LENGTH_OFFSET: Final = 8
 MAGIC_OFFSET: Final = 16
 CRC_OFFSET: Final = 17
 ATTRIBUTES_OFFSET: Final = 21  # first byte under the CRC
@@ -215,7 +216,7 @@ def batch_size_bytes(buf: Buffer, position: int = 0) -> int | None:
     """Whole size of the batch at `position`, None where not even its length is there."""
     if len(buf) - position < LOG_OVERHEAD:
         return None
-    (length,) = _LENGTH.unpack_from(buf, position + 8)
+    (length,) = _LENGTH.unpack_from(buf, position + LENGTH_OFFSET)
     if length < LEGACY_OVERHEAD[0]:
         raise CorruptBatch(f"batch length {length} at byte {position} is less than a header's")
     return LOG_OVERHEAD + int(length)
@@ -379,6 +380,14 @@ def assign_offsets(
         offset += header[6] + 1
         position += length + 12
     return offset
+
+
+def write_header(buf: bytearray | memoryview, header: BatchHeader) -> None:
+    """Write `header` over the first 61 bytes of a batch that `buf` holds whole; sets its length and CRC."""
+    _HEADER.pack_into(buf, 0, *header)
+    _LENGTH.pack_into(buf, LENGTH_OFFSET, len(buf) - LOG_OVERHEAD)
+    with memoryview(buf) as view:
+        _CRC.pack_into(buf, CRC_OFFSET, crc32c(view[ATTRIBUTES_OFFSET:]))
 
 
 def set_log_append_time(

@@ -62,17 +62,15 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     Raises ValueError for an unknown codec or a level outside the codec's range.
     """
     codec = Codec(codec)
-    if codec in LEVELS:
-        level = _checked_level(codec, level)
     match codec:
         case Codec.GZIP:
-            return zlib.compress(data, level, wbits=_GZIP)
+            return zlib.compress(data, _checked_level(codec, level), wbits=_GZIP)
         case Codec.SNAPPY:
             return _compress_xerial(data)
         case Codec.LZ4:
-            return _compress_lz4(data, level)
+            return _compress_lz4(data, _checked_level(codec, level))
         case Codec.ZSTD:
-            return bytes(cramjam.zstd.compress(data, level))
+            return bytes(cramjam.zstd.compress(data, _checked_level(codec, level)))
     return bytes(data)
 
 
@@ -156,7 +154,7 @@ def _compress_xerial(data: Buffer) -> bytes:
 
 def _decompress_snappy(data: Buffer, max_bytes: int) -> Buffer:
     view = memoryview(data)
-    blocks = _xerial_blocks(view) if view[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC else [view]
+    blocks = _xerial_blocks(view) if _is_xerial(view, 0) else [view]
     try:
         sizes = [cramjam.snappy.decompress_raw_len(block) if block else 0 for block in blocks]
         total = sum(sizes)
@@ -174,12 +172,16 @@ def _decompress_snappy(data: Buffer, max_bytes: int) -> Buffer:
     return out
 
 
+def _is_xerial(view: memoryview, position: int) -> bool:
+    return bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC
+
+
 def _xerial_blocks(view: memoryview) -> list[memoryview]:
     """The compressed blocks of a xerial stream; streams may follow each other, each with its header."""
     blocks = []
     position, end = 0, len(view)
     while position < end:
-        if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
+        if _is_xerial(view, position):
             position += len(_XERIAL_HEADER)
             continue
         try:

@@ -13,19 +13,15 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from penstock.protocol import batch
 from penstock.protocol.batch import (
     CREATE_TIME,
     HEADER_SIZE,
     LOG_APPEND_TIME,
-    LOG_OVERHEAD,
     NO_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
-    NO_TIMESTAMP,
     BatchHeader,
     Buffer,
     CorruptBatch,
@@ -41,8 +37,6 @@ from penstock.protocol.compression import (
 
 Headers = Sequence[tuple[str, bytes | None]]
 
-_HEADER: Final = Struct(">qiibIhiqqqhii")
-_AFTER_CRC: Final = Struct(">hiqqqhii")
 _INT16_PAIR: Final = Struct(">hh")
 _END_TXN_MARKER: Final = Struct(">hi")  # version, coordinator epoch
 _INT32: Final = Struct(">i")
@@ -194,18 +188,15 @@ def encode_batch(
         base_sequence=base_sequence,
         count=len(rows),
     )
-    return assemble_batch(header, compress(compression, payload, level))
+    return bytes(assemble_batch(header, compress(compression, payload, level)))
 
 
-def assemble_batch(header: BatchHeader, payload: Buffer) -> bytes:
+def assemble_batch(header: BatchHeader, payload: Buffer) -> bytearray:
     """A batch of `header` and its (compressed) records section: length and CRC are computed here."""
-    under_crc = _AFTER_CRC.pack(*header[5:])
-    crc = crc32c(payload, crc32c(under_crc))
-    length = HEADER_SIZE - LOG_OVERHEAD + len(payload)
-    front = _HEADER.pack(
-        header.base_offset, length, header.partition_leader_epoch, header.magic, crc, *header[5:]
-    )
-    return b"".join((front, payload))
+    out = bytearray(HEADER_SIZE + len(payload))
+    out[HEADER_SIZE:] = payload
+    batch.write_header(out, header)
+    return out
 
 
 # --- decode -------------------------------------------------------------------------------------------------
@@ -222,7 +213,7 @@ def decode_batch(buf: Buffer, position: int = 0, max_bytes: int = DEFAULT_MAX_BY
         raise CorruptBatch(f"batch of {header.size_bytes} bytes at byte {position} is cut short")
     if header.magic < batch.CURRENT_MAGIC:
         return _decode_legacy(memoryview(buf)[position : position + header.size_bytes], header, max_bytes)
-    return _decode_records(header, records_section(buf, header, position, max_bytes))
+    return decode_records(header, records_section(buf, header, position, max_bytes))
 
 
 def decode_batches(buf: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> Iterator[Record]:
@@ -247,7 +238,11 @@ def known_codec(header: BatchHeader) -> Codec:
         raise MalformedRecords(f"unknown compression codec {header.compression}") from None
 
 
-def _decode_records(header: BatchHeader, section: Buffer) -> Iterator[Record]:
+def decode_records(header: BatchHeader, section: Buffer) -> Iterator[Record]:
+    """The records of a v2 batch from its header and its decompressed records section.
+
+    Raises MalformedRecords at the first that does not parse.
+    """
     append_time = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
     position = 0
     for number in range(header.count):
@@ -464,12 +459,9 @@ def decode_end_txn_marker(record: Record) -> EndTxnMarker:
     return EndTxnMarker(kind == ControlRecordType.COMMIT, coordinator_epoch)
 
 
-# --- looking inside a produced batch (off the event loop) ---------------------------------------------------
-
-
 def recompress(
     buf: Buffer, codec: int, level: int | None = None, max_bytes: int = DEFAULT_MAX_BYTES
-) -> bytes:
+) -> bytearray:
     """The v2 batch at the start of `buf` with its records under another codec (a topic's compression.type).
 
     The records' bytes are not parsed: only their envelope changes.
@@ -478,36 +470,3 @@ def recompress(
     section = records_section(buf, header, 0, max_bytes)
     attributes = header.attributes & ~batch.COMPRESSION_MASK | codec
     return assemble_batch(header._replace(attributes=attributes), compress(codec, section, level))
-
-
-def find_null_key(buf: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> bool:
-    """Whether any record of the batch has no key: a compacted topic refuses such a batch."""
-    return any(record.key is None for record in decode_batch(buf, 0, max_bytes))
-
-
-def first_offset_at(
-    buf: Buffer, timestamp: int, position: int = 0, max_bytes: int = DEFAULT_MAX_BYTES
-) -> tuple[int, int] | None:
-    """(offset, timestamp) of the batch's first record at or after `timestamp`, for ListOffsets."""
-    for record in decode_batch(buf, position, max_bytes):
-        if record.timestamp >= timestamp:
-            return record.offset, record.timestamp
-    return None
-
-
-def max_timestamp_offset(
-    buf: Buffer, position: int = 0, max_bytes: int = DEFAULT_MAX_BYTES
-) -> tuple[int, int]:
-    """(offset, timestamp) of the batch's first record with its latest timestamp (KIP-734)."""
-    latest = max(decode_batch(buf, position, max_bytes), key=lambda record: record.timestamp)
-    return latest.offset, latest.timestamp
-
-
-def restore_max_timestamp(buf: bytearray | memoryview, header: BatchHeader) -> BatchHeader:
-    """Recompute the max timestamp of a produced batch from its records and write it into `buf`.
-
-    Some clients leave it unset (it is less than the base timestamp then), and Kafka corrects them; time
-    index and retention depend on it.
-    """
-    latest = max((record.timestamp for record in decode_batch(buf)), default=NO_TIMESTAMP)
-    return batch.set_max_timestamp(buf, header, latest)

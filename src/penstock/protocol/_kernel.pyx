@@ -1,0 +1,812 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The compiled loops over records. `_kernel_py` says the same in Python: one API, one behaviour.
+
+Every length and varint that comes from outside is checked against the bytes that remain before it is used;
+the loops run without the GIL. Buffers are taken raw (any format), and must not change meanwhile.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from penstock.protocol.batch import HEADER_SIZE, LOG_APPEND_TIME, MalformedRecords
+
+IMPLEMENTATION = "compiled"
+
+cdef Py_ssize_t _HEADER_BYTES = HEADER_SIZE
+cdef int64_t _MAX_COLUMN_BYTES = 0x7FFFFFFF
+
+# What a loop without the GIL reports; the texts are the errors'.
+cdef enum Fault:
+    OK = 0
+    ENDS_EARLY
+    VARINT_TOO_LONG
+    BAD_LENGTH
+    BAD_OFFSET_DELTA
+    BAD_HEADER_COUNT
+    NO_HEADER_KEY
+    WRONG_RECORD_LENGTH
+    BYTES_LEFT
+    BAD_COLUMN
+    BAD_HEADER_COLUMN
+
+_FAULTS = {
+    ENDS_EARLY: "bytes end early",
+    VARINT_TOO_LONG: "varint longer than its type",
+    BAD_LENGTH: "more data stated than bytes remain",
+    BAD_OFFSET_DELTA: "offset delta outside the batch",
+    BAD_HEADER_COUNT: "more headers stated than bytes remain",
+    NO_HEADER_KEY: "header without key",
+    WRONG_RECORD_LENGTH: "record ends off the length it states",
+    BYTES_LEFT: "bytes follow the last record",
+    BAD_COLUMN: "column offsets lead outside its data",
+    BAD_HEADER_COLUMN: "header without key, or list offsets outside the headers",
+}
+
+
+cdef class _View:
+    """A contiguous buffer of any format as plain bytes, held for as long as this lives."""
+
+    cdef Py_buffer buffer
+    cdef bint held
+    cdef const uint8_t* at
+    cdef Py_ssize_t size
+
+    def __cinit__(self, source):
+        PyObject_GetBuffer(source, &self.buffer, PyBUF_SIMPLE)
+        self.held = True
+        self.at = <const uint8_t*>self.buffer.buf
+        self.size = self.buffer.len
+
+    def __dealloc__(self):
+        if self.held:
+            PyBuffer_Release(&self.buffer)
+
+
+# --- varints ------------------------------------------------------------------------------------------------
+
+
+cdef inline Fault _read_varint(const uint8_t* buf, Py_ssize_t* position, Py_ssize_t end, int32_t* out) noexcept nogil:
+    cdef Py_ssize_t at = position[0]
+    cdef uint32_t raw, byte
+    cdef int shift = 7
+    if at >= end:
+        return ENDS_EARLY
+    raw = buf[at]
+    at += 1
+    if raw > 0x7F:
+        raw &= 0x7F
+        while True:
+            if at >= end:
+                return ENDS_EARLY
+            byte = buf[at]
+            at += 1
+            raw |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift > 28:
+                return VARINT_TOO_LONG
+    position[0] = at
+    out[0] = <int32_t>((raw >> 1) ^ (0 - (raw & 1)))
+    return OK
+
+
+cdef inline Fault _read_varlong(const uint8_t* buf, Py_ssize_t* position, Py_ssize_t end, int64_t* out) noexcept nogil:
+    cdef Py_ssize_t at = position[0]
+    cdef uint64_t raw = 0, byte
+    cdef int shift = 0
+    while True:
+        if at >= end:
+            return ENDS_EARLY
+        byte = buf[at]
+        at += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > 63:
+            return VARINT_TOO_LONG
+    position[0] = at
+    out[0] = <int64_t>((raw >> 1) ^ (0 - (raw & 1)))
+    return OK
+
+
+cdef inline uint64_t _zigzag(int64_t value) noexcept nogil:
+    return (<uint64_t>value << 1) ^ (0 - (<uint64_t>value >> 63))
+
+
+cdef inline int _varint_bytes(int64_t value) noexcept nogil:
+    cdef uint64_t raw = _zigzag(value)
+    cdef int size = 1
+    while raw > 0x7F:
+        raw >>= 7
+        size += 1
+    return size
+
+
+cdef inline uint8_t* _write_varint(uint8_t* out, int64_t value) noexcept nogil:
+    cdef uint64_t raw = _zigzag(value)
+    while raw > 0x7F:
+        out[0] = <uint8_t>((raw & 0x7F) | 0x80)
+        out += 1
+        raw >>= 7
+    out[0] = <uint8_t>raw
+    return out + 1
+
+
+# --- decode: batches → columns ------------------------------------------------------------------------------
+
+
+cdef void _reserve(bytearray buffer, int64_t needed) except *:
+    """Room for `needed` bytes, growing by half again so that many small batches cost no quadratic copy."""
+    cdef Py_ssize_t size = PyByteArray_GET_SIZE(buffer)
+    if needed > size:
+        PyByteArray_Resize(buffer, max(<Py_ssize_t>needed, size + (size >> 1)))
+
+
+cdef struct Sink:
+    # One binary column under construction: Arrow's validity bitmap, offsets and data.
+    uint8_t* validity
+    int32_t* offsets
+    uint8_t* data
+    int64_t rows
+    int64_t bytes
+    int64_t nulls
+
+
+cdef class _BinarySink:
+    cdef bytearray validity, offsets, data
+    cdef Sink sink
+
+    def __cinit__(self):
+        self.validity = bytearray()
+        self.offsets = bytearray(4)
+        self.data = bytearray()
+        self.sink.rows = self.sink.bytes = self.sink.nulls = 0
+
+    cdef void reserve(self, int64_t rows, int64_t data_bytes) except *:
+        """Room for that many more rows and bytes; refreshes the pointers, which a resize moves."""
+        cdef int64_t rows_after = self.sink.rows + rows
+        if self.sink.bytes + data_bytes > _MAX_COLUMN_BYTES:
+            raise OverflowError("a column would pass 2 GiB: decode fewer batches at a time")
+        _reserve(self.validity, (rows_after + 7) // 8)
+        _reserve(self.offsets, 4 * (rows_after + 1))
+        _reserve(self.data, self.sink.bytes + data_bytes)
+        self.sink.validity = <uint8_t*>PyByteArray_AS_STRING(self.validity)
+        self.sink.offsets = <int32_t*>PyByteArray_AS_STRING(self.offsets)
+        self.sink.data = <uint8_t*>PyByteArray_AS_STRING(self.data)
+
+    cdef finish(self):
+        PyByteArray_Resize(self.validity, (self.sink.rows + 7) // 8)
+        PyByteArray_Resize(self.offsets, 4 * (self.sink.rows + 1))
+        PyByteArray_Resize(self.data, self.sink.bytes)
+        return (self.validity, self.offsets, self.data, self.sink.nulls)
+
+
+cdef inline void _put(Sink* sink, const uint8_t* data, int64_t size) noexcept nogil:
+    """Append one value; a negative size is null. The caller has reserved the room."""
+    cdef int64_t row = sink.rows
+    cdef uint8_t bit = <uint8_t>(1 << (row & 7))
+    if (row & 7) == 0:
+        sink.validity[row >> 3] = 0
+    if size >= 0:
+        sink.validity[row >> 3] |= bit
+        memcpy(sink.data + sink.bytes, data, size)
+        sink.bytes += size
+    else:
+        sink.validity[row >> 3] &= ~bit
+        sink.nulls += 1
+    sink.rows = row + 1
+    sink.offsets[row + 1] = <int32_t>sink.bytes
+
+
+cdef inline Fault _read_bytes(
+    const uint8_t* buf, Py_ssize_t* position, Py_ssize_t end, const uint8_t** data, int32_t* size
+) noexcept nogil:
+    cdef Fault fault = _read_varint(buf, position, end, size)
+    if fault != OK:
+        return fault
+    data[0] = buf + position[0]
+    if size[0] >= 0:
+        if size[0] > end - position[0]:
+            return BAD_LENGTH
+        position[0] += size[0]
+    return OK
+
+
+cdef struct Rows:
+    # The columns of fixed width under construction.
+    int64_t* offsets
+    int64_t* timestamps
+    int32_t* timestamp_types
+    int32_t* lists
+
+
+cdef struct BatchPlace:
+    int32_t count
+    int32_t last_offset_delta
+    int64_t base_offset
+    int64_t base_timestamp
+    int64_t append_time
+    bint has_append_time
+    int64_t start_offset
+    int64_t end_offset
+
+
+cdef class ColumnBuilder:
+    """Columns under construction; see `_kernel_py.ColumnBuilder`, its twin, for the meaning of each method."""
+
+    cdef bytearray offsets, timestamps, timestamp_types, list_offsets
+    cdef _BinarySink keys, values, header_keys, header_values
+    cdef Rows at
+    cdef int64_t row_count
+    cdef bint include_headers
+    cdef public bint non_ascii_header_keys
+
+    def __init__(self, bint include_headers=False):
+        self.offsets = bytearray()
+        self.timestamps = bytearray()
+        self.timestamp_types = bytearray()
+        self.list_offsets = bytearray(4)
+        self.keys = _BinarySink()
+        self.values = _BinarySink()
+        self.header_keys = _BinarySink()
+        self.header_values = _BinarySink()
+        self.row_count = 0
+        self.include_headers = include_headers
+        self.non_ascii_header_keys = False
+
+    @property
+    def rows(self):
+        return self.row_count
+
+    cdef void _reserve_rows(self, int64_t rows, int64_t data_bytes, int64_t headers) except *:
+        cdef int64_t after = self.row_count + rows
+        _reserve(self.offsets, 8 * after)
+        _reserve(self.timestamps, 8 * after)
+        _reserve(self.timestamp_types, 4 * after)
+        self.keys.reserve(rows, data_bytes)
+        self.values.reserve(rows, data_bytes)
+        if self.include_headers:
+            _reserve(self.list_offsets, 4 * (after + 1))
+            self.header_keys.reserve(headers, data_bytes)
+            self.header_values.reserve(headers, data_bytes)
+        self.at.offsets = <int64_t*>PyByteArray_AS_STRING(self.offsets)
+        self.at.timestamps = <int64_t*>PyByteArray_AS_STRING(self.timestamps)
+        self.at.timestamp_types = <int32_t*>PyByteArray_AS_STRING(self.timestamp_types)
+        self.at.lists = <int32_t*>PyByteArray_AS_STRING(self.list_offsets)
+
+    def append_payload(self, payload, header, int64_t start_offset, int64_t end_offset):
+        cdef _View view = _View(payload)
+        cdef BatchPlace place
+        cdef int32_t number = 0
+        cdef Fault fault
+        cdef int32_t timestamp_type = header.timestamp_type
+        place.count = header.count
+        place.last_offset_delta = header.last_offset_delta
+        place.base_offset = header.base_offset
+        place.base_timestamp = header.base_timestamp
+        place.append_time = header.max_timestamp
+        place.has_append_time = timestamp_type == LOG_APPEND_TIME
+        place.start_offset = start_offset
+        place.end_offset = end_offset
+        # No record is shorter than seven bytes, no header than two.
+        if place.count < 0 or place.count > view.size // 7:
+            self._fail(BAD_LENGTH, 0, header)
+        self._reserve_rows(place.count, view.size, view.size // 2)
+        with nogil:
+            fault = self._append_records(view.at, view.size, &place, timestamp_type, &number)
+        if fault != OK:
+            self._fail(fault, number, header)
+
+    cdef _fail(self, Fault fault, int32_t number, header):
+        raise MalformedRecords(
+            f"record {number} of {header.count} after base offset {header.base_offset}: {_FAULTS[fault]}"
+        )
+
+    cdef Fault _append_records(
+        self, const uint8_t* buf, Py_ssize_t size, BatchPlace* place, int32_t timestamp_type, int32_t* number
+    ) noexcept nogil:
+        """All records of a batch, or none: on a fault the columns are as they were."""
+        cdef Sink keys = self.keys.sink, values = self.values.sink
+        cdef Sink header_keys = self.header_keys.sink, header_values = self.header_values.sink
+        cdef Rows at = self.at
+        cdef int64_t row = self.row_count
+        cdef int64_t offset, timestamp_delta
+        cdef Py_ssize_t position = 0, end
+        cdef int32_t length, offset_delta, key_size, value_size, header_count, i
+        cdef const uint8_t* key
+        cdef const uint8_t* value
+        cdef bint wanted, non_ascii = False
+        cdef Fault fault
+        for i in range(place.count):
+            number[0] = i
+            fault = _read_varint(buf, &position, size, &length)
+            if fault != OK:
+                return fault
+            if length < 0 or length > size - position:
+                return BAD_LENGTH
+            end = position + length
+            position += 1  # the unused attributes
+            fault = _read_varlong(buf, &position, end, &timestamp_delta)
+            if fault == OK:
+                fault = _read_varint(buf, &position, end, &offset_delta)
+            if fault != OK:
+                return fault
+            if offset_delta < 0 or offset_delta > place.last_offset_delta:
+                return BAD_OFFSET_DELTA
+            fault = _read_bytes(buf, &position, end, &key, &key_size)
+            if fault == OK:
+                fault = _read_bytes(buf, &position, end, &value, &value_size)
+            if fault == OK:
+                fault = _read_varint(buf, &position, end, &header_count)
+            if fault != OK:
+                return fault
+            if header_count < 0 or header_count > end - position:
+                return BAD_HEADER_COUNT
+            offset = place.base_offset + offset_delta
+            wanted = place.start_offset <= offset < place.end_offset
+            if header_count:
+                fault = _append_headers(
+                    buf, &position, end, header_count, wanted and self.include_headers,
+                    &header_keys, &header_values, &non_ascii,
+                )
+                if fault != OK:
+                    return fault
+            if position != end:
+                return WRONG_RECORD_LENGTH
+            if not wanted:
+                continue
+            at.offsets[row] = offset
+            if place.has_append_time:
+                at.timestamps[row] = place.append_time
+            else:
+                at.timestamps[row] = <int64_t>(<uint64_t>place.base_timestamp + <uint64_t>timestamp_delta)
+            at.timestamp_types[row] = timestamp_type
+            _put(&keys, key, key_size)
+            _put(&values, value, value_size)
+            row += 1
+            if self.include_headers:
+                at.lists[row] = <int32_t>header_keys.rows
+        if position != size:
+            return BYTES_LEFT
+        self.keys.sink = keys
+        self.values.sink = values
+        self.header_keys.sink = header_keys
+        self.header_values.sink = header_values
+        self.non_ascii_header_keys = self.non_ascii_header_keys or non_ascii
+        self.row_count = row
+        return OK
+
+    def append_row(self, int64_t offset, int64_t timestamp, int32_t timestamp_type, key, value, headers):
+        cdef int64_t size = (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
+        cdef list encoded = [(name.encode(), content) for name, content in headers]
+        cdef int64_t row
+        for name, content in encoded:
+            size += len(name) + (len(content) if content is not None else 0)
+        self._reserve_rows(1, size, len(encoded))
+        row = self.row_count
+        self.at.offsets[row] = offset
+        self.at.timestamps[row] = timestamp
+        self.at.timestamp_types[row] = timestamp_type
+        _put_object(&self.keys.sink, key)
+        _put_object(&self.values.sink, value)
+        if self.include_headers:
+            for name, content in encoded:
+                _put_object(&self.header_keys.sink, name)
+                _put_object(&self.header_values.sink, content)
+            self.at.lists[row + 1] = <int32_t>self.header_keys.sink.rows
+        self.row_count = row + 1
+
+    def finish(self):
+        PyByteArray_Resize(self.offsets, 8 * self.row_count)
+        PyByteArray_Resize(self.timestamps, 8 * self.row_count)
+        PyByteArray_Resize(self.timestamp_types, 4 * self.row_count)
+        headers = None
+        if self.include_headers:
+            PyByteArray_Resize(self.list_offsets, 4 * (self.row_count + 1))
+            headers = (self.list_offsets, self.header_keys.finish(), self.header_values.finish())
+        return (
+            self.offsets, self.timestamps, self.timestamp_types, self.keys.finish(), self.values.finish(), headers
+        )
+
+
+cdef _put_object(Sink* sink, data):
+    cdef _View view
+    if data is None:
+        _put(sink, NULL, -1)
+    else:
+        view = _View(data)
+        _put(sink, view.at, view.size)
+
+
+cdef Fault _append_headers(
+    const uint8_t* buf, Py_ssize_t* position, Py_ssize_t end, int32_t count, bint wanted,
+    Sink* keys, Sink* values, bint* non_ascii,
+) noexcept nogil:
+    cdef const uint8_t* key
+    cdef const uint8_t* value
+    cdef int32_t key_size, value_size, i, j
+    cdef Fault fault
+    for i in range(count):
+        fault = _read_bytes(buf, position, end, &key, &key_size)
+        if fault == OK and key_size < 0:
+            return NO_HEADER_KEY
+        if fault == OK:
+            fault = _read_bytes(buf, position, end, &value, &value_size)
+        if fault != OK:
+            return fault
+        if wanted:
+            _put(keys, key, key_size)
+            _put(values, value, value_size)
+            for j in range(key_size):
+                if key[j] > 0x7F:
+                    non_ascii[0] = True
+                    break
+    return OK
+
+
+# --- encode: columns → batches ------------------------------------------------------------------------------
+
+
+cdef struct Source:
+    # One binary column to read: Arrow's buffers, and the array's own offset into them.
+    bint present
+    const uint8_t* validity
+    const uint8_t* offsets
+    const uint8_t* data
+    int64_t data_bytes
+    int64_t first
+    int64_t rows
+
+
+cdef class _BinarySource:
+    cdef _View validity, offsets, data
+    cdef Source source
+
+    def __cinit__(self, column):
+        self.source.present = column is not None
+        self.source.rows = 0
+        if column is None:
+            return
+        self.offsets = _View(column.offsets)
+        self.data = _View(column.data)
+        self.source.first = column.array_offset
+        self.source.rows = self.offsets.size // 4 - 1 - self.source.first
+        self.source.offsets = self.offsets.at
+        self.source.data = self.data.at
+        self.source.data_bytes = self.data.size
+        self.source.validity = NULL
+        if column.validity is not None:
+            self.validity = _View(column.validity)
+            self.source.validity = self.validity.at
+            self.source.rows = min(self.source.rows, 8 * self.validity.size - self.source.first)
+        if self.source.first < 0:
+            self.source.rows = 0
+
+
+cdef inline bint _is_valid(const uint8_t* validity, int64_t index) noexcept nogil:
+    return validity == NULL or (validity[index >> 3] >> (index & 7)) & 1
+
+
+cdef inline int32_t _int32_at(const uint8_t* buffer, int64_t index) noexcept nogil:
+    cdef int32_t value
+    memcpy(&value, buffer + 4 * index, 4)
+    return value
+
+
+cdef inline int64_t _int64_at(const uint8_t* buffer, int64_t index) noexcept nogil:
+    cdef int64_t value
+    memcpy(&value, buffer + 8 * index, 8)
+    return value
+
+
+cdef inline Fault _cell(const Source* source, int64_t row, const uint8_t** data, int32_t* size) noexcept nogil:
+    """The bytes of one row; size -1 is null, as is every row of an absent column."""
+    cdef int32_t start, stop
+    size[0] = -1
+    if not source.present:
+        return OK
+    if row < 0 or row >= source.rows:
+        return BAD_COLUMN
+    row += source.first
+    if not _is_valid(source.validity, row):
+        return OK
+    start = _int32_at(source.offsets, row)
+    stop = _int32_at(source.offsets, row + 1)
+    if start < 0 or stop < start or stop > source.data_bytes:
+        return BAD_COLUMN
+    data[0] = source.data + start
+    size[0] = stop - start
+    return OK
+
+
+cdef struct ListSource:
+    bint present
+    const uint8_t* validity
+    const uint8_t* offsets
+    int64_t first
+    int64_t rows
+
+
+cdef inline Fault _list(const ListSource* lists, int64_t row, int32_t* start, int32_t* stop) noexcept nogil:
+    start[0] = stop[0] = 0
+    if not lists.present:
+        return OK
+    if row < 0 or row >= lists.rows:
+        return BAD_HEADER_COLUMN
+    row += lists.first
+    if not _is_valid(lists.validity, row):
+        return OK
+    start[0] = _int32_at(lists.offsets, row)
+    stop[0] = _int32_at(lists.offsets, row + 1)
+    if start[0] < 0 or stop[0] < start[0]:
+        return BAD_HEADER_COLUMN
+    return OK
+
+
+cdef class RowEncoder:
+    """Rows of Arrow columns → records; see `_kernel_py.RowEncoder`, its twin."""
+
+    cdef _BinarySource keys, values, header_keys, header_values
+    cdef _View list_offsets, list_validity, timestamps, timestamp_validity, indices
+    cdef ListSource lists
+    cdef int64_t timestamp_first, timestamp_rows, default_timestamp, index_count
+    cdef int64_t first_row
+
+    def __init__(self, columns, indices, int64_t first_row, int64_t default_timestamp):
+        self.keys = _BinarySource(columns.key)
+        self.values = _BinarySource(columns.value)
+        self.lists.present = False
+        headers = columns.headers
+        self.header_keys = _BinarySource(headers.keys if headers is not None else None)
+        self.header_values = _BinarySource(headers.values if headers is not None else None)
+        if headers is not None:
+            self._take_lists(headers)
+        self.timestamps = self.timestamp_validity = self.indices = None
+        if columns.timestamp is not None:
+            self._take_timestamps(columns.timestamp)
+        self.default_timestamp = default_timestamp
+        self.first_row = first_row
+        self.index_count = -1
+        if indices is not None:
+            self.indices = _View(indices)
+            self.index_count = self.indices.size // 8
+
+    cdef _take_lists(self, headers):
+        self.list_offsets = _View(headers.offsets)
+        self.lists.present = True
+        self.lists.offsets = self.list_offsets.at
+        self.lists.first = headers.array_offset
+        self.lists.rows = self.list_offsets.size // 4 - 1 - self.lists.first
+        self.lists.validity = NULL
+        if headers.validity is not None:
+            self.list_validity = _View(headers.validity)
+            self.lists.validity = self.list_validity.at
+            self.lists.rows = min(self.lists.rows, 8 * self.list_validity.size - self.lists.first)
+        if self.lists.first < 0:
+            self.lists.rows = 0
+
+    cdef _take_timestamps(self, timestamp):
+        self.timestamps = _View(timestamp.data)
+        self.timestamp_first = timestamp.array_offset
+        self.timestamp_rows = self.timestamps.size // 8 - self.timestamp_first
+        if timestamp.validity is not None:
+            self.timestamp_validity = _View(timestamp.validity)
+            self.timestamp_rows = min(
+                self.timestamp_rows, 8 * self.timestamp_validity.size - self.timestamp_first
+            )
+        if self.timestamp_first < 0:
+            self.timestamp_rows = 0
+
+    cdef Fault _row(self, int64_t index, int64_t* row) noexcept nogil:
+        if self.index_count < 0:
+            row[0] = self.first_row + index
+            return OK
+        if index < 0 or index >= self.index_count:
+            return BAD_COLUMN
+        row[0] = _int64_at(self.indices.at, index)
+        return OK
+
+    cdef Fault _timestamp(self, int64_t row, int64_t* timestamp) noexcept nogil:
+        timestamp[0] = self.default_timestamp
+        if self.timestamps is None:
+            return OK
+        if row < 0 or row >= self.timestamp_rows:
+            return BAD_COLUMN
+        row += self.timestamp_first
+        if self.timestamp_validity is None or _is_valid(self.timestamp_validity.at, row):
+            timestamp[0] = _int64_at(self.timestamps.at, row)
+        return OK
+
+    cdef Fault _size(self, int64_t row, int64_t timestamp_delta, int32_t offset_delta, int64_t* size) noexcept nogil:
+        """Bytes of the record's body; checks all that `_write` then relies on."""
+        cdef const uint8_t* data = NULL
+        cdef int32_t key_size, value_size, start, stop, entry
+        cdef Fault fault = _cell(&self.keys.source, row, &data, &key_size)
+        if fault == OK:
+            fault = _cell(&self.values.source, row, &data, &value_size)
+        if fault == OK:
+            fault = _list(&self.lists, row, &start, &stop)
+        if fault != OK:
+            return fault
+        size[0] = 1 + _varint_bytes(timestamp_delta) + _varint_bytes(offset_delta)
+        size[0] += _varint_bytes(key_size) + max(key_size, 0) + _varint_bytes(value_size) + max(value_size, 0)
+        size[0] += _varint_bytes(stop - start)
+        for entry in range(start, stop):
+            fault = _cell(&self.header_keys.source, entry, &data, &key_size)
+            if fault == OK:
+                fault = _cell(&self.header_values.source, entry, &data, &value_size)
+            if fault != OK or key_size < 0:
+                return BAD_HEADER_COLUMN
+            size[0] += _varint_bytes(key_size) + key_size + _varint_bytes(value_size) + max(value_size, 0)
+        return OK
+
+    cdef uint8_t* _write(
+        self, uint8_t* out, int64_t row, int64_t size, int64_t timestamp_delta, int32_t offset_delta
+    ) noexcept nogil:
+        cdef int32_t start, stop, entry
+        out = _write_varint(out, size)
+        out[0] = 0
+        out = _write_varint(out + 1, timestamp_delta)
+        out = _write_varint(out, offset_delta)
+        out = _write_cell(out, &self.keys.source, row)
+        out = _write_cell(out, &self.values.source, row)
+        _list(&self.lists, row, &start, &stop)
+        out = _write_varint(out, stop - start)
+        for entry in range(start, stop):
+            out = _write_cell(out, &self.header_keys.source, entry)
+            out = _write_cell(out, &self.header_values.source, entry)
+        return out
+
+    def encode(self, int64_t index, int64_t stop, int64_t max_bytes):
+        cdef bytearray out = bytearray()
+        cdef uint8_t* bytes_out
+        cdef int64_t capacity = max(max_bytes, _HEADER_BYTES)
+        cdef int64_t used = _HEADER_BYTES, position = index, needed = 0
+        cdef int64_t base_timestamp = 0, max_timestamp = 0
+        cdef int32_t count = 0
+        cdef Fault fault
+        if index < stop:
+            # A record larger than the limit goes alone, in a batch of its own size.
+            fault = self._first_size(index, &needed, &base_timestamp)
+            if fault != OK:
+                raise ValueError(f"row {index}: {_FAULTS[fault]}")
+            if needed + _HEADER_BYTES > _MAX_COLUMN_BYTES:
+                raise ValueError(f"row {index}: a record of {needed} bytes fits no batch")
+            capacity = max(capacity, _HEADER_BYTES + needed)
+        PyByteArray_Resize(out, capacity)
+        bytes_out = <uint8_t*>PyByteArray_AS_STRING(out)
+        max_timestamp = base_timestamp
+        with nogil:
+            fault = self._fill(
+                bytes_out, capacity, &position, stop, base_timestamp,
+                &used, &count, &max_timestamp,
+            )
+        if fault != OK:
+            raise ValueError(f"row {position}: {_FAULTS[fault]}")
+        PyByteArray_Resize(out, used)
+        return out, position, count, base_timestamp, max_timestamp
+
+    cdef Fault _first_size(self, int64_t index, int64_t* needed, int64_t* timestamp) noexcept nogil:
+        cdef int64_t row
+        cdef Fault fault = self._row(index, &row)
+        if fault == OK:
+            fault = self._timestamp(row, timestamp)
+        if fault == OK:
+            fault = self._size(row, 0, 0, needed)
+        needed[0] += _varint_bytes(needed[0])
+        return fault
+
+    cdef Fault _fill(
+        self, uint8_t* out, int64_t capacity, int64_t* index, int64_t stop, int64_t base_timestamp,
+        int64_t* used, int32_t* count, int64_t* max_timestamp,
+    ) noexcept nogil:
+        cdef int64_t row, timestamp, delta, size
+        cdef Fault fault
+        while index[0] < stop and count[0] < 0x7FFFFFFF:
+            fault = self._row(index[0], &row)
+            if fault == OK:
+                fault = self._timestamp(row, &timestamp)
+            if fault != OK:
+                return fault
+            delta = <int64_t>(<uint64_t>timestamp - <uint64_t>base_timestamp)
+            fault = self._size(row, delta, count[0], &size)
+            if fault != OK:
+                return fault
+            if used[0] + _varint_bytes(size) + size > capacity:
+                break
+            used[0] = self._write(out + used[0], row, size, delta, count[0]) - out
+            if timestamp > max_timestamp[0]:
+                max_timestamp[0] = timestamp
+            count[0] += 1
+            index[0] += 1
+        return OK
+
+
+cdef inline uint8_t* _write_cell(uint8_t* out, const Source* source, int64_t row) noexcept nogil:
+    cdef const uint8_t* data = NULL
+    cdef int32_t size
+    _cell(source, row, &data, &size)
+    out = _write_varint(out, size)
+    if size > 0:
+        memcpy(out, data, size)
+        out += size
+    return out
+
+
+# --- partitions ---------------------------------------------------------------------------------------------
+
+
+cdef inline uint32_t _murmur2(const uint8_t* data, int32_t size) noexcept nogil:
+    cdef uint32_t m = 0x5BD1E995
+    cdef uint32_t h = <uint32_t>0x9747B28C ^ <uint32_t>size
+    cdef uint32_t k
+    cdef int32_t i, tail = size & ~3
+    for i in range(0, tail, 4):
+        k = data[i] | (<uint32_t>data[i + 1] << 8) | (<uint32_t>data[i + 2] << 16) | (<uint32_t>data[i + 3] << 24)
+        k *= m
+        k ^= k >> 24
+        h = h * m ^ k * m
+    size &= 3
+    if size == 3:
+        h ^= <uint32_t>data[tail + 2] << 16
+    if size >= 2:
+        h ^= <uint32_t>data[tail + 1] << 8
+    if size >= 1:
+        h = (h ^ data[tail]) * m
+    h = (h ^ (h >> 13)) * m
+    return h ^ (h >> 15)
+
+
+def partition_keys(column, int64_t start, int64_t stop, int32_t partitions):
+    cdef _BinarySource keys = _BinarySource(column)
+    cdef bytearray out = bytearray()
+    cdef int32_t* ids
+    cdef int64_t row
+    cdef const uint8_t* data = NULL
+    cdef int32_t size
+    cdef Fault fault = OK
+    if partitions <= 0:
+        raise ValueError(f"{partitions} partitions")
+    if stop < start:
+        raise ValueError(f"rows {start} to {stop}")
+    PyByteArray_Resize(out, 4 * (stop - start))
+    ids = <int32_t*>PyByteArray_AS_STRING(out)
+    with nogil:
+        for row in range(start, stop):
+            fault = _cell(&keys.source, row, &data, &size)
+            if fault != OK:
+                break
+            ids[row - start] = -1 if size < 0 else <int32_t>((_murmur2(data, size) & 0x7FFFFFFF) % <uint32_t>partitions)
+    if fault != OK:
+        raise ValueError(f"row {row}: {_FAULTS[fault]}")
+    return out
+
+
+def split_rows(partition_ids, int32_t partitions, int64_t first_row=0):
+    cdef _View ids = _View(partition_ids)
+    cdef int64_t rows = ids.size // 4
+    cdef bytearray out = bytearray(), positions = bytearray(8 * (max(partitions, 0) + 1))
+    cdef int64_t* at = <int64_t*>PyByteArray_AS_STRING(positions)
+    cdef int64_t* indices
+    cdef int64_t row
+    cdef int32_t partition, bad = 0
+    for row in range(rows):
+        partition = _int32_at(ids.at, row)
+        if partition < 0 or partition >= partitions:
+            raise ValueError(f"row {row}: partition {partition} of {partitions}")
+        at[partition + 1] += 1
+    for partition in range(partitions):
+        at[partition + 1] += at[partition]
+    starts = [at[partition] for partition in range(partitions + 1)]
+    PyByteArray_Resize(out, 8 * rows)
+    indices = <int64_t*>PyByteArray_AS_STRING(out)
+    with nogil:
+        for row in range(rows):
+            partition = _int32_at(ids.at, row)
+            indices[at[partition]] = first_row + row
+            at[partition] += 1
+    return out, starts

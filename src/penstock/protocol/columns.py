@@ -1,0 +1,287 @@
+"""Record batches ↔ Arrow columns, without Arrow: plain buffers in its memory layout.
+
+Readers turn the records of a fetch response into columns that `pyarrow.Array.from_buffers` takes without a
+copy; writers turn rows of columns into record batches. The loops are compiled where a C compiler was at hand
+when the package was installed, and plain Python elsewhere: `IMPLEMENTATION` tells which.
+
+Layout, all in native byte order: offset int64, timestamp int64 (ms), timestamp_type int32 (0 CreateTime,
+1 LogAppendTime, -1 none: magic 0), key and value binary (validity bitmap, int32 offsets, data), headers
+list<struct<key: utf8, value: binary>>.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from penstock.protocol import batch
+from penstock.protocol.batch import (
+    HEADER_SIZE,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchHeader,
+    Buffer,
+    CorruptBatch,
+    MalformedRecords,
+)
+from penstock.protocol.compression import DEFAULT_MAX_BYTES, Codec, compress
+from penstock.protocol.records import assemble_batch, decode_batch, records_section
+
+if TYPE_CHECKING or os.environ.get("PENSTOCK_PURE_PYTHON"):
+    from penstock.protocol import _kernel_py as kernel
+else:
+    try:
+        from penstock.protocol import _kernel as kernel
+    except ImportError:
+        from penstock.protocol import _kernel_py as kernel
+
+if TYPE_CHECKING:
+    from penstock.protocol._kernel_py import BinaryBuffers, HeaderBuffers
+
+IMPLEMENTATION: Final[str] = kernel.IMPLEMENTATION
+
+partition_keys = kernel.partition_keys
+split_rows = kernel.split_rows
+
+NO_TIMESTAMP_TYPE: Final = -1
+_MAX_OFFSET: Final = (1 << 63) - 1
+_MAX_BATCH_BYTES: Final = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryColumn:
+    """An Arrow binary (or utf8) array: `validity` None is no nulls, `array_offset` that of a slice."""
+
+    offsets: Buffer
+    data: Buffer
+    validity: Buffer | None = None
+    array_offset: int = 0
+    null_count: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampColumn:
+    """An Arrow int64 or timestamp('ms') array, to encode from."""
+
+    data: Buffer
+    validity: Buffer | None = None
+    array_offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HeadersColumn:
+    """An Arrow list<struct<key: utf8, value: binary>> array; the structs themselves have no nulls."""
+
+    offsets: Buffer
+    keys: BinaryColumn
+    values: BinaryColumn
+    validity: Buffer | None = None
+    array_offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordColumns:
+    """What `decode_columns` gives: `rows` records, and the offset to read on from."""
+
+    rows: int
+    next_offset: int
+    offset: Buffer
+    timestamp: Buffer
+    timestamp_type: Buffer
+    key: BinaryColumn
+    value: BinaryColumn
+    headers: HeadersColumn | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowColumns:
+    """What `encode_batches` takes: `rows` rows; a column left out is null in each."""
+
+    rows: int
+    key: BinaryColumn | None = None
+    value: BinaryColumn | None = None
+    timestamp: TimestampColumn | None = None
+    headers: HeadersColumn | None = None
+
+
+# --- decode -------------------------------------------------------------------------------------------------
+
+
+def decode_columns(
+    buf: Buffer,
+    start_offset: int = 0,
+    end_offset: int = _MAX_OFFSET,
+    *,
+    include_headers: bool = False,
+    check_crc: bool = True,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> RecordColumns:
+    """The records of the batches in `buf` with an offset in [start_offset, end_offset).
+
+    `buf` is what a fetch response holds for a partition: batches in a row, the first of which may begin
+    before `start_offset` and the last of which may be partial (it is left out). Control batches hold no
+    records for readers. Each batch may decompress to `max_bytes`.
+
+    `next_offset` is where to read on: after the last whole batch, at most `end_offset`, or `start_offset`
+    where no batch was whole. Raises CorruptBatch or MalformedRecords (both name the base offset), and
+    OverflowError where a column would pass 2 GiB.
+    """
+    view = memoryview(buf)
+    builder = kernel.ColumnBuilder(include_headers)
+    next_offset = start_offset
+    for position, header in batch.iter_headers(view):
+        if header.last_offset < start_offset:
+            continue
+        if header.magic == batch.CURRENT_MAGIC and header.base_offset >= end_offset:
+            break
+        _check_header(header)
+        if check_crc and not batch.crc_is_valid(view, header, position):
+            raise CorruptBatch(f"checksum of the batch at base offset {header.base_offset} fails")
+        if header.magic != batch.CURRENT_MAGIC:
+            _append_legacy(builder, view, position, header, start_offset, end_offset, max_bytes)
+        elif not header.is_control:
+            payload = records_section(view, header, position, max_bytes)
+            builder.append_payload(payload, header, start_offset, end_offset)
+        next_offset = max(next_offset, min(header.next_offset, end_offset))
+    return _columns_of(builder, next_offset)
+
+
+def _check_header(header: BatchHeader) -> None:
+    """The producer's own fields, which the broker took as they came."""
+    if (
+        header.last_offset_delta < 0
+        or not 0 <= header.base_offset <= _MAX_OFFSET - header.last_offset_delta - 1
+    ):
+        raise MalformedRecords(f"batch of offsets {header.base_offset} to {header.last_offset}")
+
+
+def _append_legacy(
+    builder: kernel.ColumnBuilder,
+    view: memoryview,
+    position: int,
+    header: BatchHeader,
+    start_offset: int,
+    end_offset: int,
+    max_bytes: int,
+) -> None:
+    timestamp_type = header.timestamp_type if header.magic == 1 else NO_TIMESTAMP_TYPE
+    for record in decode_batch(view, position, max_bytes):
+        if start_offset <= record.offset < end_offset:
+            builder.append_row(
+                record.offset, record.timestamp, timestamp_type, record.key, record.value, record.headers
+            )
+
+
+def _columns_of(builder: kernel.ColumnBuilder, next_offset: int) -> RecordColumns:
+    rows = builder.rows
+    offsets, timestamps, timestamp_types, key, value, headers = builder.finish()
+    return RecordColumns(
+        rows=rows,
+        next_offset=next_offset,
+        offset=offsets,
+        timestamp=timestamps,
+        timestamp_type=timestamp_types,
+        key=_binary_column(key),
+        value=_binary_column(value),
+        headers=None if headers is None else _headers_column(headers, builder.non_ascii_header_keys),
+    )
+
+
+def _binary_column(buffers: BinaryBuffers) -> BinaryColumn:
+    validity, offsets, data, null_count = buffers
+    return BinaryColumn(offsets, data, validity if null_count else None, null_count=null_count)
+
+
+def _headers_column(buffers: HeaderBuffers, non_ascii_keys: bool) -> HeadersColumn:
+    list_offsets, keys, values = buffers
+    key_column = _binary_column(keys)
+    if non_ascii_keys:
+        key_column = _valid_utf8(key_column)
+    return HeadersColumn(list_offsets, key_column, _binary_column(values))
+
+
+def _valid_utf8(column: BinaryColumn) -> BinaryColumn:
+    """The header keys as valid UTF-8, as Java reads them: what is not becomes U+FFFD."""
+    bounds = memoryview(column.offsets).cast("i")
+    data = bytearray()
+    offsets = array("i", [0])
+    for start, stop in pairwise(bounds):
+        data += bytes(column.data[start:stop]).decode(errors="replace").encode()
+        offsets.append(len(data))
+    return BinaryColumn(bytearray(offsets), data, null_count=0)
+
+
+# --- encode -------------------------------------------------------------------------------------------------
+
+
+def encode_batches(
+    columns: RowColumns,
+    *,
+    default_timestamp: int,
+    indices: Buffer | None = None,
+    start: int = 0,
+    stop: int | None = None,
+    max_batch_bytes: int = 1_000_000,
+    compression: int = Codec.NONE,
+    level: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+) -> Iterator[Buffer]:
+    """Batches of format v2, ready to produce, of the rows from `start` to `stop`.
+
+    These are positions in `indices` (int64 row numbers, as `split_rows` gives them: those of one partition)
+    or, without it, row numbers. A batch takes rows until the next would carry it over `max_batch_bytes`,
+    counted before compression; a larger record has a batch to itself. Rows without timestamp get
+    `default_timestamp`. Sequences run on from batch to batch.
+
+    Raises ValueError where the columns contradict themselves.
+    """
+    if not HEADER_SIZE <= max_batch_bytes <= _MAX_BATCH_BYTES:
+        raise ValueError(f"{max_batch_bytes} bytes are no size for a batch")
+    if stop is None:
+        stop = columns.rows if indices is None else memoryview(indices).nbytes // 8
+    encoder = kernel.RowEncoder(columns, indices, 0, default_timestamp)
+    attributes = compression | (batch.TRANSACTIONAL_MASK if transactional else 0)
+    index = start
+    while index < stop:
+        out, index, count, base_timestamp, max_timestamp = encoder.encode(index, stop, max_batch_bytes)
+        header = BatchHeader(
+            base_offset=0,
+            batch_length=0,  # set with the CRC
+            partition_leader_epoch=NO_LEADER_EPOCH,
+            magic=batch.CURRENT_MAGIC,
+            crc=0,
+            attributes=attributes,
+            last_offset_delta=count - 1,
+            base_timestamp=base_timestamp,
+            max_timestamp=max_timestamp,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            count=count,
+        )
+        if compression == Codec.NONE:
+            batch.write_header(out, header)
+            yield out
+        else:
+            yield assemble_batch(header, compress(compression, memoryview(out)[HEADER_SIZE:], level))
+        if base_sequence != NO_SEQUENCE:
+            base_sequence = batch.increment_sequence(base_sequence, count)
+
+
+def group_by_partition(partition_ids: Buffer, partitions: int) -> Iterator[tuple[int, memoryview]]:
+    """(partition, its row numbers as int64 in order) for each partition that any row goes to."""
+    indices, starts = split_rows(partition_ids, partitions)
+    view = memoryview(indices)
+    for partition in range(partitions):
+        first, last = starts[partition], starts[partition + 1]
+        if first < last:
+            yield partition, view[8 * first : 8 * last]

@@ -1,0 +1,59 @@
+"""The few times a broker must look at the records inside a batch, always off the event loop.
+
+Compacted topics refuse records without a key, ListOffsets finds a record by its timestamp, and some clients
+leave a batch's max timestamp unset.
+"""
+
+from __future__ import annotations
+
+from penstock.protocol import batch
+from penstock.protocol.batch import NO_TIMESTAMP, BatchHeader, Buffer
+from penstock.protocol.columns import RecordColumns, decode_columns
+from penstock.protocol.compression import DEFAULT_MAX_BYTES
+
+
+def find_null_key(buf: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> bool:
+    """Whether any record of the batch has no key. Raises MalformedRecords where the records do not parse."""
+    return _columns_of_batch(buf, 0, max_bytes).key.null_count > 0
+
+
+def first_offset_at(
+    buf: Buffer, timestamp: int, position: int = 0, max_bytes: int = DEFAULT_MAX_BYTES
+) -> tuple[int, int] | None:
+    """(offset, timestamp) of the first record at or after `timestamp` in the batch at `position`, if any."""
+    columns = _columns_of_batch(buf, position, max_bytes)
+    for row, found in enumerate(memoryview(columns.timestamp).cast("q")):
+        if found >= timestamp:
+            return memoryview(columns.offset).cast("q")[row], found
+    return None
+
+
+def max_timestamp_offset(
+    buf: Buffer, position: int = 0, max_bytes: int = DEFAULT_MAX_BYTES
+) -> tuple[int, int] | None:
+    """(offset, timestamp) of the first record with the latest timestamp in the batch at `position` (KIP-734).
+
+    None where the batch has no records left (compaction keeps such batches for their sequences).
+    """
+    columns = _columns_of_batch(buf, position, max_bytes)
+    timestamps = memoryview(columns.timestamp).cast("q").tolist()
+    if not timestamps:
+        return None
+    latest = max(timestamps)
+    return memoryview(columns.offset).cast("q")[timestamps.index(latest)], latest
+
+
+def restore_max_timestamp(buf: bytearray | memoryview, header: BatchHeader) -> BatchHeader:
+    """Recompute the max timestamp of the produced batch in `buf` from its records and write it there.
+
+    For a batch whose max timestamp is less than its base timestamp: some clients leave it unset, and Kafka
+    corrects them, as the time index and retention depend on it. Returns the new header.
+    """
+    found = max_timestamp_offset(buf)
+    return batch.set_max_timestamp(buf, header, NO_TIMESTAMP if found is None else found[1])
+
+
+def _columns_of_batch(buf: Buffer, position: int, max_bytes: int) -> RecordColumns:
+    header = batch.parse_header(buf, position)
+    one_batch = memoryview(buf)[position : position + header.size_bytes]
+    return decode_columns(one_batch, check_crc=False, max_bytes=max_bytes)
