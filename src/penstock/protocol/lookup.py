@@ -1,13 +1,13 @@
 """The few times a broker must look at the records inside a batch, always off the event loop.
 
-Compacted topics refuse records without a key, ListOffsets finds a record by its timestamp, and some clients
-leave a batch's max timestamp unset.
+Compacted topics refuse records without a key, and ListOffsets finds records by their timestamps. This goes by
+the column kernel, which holds the GIL for microseconds only where it is compiled.
 """
 
 from __future__ import annotations
 
 from penstock.protocol import batch
-from penstock.protocol.batch import NO_TIMESTAMP, BatchHeader, Buffer
+from penstock.protocol.batch import Buffer
 from penstock.protocol.columns import RecordColumns, decode_columns
 from penstock.protocol.compression import DEFAULT_MAX_BYTES
 
@@ -41,16 +41,6 @@ def max_timestamp_offset(
         return None
     latest = max(timestamps)
     return memoryview(columns.offset).cast("q")[timestamps.index(latest)], latest
-
-
-def restore_max_timestamp(buf: bytearray | memoryview, header: BatchHeader) -> BatchHeader:
-    """Recompute the max timestamp of the produced batch in `buf` from its records and write it there.
-
-    For a batch whose max timestamp is less than its base timestamp: some clients leave it unset, and Kafka
-    corrects them, as the time index and retention depend on it. Returns the new header.
-    """
-    found = max_timestamp_offset(buf)
-    return batch.set_max_timestamp(buf, header, NO_TIMESTAMP if found is None else found[1])
 
 
 def _columns_of_batch(buf: Buffer, position: int, max_bytes: int) -> RecordColumns:

@@ -22,6 +22,7 @@ from penstock.protocol.batch import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    NO_TIMESTAMP,
     BatchHeader,
     Buffer,
     CorruptBatch,
@@ -470,3 +471,13 @@ def recompress(
     section = records_section(buf, header, 0, max_bytes)
     attributes = header.attributes & ~batch.COMPRESSION_MASK | codec
     return assemble_batch(header._replace(attributes=attributes), compress(codec, section, level))
+
+
+def restore_max_timestamp(buf: bytearray | memoryview, header: BatchHeader) -> BatchHeader:
+    """Recompute the max timestamp of the produced batch in `buf` from its records and write it there.
+
+    For a batch whose max timestamp is less than its base timestamp: some clients leave it unset, and Kafka
+    corrects them, as the time index and retention depend on it. Returns the new header.
+    """
+    latest = max((record.timestamp for record in decode_batch(buf)), default=NO_TIMESTAMP)
+    return batch.set_max_timestamp(buf, header, latest)
