@@ -1,0 +1,70 @@
+"""What storage raises; each error carries the Kafka error code that the client is answered."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+
+class LogError(KafkaError):
+    """Base of the errors of this package."""
+
+    error_code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
+
+    def __init__(self, message: str) -> None:
+        super().__init__(self.error_code, message)
+
+
+class StorageFailed(LogError):
+    """A write, sync or read failed; nothing of the request counts as appended."""
+
+    error_code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class CorruptLog(LogError):
+    """Bytes on the disk are not what was written; the message names partition, offset and file."""
+
+    error_code = ErrorCode.CORRUPT_MESSAGE
+
+
+class OffsetOutOfRange(LogError):
+    error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class MessageTooLarge(LogError):
+    """A batch is larger than `max.message.bytes`."""
+
+    error_code = ErrorCode.MESSAGE_TOO_LARGE
+
+
+class RecordListTooLarge(LogError):
+    """A request is larger than `segment.bytes`."""
+
+    error_code = ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+class OutOfOrderSequence(LogError):
+    error_code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class InvalidProducerEpoch(LogError):
+    error_code = ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+class InvalidTransactionState(LogError):
+    error_code = ErrorCode.INVALID_TXN_STATE
+
+
+class TransactionCoordinatorFenced(LogError):
+    error_code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+class InconsistentTopicId(LogError):
+    """A directory holds another topic of the same name."""
+
+    error_code = ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+class LogDirectoryError(Exception):
+    """A log directory cannot be used: locked, another node's, or not Kafka's. The message says what to do."""

@@ -1,0 +1,83 @@
+"""The operating-system calls through which storage touches the disk.
+
+Every write, sync, rename and removal of this package goes through a `FileSystem`, so that a test can put one
+in its place that tears writes, loses what was not synced or runs out of space. The methods are the functions
+of `os` themselves: the hot path pays nothing for the door.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+
+class FileSystem:
+    """The real file system. A substitute overrides any of these with the same signature."""
+
+    open = staticmethod(os.open)
+    close = staticmethod(os.close)
+    pread = staticmethod(os.pread)
+    pwrite = staticmethod(os.pwrite)
+    ftruncate = staticmethod(os.ftruncate)
+    fdatasync = staticmethod(os.fdatasync)
+    fsync = staticmethod(os.fsync)
+    rename = staticmethod(os.replace)
+    unlink = staticmethod(os.unlink)
+    mkdir = staticmethod(os.makedirs)
+    rmdir = staticmethod(os.rmdir)
+
+    def write_all(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> None:
+        """Write all of `data` at `position`; a short write is continued until it ends or fails."""
+        written = self.pwrite(fd, data, position)
+        if written == len(data):
+            return
+        with memoryview(data) as view:
+            while written < len(view):
+                written += self.pwrite(fd, view[written:], position + written)
+
+    def sync_directory(self, directory: Path) -> None:
+        """Make creations, renames and removals in `directory` durable."""
+        fd = self.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            self.fsync(fd)
+        finally:
+            self.close(fd)
+
+    def write_file(self, path: Path, data: bytes, *, sync: bool) -> None:
+        """Create or replace `path` in place."""
+        fd = self.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            self.write_all(fd, data, 0)
+            if sync:
+                self.fsync(fd)
+        finally:
+            self.close(fd)
+
+    def write_atomically(self, path: Path, data: bytes) -> None:
+        """Replace `path` so that a crash leaves its old or its new content whole, and make it durable."""
+        temporary = path.with_name(path.name + ".tmp")
+        self.write_file(temporary, data, sync=True)
+        self.rename(temporary, path)
+        self.sync_directory(path.parent)
+
+    def sync_path(self, path: Path) -> None:
+        """fsync a file by name; one that is gone meanwhile needs none."""
+        try:
+            fd = self.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            return
+        try:
+            self.fsync(fd)
+        finally:
+            self.close(fd)
+
+    def remove_if_exists(self, path: Path) -> bool:
+        try:
+            self.unlink(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+
+REAL_FILES: Final = FileSystem()

@@ -1,0 +1,233 @@
+"""The sparse indexes beside a segment: offset → position, and timestamp → offset.
+
+Kafka's formats, big endian, every number relative to the segment's base offset where it says so:
+
+    offset index, 8 bytes an entry:   relativeOffset int32 | position int32
+    time index, 12 bytes an entry:    timestamp int64 | relativeOffset int32
+
+An offset entry names the last offset of a batch and the position of that batch; a time entry says that no
+record up to its offset is younger than its timestamp. Both columns never decrease.
+
+Kafka maps these files into memory, preallocated while their segment is active. A write into a mapped hole
+of a full disk kills the process with SIGBUS, so entries are gathered in memory here and appended to the file
+in small runs; the file holds whole entries only, and needs no trimming. What is lost in a crash is rebuilt
+from the log by recovery, exactly as in Kafka. Lookups open the file for as long as they last.
+
+Not thread-safe for writing; lookups may run in any thread.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from operator import itemgetter
+from pathlib import Path
+from struct import Struct
+from typing import Final, NamedTuple
+
+from penstock.storage.files import FileSystem
+
+MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF
+_RUN_ENTRIES: Final = 64  # entries that wait in memory before they are written
+_NO_TIMESTAMP: Final = -1
+
+
+class OffsetPosition(NamedTuple):
+    offset: int
+    position: int
+
+
+class TimestampOffset(NamedTuple):
+    timestamp: int
+    offset: int
+
+
+class EntryFile:
+    """Fixed-size entries of two integers, sorted by both: a file, and a tail not yet written to it."""
+
+    def __init__(self, path: Path, entry: Struct, max_bytes: int, files: FileSystem) -> None:
+        self.path = path
+        self.max_entries = max_bytes // entry.size
+        self._files = files
+        self._entry = entry
+        # entries in the file, and those that follow; replaced together, for readers in other threads
+        self._state: tuple[int, list[tuple[int, int]]] | None = None
+
+    def _load(self) -> tuple[int, list[tuple[int, int]]]:
+        if self._state is None:
+            try:
+                self._state = (os.stat(self.path).st_size // self._entry.size, [])
+            except FileNotFoundError:
+                self._state = (0, [])
+        return self._state
+
+    @property
+    def entries(self) -> int:
+        written, tail = self._state or self._load()
+        return written + len(tail)
+
+    @property
+    def wants_spill(self) -> bool:
+        """Whether a run of entries waits for `spill`."""
+        return self._state is not None and len(self._state[1]) >= _RUN_ENTRIES
+
+    def add(self, first: int, second: int) -> None:
+        self._load()[1].append((first, second))
+
+    def spill(self, *, sync: bool = False) -> None:
+        """Write the entries that wait to the file. On OSError they still wait: nothing is lost."""
+        written, tail = self._load()
+        fd = self._files.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            if tail:
+                data = b"".join([self._entry.pack(*entry) for entry in tail])
+                self._files.write_all(fd, data, written * self._entry.size)
+                self._state = (written + len(tail), [])
+            if sync:
+                self._files.fsync(fd)
+        finally:
+            self._files.close(fd)
+
+    def keep(self, count: int) -> None:
+        """Drop all entries from the `count`-th on."""
+        written, tail = self._load()
+        if count >= written:
+            self._state = (written, tail[: count - written])
+            return
+        self._state = (count, [])
+        fd = self._files.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            self._files.ftruncate(fd, count * self._entry.size)
+        finally:
+            self._files.close(fd)
+
+    def clear(self) -> None:
+        """Drop all entries, and whatever the file holds after a crash."""
+        self._state = (1, [])
+        self.keep(0)
+
+    def last_entry(self) -> tuple[int, int] | None:
+        written, tail = self._load()
+        if tail:
+            return tail[-1]
+        return self._search(written, 0, None) if written else None
+
+    def floor(self, column: int, target: int) -> tuple[int, int] | None:
+        """The last entry whose `column` is at most `target`."""
+        written, tail = self._load()
+        if tail and tail[0][column] <= target:
+            return tail[bisect_right(tail, target, key=itemgetter(column)) - 1]
+        return self._search(written, column, target) if written else None
+
+    def count_at_most(self, column: int, target: int) -> int:
+        """How many entries have a `column` of at most `target`."""
+        written, tail = self._load()
+        if tail and tail[0][column] <= target:
+            return written + bisect_right(tail, target, key=itemgetter(column))
+        fd = self._files.open(self.path, os.O_RDONLY | os.O_CREAT, 0o644)
+        try:
+            return self._bisect(fd, written, column, target)
+        finally:
+            self._files.close(fd)
+
+    def _search(self, written: int, column: int, target: int | None) -> tuple[int, int] | None:
+        """As `floor`, among the entries in the file; its last entry where there is no target."""
+        fd = self._files.open(self.path, os.O_RDONLY)
+        try:
+            count = written if target is None else self._bisect(fd, written, column, target)
+            return self._read(fd, count - 1) if count else None
+        finally:
+            self._files.close(fd)
+
+    def _bisect(self, fd: int, written: int, column: int, target: int) -> int:
+        low, high = 0, written
+        while low < high:
+            middle = (low + high) // 2
+            if self._read(fd, middle)[column] <= target:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _read(self, fd: int, slot: int) -> tuple[int, int]:
+        data = self._files.pread(fd, self._entry.size, slot * self._entry.size)
+        first, second = self._entry.unpack(data)
+        return first, second
+
+
+class OffsetIndex(EntryFile):
+    """Positions of some of a segment's batches by their last offset."""
+
+    def __init__(self, path: Path, base_offset: int, max_bytes: int, files: FileSystem) -> None:
+        super().__init__(path, Struct(">ii"), max_bytes, files)
+        self.base_offset = base_offset
+
+    @property
+    def is_full(self) -> bool:
+        return self.entries >= self.max_entries
+
+    def last(self) -> OffsetPosition:
+        """The last entry, or the segment's beginning."""
+        return self._absolute(self.last_entry())
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """The last entry at or below `offset`, or the segment's beginning."""
+        return self._absolute(self.floor(0, offset - self.base_offset))
+
+    def lookup_position(self, position: int) -> OffsetPosition:
+        """The last entry at or below a byte position: a batch boundary found without reading the log."""
+        return self._absolute(self.floor(1, position))
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at or above `offset`."""
+        self.keep(self.count_at_most(0, offset - self.base_offset - 1))
+
+    def _absolute(self, entry: tuple[int, int] | None) -> OffsetPosition:
+        if entry is None:
+            return OffsetPosition(self.base_offset, 0)
+        relative_offset, position = entry
+        return OffsetPosition(self.base_offset + relative_offset, position)
+
+
+class TimeIndex(EntryFile):
+    """Largest timestamps so far at some of a segment's offsets."""
+
+    def __init__(self, path: Path, base_offset: int, max_bytes: int, files: FileSystem) -> None:
+        super().__init__(path, Struct(">qi"), max_bytes, files)
+        self.base_offset = base_offset
+        self._last: TimestampOffset | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """One slot is kept for the entry that a roll or a close adds."""
+        return self.entries >= self.max_entries - 1
+
+    def last(self) -> TimestampOffset:
+        """The last entry, or (-1, base offset)."""
+        if self._last is None:
+            self._last = self._absolute(self.last_entry())
+        return self._last
+
+    def add_if_later(self, timestamp: int, offset: int) -> None:
+        """Append an entry unless its timestamp is no later than the last one's."""
+        if timestamp > self.last().timestamp:
+            self.add(timestamp, offset - self.base_offset)
+            self._last = TimestampOffset(timestamp, offset)
+
+    def lookup(self, timestamp: int) -> TimestampOffset:
+        """The last entry at or below `timestamp`, or (-1, base offset)."""
+        return self._absolute(self.floor(0, timestamp))
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at or above `offset`."""
+        self.keep(self.count_at_most(1, offset - self.base_offset - 1))
+
+    def keep(self, count: int) -> None:
+        super().keep(count)
+        self._last = None
+
+    def _absolute(self, entry: tuple[int, int] | None) -> TimestampOffset:
+        if entry is None:
+            return TimestampOffset(_NO_TIMESTAMP, self.base_offset)
+        timestamp, relative_offset = entry
+        return TimestampOffset(timestamp, self.base_offset + relative_offset)

@@ -1,0 +1,40 @@
+"""`partition.metadata`: which topic id a partition's directory belongs to (KIP-516)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from pathlib import Path
+from typing import Final
+
+from penstock.storage.files import FileSystem
+
+FILE_NAME: Final = "partition.metadata"
+_CONTENT = re.compile(r"version: (?P<version>\d+)\ntopic_id: (?P<topic_id>[A-Za-z0-9_-]{22})\n?")
+_VERSION: Final = 0
+
+
+class PartitionMetadataCorrupt(ValueError):
+    """The file says something else than a version and a topic id."""
+
+
+def read_topic_id(directory: Path) -> bytes | None:
+    """The 16 bytes of the topic id, None where the file does not exist. Raises PartitionMetadataCorrupt."""
+    path = directory / FILE_NAME
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    parsed = _CONTENT.fullmatch(text)
+    if parsed is None or int(parsed["version"]) != _VERSION:
+        raise PartitionMetadataCorrupt(f"{path}: expected version 0 and a topic id, found {text!r}")
+    try:
+        return base64.urlsafe_b64decode(parsed["topic_id"] + "==")
+    except binascii.Error as error:
+        raise PartitionMetadataCorrupt(f"{path}: {error}") from None
+
+
+def write_topic_id(files: FileSystem, directory: Path, topic_id: bytes) -> None:
+    text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+    files.write_atomically(directory / FILE_NAME, f"version: {_VERSION}\ntopic_id: {text}".encode())

@@ -1,0 +1,347 @@
+"""Opening a partition's directory: what lies there, and what of it to trust.
+
+After a clean stop nothing is read but file sizes, the last index entries and the newest producer snapshot.
+After any other, the segments from the recovery point on are read whole: every batch's checksum is verified,
+the file is cut after the last sound batch, the indexes are rebuilt and producers replayed; segments after a
+cut are dropped, as a log may end early but must not have holes. Runs before the log is served, so it may run
+in a worker.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.protocol.batch import BatchHeader, CorruptBatch, MalformedRecords
+from penstock.protocol.records import EndTxnMarker, decode_batch, decode_end_txn_marker
+from penstock.storage.config import LogConfig
+from penstock.storage.files import FileSystem
+from penstock.storage.index import MAX_RELATIVE_OFFSET
+from penstock.storage.leader_epochs import LeaderEpochs
+from penstock.storage.names import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    RAFT_SNAPSHOT_DELETED_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TopicPartition,
+    offset_of_file,
+    segment_path,
+)
+from penstock.storage.producer_state import ProducerState
+from penstock.storage.scan import checked_batches
+from penstock.storage.scan import headers as scan_headers
+from penstock.storage.segment import Segment
+from penstock.storage.segment_file import SegmentFile
+from penstock.storage.segments import Segments
+from penstock.storage.transaction_index import AbortedTransaction
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class LogLoader:
+    """Opens one log's directory; `load` fills `leader_epochs` and `producer_state` on the way."""
+
+    directory: Path
+    name: TopicPartition
+    config: LogConfig
+    files: FileSystem
+    clean: bool
+    recovery_point: int
+    log_start_offset: int
+    now_ms: int
+    segment_jitter_ms: Callable[[], int]
+    producer_id_expiration_ms: int
+    leader_epochs: LeaderEpochs
+    producer_state: ProducerState
+
+    def load(self) -> tuple[Segments, int]:
+        """The segments, at least one, and the log end offset. Raises OSError."""
+        remove_leftovers(self.directory, self.files)
+        segments = self._open_segments()
+        unsound = self._first_unsound(segments)
+        if unsound is None:
+            end_offset = segments[-1].read_next_offset() if segments else self.log_start_offset
+        else:
+            segments, end_offset = self._recover(segments, unsound)
+        if end_offset < self.log_start_offset:
+            logger.warning(
+                "%s: the log ends at offset %d, below its start offset %d; its files seem to be lost, and it "
+                "begins anew at the start offset",
+                self.name,
+                end_offset,
+                self.log_start_offset,
+            )
+            self._drop(segments)
+            segments, end_offset = [], self.log_start_offset
+            self.leader_epochs.clear()
+        if not segments:
+            segments = [self._create_segment(self.log_start_offset)]
+        self.log_start_offset = max(self.log_start_offset, segments[0].base_offset)
+        self.leader_epochs.truncate_from_end(end_offset)
+        self.leader_epochs.truncate_from_start(self.log_start_offset)
+        loaded = Segments(segments)
+        if unsound is None:
+            self._load_producers(loaded, end_offset)
+        self.producer_state.remove_snapshots_above(end_offset)
+        self.producer_state.remove_stray_snapshots(loaded.base_offsets)
+        return loaded, end_offset
+
+    # --- what lies there
+
+    def _open_segments(self) -> list[Segment]:
+        base_offsets = {}
+        for path in self.directory.iterdir():
+            offset = offset_of_file(path.name)
+            if offset is None:
+                continue
+            if path.name.endswith(LOG_SUFFIX):
+                base_offsets[offset] = path.stat()
+            elif path.name.endswith(INDEX_SUFFIXES) and not path.with_suffix(LOG_SUFFIX).exists():
+                logger.warning("%s: %s has no segment and is removed", self.name, path)
+                self.files.remove_if_exists(path)
+        return [
+            Segment(
+                self.directory,
+                offset,
+                self.config,
+                self.files,
+                size=status.st_size,
+                created_ms=int(status.st_mtime * 1000),
+                jitter_ms=self.segment_jitter_ms(),
+            )
+            for offset, status in sorted(base_offsets.items())
+        ]
+
+    def _create_segment(self, base_offset: int) -> Segment:
+        return Segment.create(
+            self.directory, base_offset, self.config, self.files, self.now_ms, self.segment_jitter_ms()
+        )
+
+    def _first_unsound(self, segments: list[Segment]) -> int | None:
+        """Base offset of the first segment to be recovered, None where all can be trusted."""
+        candidates = [segment.base_offset for segment in segments if not _has_indexes(segment)]
+        if segments and not self.clean:
+            floor = [base for base in (s.base_offset for s in segments) if base <= self.recovery_point]
+            candidates.append(floor[-1] if floor else segments[0].base_offset)
+        if self.clean and segments and not candidates and not _index_fits(segments[-1]):
+            candidates.append(segments[-1].base_offset)
+        if self.clean and candidates:
+            logger.warning(
+                "%s: indexes from offset %d on are missing or damaged and are rebuilt",
+                self.name,
+                min(candidates),
+            )
+        return min(candidates, default=None)
+
+    # --- after an unclean stop
+
+    def _recover(self, segments: list[Segment], from_offset: int) -> tuple[list[Segment], int]:
+        """Verify the segments from `from_offset` on. Returns those that remain, and the log end offset."""
+        kept = [segment for segment in segments if segment.base_offset < from_offset]
+        pending = segments[len(kept) :]
+        self.producer_state.remove_stray_snapshots([segment.base_offset for segment in segments])
+        self._load_producers(Segments(kept), from_offset)
+        while pending:
+            segment = pending.pop(0)
+            self.producer_state.end_offset = segment.base_offset
+            self.producer_state.take_snapshot()
+            kept.append(segment)
+            if self._recover_segment(segment) and pending:
+                logger.warning(
+                    "%s: %d segments from offset %d on follow the cut and are dropped",
+                    self.name,
+                    len(pending),
+                    pending[0].base_offset,
+                )
+                self._drop(pending)
+                break
+        end_offset = self.producer_state.end_offset
+        self.producer_state.take_snapshot()
+        return kept, end_offset
+
+    def _recover_segment(self, segment: Segment) -> bool:
+        """Verify one segment, rebuild its indexes and replay its producers. Returns whether it was cut."""
+        segment.reset_indexes()
+        sound_bytes, reason = 0, ""
+        try:
+            for position, header, data in checked_batches(segment.file, segment.size):
+                self._check_offset(segment, header)
+                segment.rebuild_index_entry(position, header)
+                if header.partition_leader_epoch > self.leader_epochs.latest:
+                    self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+                self._replay(segment, header, data)
+                sound_bytes = position + header.size_bytes
+        except CorruptBatch as error:
+            reason = str(error)
+        cut_bytes = segment.size - sound_bytes
+        if cut_bytes:
+            logger.warning(
+                "%s: cut %d bytes after the last sound batch, at offset %d, byte %d of %s: %s",
+                self.name,
+                cut_bytes,
+                self.producer_state.end_offset,
+                sound_bytes,
+                segment.file.path,
+                reason or "they are no batch",
+            )
+            segment.truncate_at(sound_bytes)
+        segment.finish()
+        return cut_bytes > 0
+
+    def _check_offset(self, segment: Segment, header: BatchHeader) -> None:
+        """Offsets lie outside the checksum: they must go up, and within the segment."""
+        lowest = max(self.producer_state.end_offset, segment.base_offset)
+        if not lowest <= header.last_offset <= segment.base_offset + MAX_RELATIVE_OFFSET:
+            raise CorruptBatch(f"a batch that ends at offset {header.last_offset} follows offset {lowest}")
+
+    def _replay(self, segment: Segment, header: BatchHeader, data: memoryview) -> None:
+        for completed in self.producer_state.replay(header, _transaction_marker(header, data)):
+            last_stable_offset = self.producer_state.complete(completed)
+            if completed.aborted:
+                segment.transaction_index.append(
+                    AbortedTransaction(
+                        completed.producer_id,
+                        completed.first_offset,
+                        completed.last_offset,
+                        last_stable_offset,
+                    )
+                )
+
+    def _drop(self, segments: list[Segment]) -> None:
+        for segment in segments:
+            for path in segment.mark_deleted():
+                self.files.remove_if_exists(path)
+            self.producer_state.remove_snapshot(segment.base_offset)
+
+    # --- producers
+
+    def _load_producers(self, segments: Segments, end_offset: int) -> None:
+        """Producer state at `end_offset`: the newest snapshot below, then the batches above it, by header.
+
+        A cleanly closed log without any snapshot never had one written, so it has no producers (as Kafka).
+        """
+        rebuild_producers(
+            self.producer_state,
+            segments,
+            self.log_start_offset,
+            end_offset,
+            self.now_ms,
+            self.producer_id_expiration_ms,
+            skip_without_snapshot=self.clean,
+        )
+
+
+def rebuild_producers(
+    state: ProducerState,
+    segments: Segments,
+    log_start_offset: int,
+    end_offset: int,
+    now_ms: int,
+    expiration_ms: int,
+    *,
+    skip_without_snapshot: bool = False,
+) -> None:
+    """Make `state` that of all records below `end_offset`, and take a snapshot there. Raises OSError."""
+    had_snapshot = bool(state.snapshot_offsets)
+    state.load(log_start_offset, end_offset, now_ms, expiration_ms)
+    if had_snapshot or not skip_without_snapshot:
+        for segment in segments.from_offset(state.end_offset) if len(segments) else ():
+            _replay_headers(state, segment, end_offset)
+    state.end_offset = end_offset
+    state.take_snapshot()
+
+
+def _replay_headers(state: ProducerState, segment: Segment, end_offset: int) -> None:
+    start = segment.offset_index.lookup(state.end_offset).position
+    for position, header in scan_headers(segment.file, start, segment.size):
+        if header.base_offset >= end_offset:
+            return
+        if header.last_offset >= state.end_offset:
+            data = b""
+            if header.is_control and header.has_producer_id:
+                data = segment.file.pread(header.size_bytes, position)
+            for completed in state.replay(header, _transaction_marker(header, data)):
+                state.complete(completed)
+
+
+def _transaction_marker(header: BatchHeader, data: bytes | memoryview) -> EndTxnMarker | None:
+    """The marker in a producer's control batch; None for any other, and for one that compaction emptied."""
+    if not (header.is_control and header.has_producer_id):
+        return None
+    try:
+        record = next(decode_batch(data), None)
+        return decode_end_txn_marker(record) if record else None
+    except MalformedRecords:
+        return None
+
+
+def _has_indexes(segment: Segment) -> bool:
+    return all(
+        segment_path(segment.directory, segment.base_offset, suffix).exists()
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+    )
+
+
+def _index_fits(segment: Segment) -> bool:
+    """Whether the last index entry can be one of this segment: not past its end, not a preallocated zero."""
+    last = segment.offset_index.last()
+    if segment.offset_index.entries == 0:
+        return True
+    return segment.base_offset <= last.offset and 0 < last.position < segment.size
+
+
+def remove_leftovers(directory: Path, files: FileSystem) -> None:
+    """Remove what a crash left of deletions and cleanings, and complete interrupted swaps.
+
+    A `.swap` segment replaces the segments in its range of offsets (compaction); a `.cleaned` one at or below
+    it means that the cleaning did not get that far. KRaft's `.checkpoint.deleted` files are not ours.
+    """
+    names = [path.name for path in directory.iterdir()]
+    cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
+    first_cleaned = min(
+        (offset for name in cleaned if (offset := offset_of_file(name)) is not None), default=None
+    )
+    swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
+    stray_swaps = [
+        name for name in swaps if first_cleaned is not None and (offset_of_file(name) or 0) >= first_cleaned
+    ]
+    deleted = [
+        name
+        for name in names
+        if name.endswith(DELETED_SUFFIX) and not name.endswith(RAFT_SNAPSHOT_DELETED_SUFFIX)
+    ]
+    for name in (*deleted, *cleaned, *stray_swaps):
+        logger.info("Removing %s, left over from an interrupted deletion or cleaning", directory / name)
+        files.remove_if_exists(directory / name)
+    _complete_swaps(directory, sorted(set(swaps) - set(stray_swaps)), files)
+
+
+def _complete_swaps(directory: Path, swaps: list[str], files: FileSystem) -> None:
+    """Remove the segments that swapped ones replace, then give those their names."""
+    segments = [name for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
+    if segments:
+        first = min(offset_of_file(name) or 0 for name in segments)
+        end = max(_end_of_swap(directory / name, files) for name in segments)
+        for path in directory.iterdir():
+            offset = offset_of_file(path.name)
+            if offset is not None and first <= offset < end and path.name.endswith(SEGMENT_SUFFIXES):
+                logger.info("Removing %s, which an interrupted cleaning has replaced", path)
+                files.remove_if_exists(path)
+    for name in swaps:
+        files.rename(directory / name, directory / name.removesuffix(SWAP_SUFFIX))
+
+
+def _end_of_swap(path: Path, files: FileSystem) -> int:
+    """The offset after the last batch of a swapped segment, read from its headers."""
+    end = offset_of_file(path.name) or 0
+    for _, header in scan_headers(SegmentFile(path, files), 0, path.stat().st_size):
+        end = header.next_offset
+    return end

@@ -1,0 +1,85 @@
+"""Walking over the batches of a segment file by their headers, without decoding records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.protocol.batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    BatchHeader,
+    CorruptBatch,
+    crc_is_valid,
+    parse_header,
+)
+from penstock.storage.segment_file import SegmentFile
+
+_HEADERS_WINDOW_BYTES = 8 * 1024
+_RECOVERY_WINDOW_BYTES = 1 << 20
+
+
+def headers(file: SegmentFile, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each whole batch from the boundary `start` on; checksums unchecked.
+
+    Ends at `end`, or at a batch that crosses it. Raises CorruptBatch where the bytes are no batch.
+    """
+    window, window_start = b"", start
+    position = start
+    while position + LOG_OVERHEAD < end:
+        at = position - window_start
+        if at + HEADER_SIZE > len(window):
+            window, window_start, at = file.pread(_HEADERS_WINDOW_BYTES, position), position, 0
+        header = parse_header(window, at)
+        following = position + LOG_OVERHEAD + header.batch_length
+        if following > end:
+            return
+        yield position, header
+        position = following
+
+
+def checked_batches(file: SegmentFile, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """(position, header, bytes) of each whole and sound batch from the file's beginning on.
+
+    Raises CorruptBatch at the first that is cut short, is no batch, or fails its checksum: the position
+    after the last one given is where the sound part of the file ends.
+    """
+    window, window_start, position = memoryview(b""), 0, 0
+    while position < end:
+        at = position - window_start
+        size = _batch_size(window, at)
+        if size is None or at + size > len(window):
+            wanted = max(_RECOVERY_WINDOW_BYTES, size or 0)
+            window, window_start, at = (
+                memoryview(file.pread(min(wanted, end - position), position)),
+                position,
+                0,
+            )
+            size = _batch_size(window, 0)
+            if size is None or size > end - position:
+                raise CorruptBatch(f"{end - position} bytes at byte {position} are a batch cut short")
+            if size > len(window):
+                continue
+        header = parse_header(window, at)
+        if not crc_is_valid(window, header, at):
+            raise CorruptBatch(f"batch at byte {position} (offset {header.base_offset}) fails its checksum")
+        yield position, header, window[at : at + size]
+        position += size
+
+
+def _batch_size(window: memoryview, at: int) -> int | None:
+    """Size of the batch at `at` of the window, None where its header does not lie in it."""
+    remaining = len(window) - at
+    if remaining < LOG_OVERHEAD:
+        return None
+    length = int.from_bytes(window[at + 8 : at + LOG_OVERHEAD], "big", signed=True)
+    if length < 0:
+        raise CorruptBatch(f"a batch length of {length}")
+    return LOG_OVERHEAD + length
+
+
+def last_header(file: SegmentFile, start: int, end: int) -> BatchHeader | None:
+    """The header of the last whole batch between the boundary `start` and `end`."""
+    last = None
+    for _, header in headers(file, start, end):
+        last = header
+    return last

@@ -1,0 +1,336 @@
+"""One segment of a log: its `.log` file and the indexes beside it."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from penstock.protocol.batch import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
+from penstock.storage.config import LogConfig
+from penstock.storage.files import FileSystem
+from penstock.storage.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TimestampOffset
+from penstock.storage.names import (
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    segment_path,
+)
+from penstock.storage.scan import headers as scan_headers
+from penstock.storage.scan import last_header
+from penstock.storage.segment_file import FileSlice, SegmentFile
+from penstock.storage.transaction_index import TransactionIndex
+
+_RECENT_BATCHES: Final = 64
+_BEYOND: Final = 1 << 63
+
+
+class Segment:
+    """Batches from `base_offset` on, in offset order, in one file.
+
+    One thread appends, rolls and truncates. `read` and the lookups may run in any thread beside it: they
+    see bytes below the `end_position` that they are given, which never change.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        base_offset: int,
+        config: LogConfig,
+        files: FileSystem,
+        *,
+        size: int,
+        created_ms: int,
+        jitter_ms: int = 0,
+    ) -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        self.size = size
+        self.created_ms = created_ms
+        self.jitter_ms = jitter_ms
+        self.deleted = False
+        self._files = files
+        self._index_interval_bytes = config.index_interval_bytes
+        self.file = SegmentFile(segment_path(directory, base_offset, LOG_SUFFIX), files)
+        self.offset_index = OffsetIndex(
+            segment_path(directory, base_offset, OFFSET_INDEX_SUFFIX),
+            base_offset,
+            config.segment_index_bytes,
+            files,
+        )
+        self.time_index = TimeIndex(
+            segment_path(directory, base_offset, TIME_INDEX_SUFFIX),
+            base_offset,
+            config.segment_index_bytes,
+            files,
+        )
+        self.transaction_index = TransactionIndex(
+            segment_path(directory, base_offset, TRANSACTION_INDEX_SUFFIX), files
+        )
+        self._bytes_since_index_entry = 0
+        self._max_timestamp: TimestampOffset | None = None
+        self._first_batch_timestamp: int | None = None
+        # (base offset, position) of the last batches appended: a reader at the tail needs no index
+        self._recent: list[tuple[int, int]] = []
+
+    @classmethod
+    def create(
+        cls,
+        directory: Path,
+        base_offset: int,
+        config: LogConfig,
+        files: FileSystem,
+        now_ms: int,
+        jitter_ms: int,
+    ) -> Segment:
+        """A new, empty segment; files of that name left over from a crash are emptied. Raises OSError."""
+        segment = cls(directory, base_offset, config, files, size=0, created_ms=now_ms, jitter_ms=jitter_ms)
+        segment.file.create()
+        if config.preallocate:
+            files.ftruncate(segment.file.fd, config.segment_bytes)
+        segment.reset_indexes()
+        return segment
+
+    # --- appending
+
+    def prepare_for_appends(self) -> None:
+        """Load what an append needs to know, so that it fails in writing or not at all. Raises OSError."""
+        self.file.fd  # noqa: B018
+        self.offset_index.last()
+        self.max_timestamp  # noqa: B018
+
+    def append(
+        self, records: bytes | bytearray | memoryview, headers: Sequence[BatchHeader], offset: int
+    ) -> None:
+        """Write batches, already numbered from `offset` on, in one go.
+
+        Raises OSError with the segment as it was, unless `undo` failed too; see `Log.append`.
+        """
+        if self.offset_index.wants_spill:
+            self.offset_index.spill()
+            self.time_index.spill()
+        position = self.size
+        self._files.write_all(self.file.fd, records, position)
+        if position == 0:
+            self._first_batch_timestamp = max(header.max_timestamp for header in headers)
+        for header in headers:
+            self._note(header, offset, position)
+            offset += header.last_offset_delta + 1
+            position += header.batch_length + LOG_OVERHEAD
+        self.size = position
+
+    def _note(self, header: BatchHeader, base_offset: int, position: int) -> None:
+        """Keep memory and indexes in step with one appended batch."""
+        last_offset = base_offset + header.last_offset_delta
+        if header.max_timestamp > self.max_timestamp.timestamp:
+            self._max_timestamp = TimestampOffset(header.max_timestamp, last_offset)
+        if self._bytes_since_index_entry > self._index_interval_bytes:
+            self.offset_index.add(last_offset - self.base_offset, position)
+            self.time_index.add_if_later(*self.max_timestamp)
+            self._bytes_since_index_entry = 0
+        self._bytes_since_index_entry += header.batch_length + LOG_OVERHEAD
+        recent = self._recent
+        recent.append((base_offset, position))
+        if len(recent) >= 2 * _RECENT_BATCHES:
+            self._recent = recent[_RECENT_BATCHES:]
+
+    def undo_write(self) -> None:
+        """Cut off what a failed append may have left behind the last whole one. Raises OSError."""
+        self._files.ftruncate(self.file.fd, self.size)
+
+    def should_roll(
+        self,
+        config: LogConfig,
+        size_bytes: int,
+        max_timestamp: int,
+        last_offset: int,
+        clock: Callable[[], int],
+    ) -> bool:
+        """Whether an append of this shape belongs into a new segment."""
+        return (
+            self.size > config.segment_bytes - size_bytes
+            or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
+            or (
+                self.size > 0
+                and self._waited_ms(max_timestamp, clock) > config.max_segment_ms - self.jitter_ms
+            )
+            or self.offset_index.is_full
+            or self.time_index.is_full
+        )
+
+    def _waited_ms(self, max_timestamp: int, clock: Callable[[], int]) -> int:
+        """Age by the records' own clock where they have one, else by ours."""
+        first = self.first_batch_timestamp
+        return max_timestamp - first if first >= 0 else clock() - self.created_ms
+
+    def finish(self) -> None:
+        """Complete the indexes of a segment that takes no more batches, and give back preallocated space."""
+        self.time_index.add_if_later(*self.max_timestamp)
+        self.offset_index.spill()
+        self.time_index.spill()
+        self._files.ftruncate(self.file.fd, self.size)
+
+    def sync(self, *, finished: bool) -> None:
+        """Make the segment durable; its indexes only when finished, as those of an active one are rebuilt."""
+        if self.deleted:
+            return
+        self._files.fdatasync(self.file.fd)
+        if finished:
+            for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+                self._files.sync_path(segment_path(self.directory, self.base_offset, suffix))
+            self._files.sync_path(self.transaction_index.path)
+
+    # --- timestamps
+
+    @property
+    def max_timestamp(self) -> TimestampOffset:
+        """The largest timestamp and the last offset of the first batch that bears it; (-1, base) if none."""
+        if self._max_timestamp is None:
+            self._max_timestamp = self.time_index.last()
+        return self._max_timestamp
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The largest timestamp, or where records have none the time of the last write."""
+        timestamp = self.max_timestamp.timestamp
+        return timestamp if timestamp >= 0 else int(os.stat(self.file.path).st_mtime * 1000)
+
+    @property
+    def first_batch_timestamp(self) -> int:
+        if self._first_batch_timestamp is None:
+            first = next(scan_headers(self.file, 0, self.size), None)
+            if first is None:
+                return NO_TIMESTAMP
+            self._first_batch_timestamp = first[1].max_timestamp
+        return self._first_batch_timestamp
+
+    # --- reading
+
+    def position_of(self, offset: int, end_position: int) -> int | None:
+        """Where the first batch begins that holds `offset` or what follows it; None at or beyond the end."""
+        recent = self._recent
+        if recent and offset >= recent[0][0]:
+            base_offset, position = recent[bisect_right(recent, (offset, _BEYOND)) - 1]
+            if base_offset == offset:
+                return position if position < end_position else None
+        else:
+            position = self.offset_index.lookup(offset).position
+        for at, header in scan_headers(self.file, position, end_position):
+            if header.last_offset >= offset:
+                return at
+        return None
+
+    def slice(self, position: int, end_position: int, max_bytes: int, *, min_one_batch: bool) -> FileSlice:
+        """Whole batches of at most `max_bytes` from the boundary `position` on.
+
+        Where more follow, it is cut at a boundary that memory or the index knows, else after the first batch
+        (beyond `max_bytes` only with `min_one_batch`), so that no byte is sent in vain.
+        """
+        size = end_position - position
+        if size > max_bytes:
+            size = self._boundary_below(position, position + max_bytes) - position
+            if size <= 0:
+                size = next(scan_headers(self.file, position, end_position))[1].size_bytes
+                if size > max_bytes and not min_one_batch:
+                    size = 0
+        return FileSlice(self.file, position, size)
+
+    def _boundary_below(self, start: int, limit: int) -> int:
+        """The last known batch boundary at or below the position `limit`, or one at or below `start`."""
+        recent = self._recent
+        if recent and limit >= recent[0][1]:
+            return recent[bisect_right(recent, limit, key=_position) - 1][1]
+        boundary = self.offset_index.lookup_position(limit).position
+        for at, header in scan_headers(self.file, max(boundary, start), self.size):
+            if at + header.size_bytes > limit:
+                return at
+        return start
+
+    def read_next_offset(self) -> int:
+        """The offset after the last record, from the last index entry on: a few KiB read at most."""
+        last = self.offset_index.last()
+        header = last_header(self.file, last.position, self.size)
+        return header.next_offset if header else self.base_offset
+
+    # --- cutting and removing
+
+    def truncate_to(self, offset: int, now_ms: int) -> int:
+        """Drop the batches from the one that holds `offset` on. Returns the bytes dropped. Raises OSError."""
+        position = self.position_of(offset, self.size)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        self._recent = []
+        self._bytes_since_index_entry = 0
+        dropped = 0
+        if position is not None:
+            dropped = self.size - position
+            self.truncate_at(position)
+        if self.size == 0:
+            self.created_ms = now_ms
+        self._max_timestamp = self._scan_max_timestamp()
+        return dropped
+
+    def truncate_at(self, position: int) -> None:
+        """Cut the file at a batch boundary; the indexes are the caller's. Raises OSError."""
+        self._files.ftruncate(self.file.fd, position)
+        self.size = position
+        self._recent = []
+        if position == 0:
+            self._first_batch_timestamp = None
+
+    def _scan_max_timestamp(self) -> TimestampOffset:
+        """The largest timestamp where the time index is no longer up to the end of the file."""
+        largest = self.time_index.last()
+        start = self.offset_index.lookup(largest.offset).position
+        for _, header in scan_headers(self.file, start, self.size):
+            if header.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(header.max_timestamp, header.last_offset)
+        return largest
+
+    def rebuild_index_entry(self, position: int, header: BatchHeader) -> None:
+        """Index one batch that recovery found sound; begin with `reset_indexes`."""
+        if header.max_timestamp > self.max_timestamp.timestamp:
+            self._max_timestamp = TimestampOffset(header.max_timestamp, header.last_offset)
+        if self._bytes_since_index_entry > self._index_interval_bytes:
+            self.offset_index.add(header.last_offset - self.base_offset, position)
+            self.time_index.add_if_later(*self.max_timestamp)
+            self._bytes_since_index_entry = 0
+            if self.offset_index.wants_spill:
+                self.offset_index.spill()
+                self.time_index.spill()
+        self._bytes_since_index_entry += header.size_bytes
+
+    def reset_indexes(self) -> None:
+        self.offset_index.clear()
+        self.time_index.clear()
+        self.transaction_index.clear()
+        self._max_timestamp = None
+        self._bytes_since_index_entry = 0
+
+    def mark_deleted(self) -> list[Path]:
+        """Rename the files out of the log's way. Returns them, for a worker to remove. Raises OSError."""
+        self.deleted = True
+        marked = []
+        for suffix in SEGMENT_SUFFIXES:
+            path = segment_path(self.directory, self.base_offset, suffix)
+            renamed = path.with_name(path.name + DELETED_SUFFIX)
+            try:
+                self._files.rename(path, renamed)
+            except FileNotFoundError:
+                continue
+            marked.append(renamed)
+        self.file.path = marked[0] if marked else self.file.path
+        return marked
+
+    def __repr__(self) -> str:
+        return f"Segment({self.base_offset}, {self.size} bytes)"
+
+
+def _position(batch: tuple[int, int]) -> int:
+    return batch[1]

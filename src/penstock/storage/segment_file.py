@@ -1,0 +1,69 @@
+"""A segment's `.log` file, and slices of it that outlive its deletion."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from penstock.storage.files import FileSystem
+
+
+class SegmentFile:
+    """The file of a segment, opened at first use and closed when nobody refers to it any more.
+
+    A reader that holds a slice keeps the descriptor, and so the bytes, though the file be deleted meanwhile.
+    """
+
+    __slots__ = ("_fd", "_files", "path")
+
+    def __init__(self, path: Path, files: FileSystem) -> None:
+        self.path = path
+        self._files = files
+        self._fd = -1
+
+    @property
+    def fd(self) -> int:
+        """The open descriptor. Raises OSError where the file cannot be opened."""
+        if self._fd < 0:
+            fd = self._files.open(self.path, os.O_RDWR)
+            if self._fd < 0:
+                self._fd = fd
+            else:  # another thread was first
+                self._files.close(fd)
+        return self._fd
+
+    def create(self) -> None:
+        """Create the file, or empty one left over from a crash. Raises OSError."""
+        self._fd = self._files.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+
+    def pread(self, size: int, position: int) -> bytes:
+        return self._files.pread(self.fd, size, position)
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            self._files.close(self._fd)
+
+
+class FileSlice:
+    """`size` bytes of a segment file from `position` on: whole record batches, ready for sendfile.
+
+    Has a length, so that it can stand for the records of a response; the bytes are read by `read` only.
+    """
+
+    __slots__ = ("fd", "file", "position", "size")
+
+    def __init__(self, file: SegmentFile, position: int, size: int) -> None:
+        self.file = file
+        self.fd = file.fd
+        self.position = position
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def read(self) -> bytes:
+        """The bytes themselves. Blocks where they are not in the page cache."""
+        return self.file.pread(self.size, self.position)
+
+    def __repr__(self) -> str:
+        return f"FileSlice({self.file.path.name}, {self.position}, {self.size})"

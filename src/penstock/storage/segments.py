@@ -1,0 +1,48 @@
+"""The segments of a log in offset order: an immutable list, replaced whole when it changes.
+
+Readers in other threads keep the list they began with.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+from penstock.storage.segment import Segment
+
+
+class Segments:
+    __slots__ = ("_base_offsets", "_items")
+
+    def __init__(self, items: Iterable[Segment]) -> None:
+        self._items = tuple(items)
+        self._base_offsets = [segment.base_offset for segment in self._items]
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def active(self) -> Segment:
+        return self._items[-1]
+
+    @property
+    def first(self) -> Segment:
+        return self._items[0]
+
+    @property
+    def base_offsets(self) -> list[int]:
+        return self._base_offsets
+
+    def from_offset(self, offset: int) -> tuple[Segment, ...]:
+        """The segment that holds `offset`, or would, and all after it."""
+        return self._items[max(bisect_right(self._base_offsets, offset) - 1, 0) :]
+
+    def with_roll(self, segment: Segment) -> Segments:
+        return Segments((*self._items, segment))
+
+    def without(self, removed: Iterable[Segment]) -> Segments:
+        gone = set(removed)
+        return Segments(segment for segment in self._items if segment not in gone)

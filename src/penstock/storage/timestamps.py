@@ -1,0 +1,61 @@
+"""Finding offsets by time: the time index narrows it to a few batches, which are decoded.
+
+Decodes (and decompresses) at most one batch; may run in any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from penstock.protocol.batch import BatchHeader
+from penstock.protocol.records import Record, decode_batch
+from penstock.storage.scan import headers as scan_headers
+from penstock.storage.segment import Segment
+
+
+class TimestampAndOffset(NamedTuple):
+    """A record by its timestamp; `leader_epoch` is -1 where the batch names none."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def first_at_or_after(
+    segments: Iterable[Segment], timestamp: int, log_start_offset: int
+) -> TimestampAndOffset | None:
+    """The first record, at or above the log start, whose timestamp is at least `timestamp`."""
+    segment = next((s for s in segments if s.largest_timestamp >= timestamp), None)
+    if segment is None:
+        return None
+    from_offset = max(segment.time_index.lookup(timestamp).offset, log_start_offset)
+    for position, header in _batches(segment, from_offset):
+        if header.max_timestamp >= timestamp and header.last_offset >= log_start_offset:
+            for record in _records(segment, position, header):
+                if record.timestamp >= timestamp and record.offset >= log_start_offset:
+                    return TimestampAndOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+    return None
+
+
+def latest_timestamp(segments: Iterable[Segment]) -> TimestampAndOffset | None:
+    """The first record that bears the largest timestamp of the log (KIP-734)."""
+    segment = max(segments, key=lambda segment: segment.max_timestamp.timestamp)
+    timestamp, offset = segment.max_timestamp
+    if timestamp < 0:
+        return None
+    for position, header in _batches(segment, offset):
+        if header.max_timestamp == timestamp:
+            for record in _records(segment, position, header):
+                if record.timestamp == timestamp:
+                    return TimestampAndOffset(timestamp, record.offset, header.partition_leader_epoch)
+    return None
+
+
+def _batches(segment: Segment, from_offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    start = segment.offset_index.lookup(from_offset).position
+    return scan_headers(segment.file, start, segment.size)
+
+
+def _records(segment: Segment, position: int, header: BatchHeader) -> Iterator[Record]:
+    return decode_batch(segment.file.pread(header.size_bytes, position))

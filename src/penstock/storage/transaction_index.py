@@ -1,0 +1,87 @@
+"""The index of aborted transactions beside a segment (`.txnindex`, KIP-98).
+
+An entry is 34 bytes, big endian, written when an abort marker is appended:
+
+    version int16 (0) | producerId int64 | firstOffset int64 | lastOffset int64 | lastStableOffset int64
+
+The file exists only where a transaction was aborted. Entries are few, so each is written at once.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from struct import Struct
+from typing import Final, NamedTuple
+
+from penstock.storage.files import FileSystem
+
+_ENTRY: Final = Struct(">hqqqq")
+_VERSION: Final = 0
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    def __init__(self, path: Path, files: FileSystem) -> None:
+        self.path = path
+        self._files = files
+
+    def append(self, aborted: AbortedTransaction) -> None:
+        fd = self._files.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            end = os.fstat(fd).st_size // _ENTRY.size * _ENTRY.size
+            self._files.write_all(fd, _ENTRY.pack(_VERSION, *aborted), end)
+        finally:
+            self._files.close(fd)
+
+    def entries(self) -> list[AbortedTransaction]:
+        """All entries in order; an entry cut short by a crash is passed over.
+
+        Raises ValueError for an entry of an unknown version.
+        """
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return []
+        whole = memoryview(data)[: len(data) // _ENTRY.size * _ENTRY.size]
+        result = []
+        for version, *fields in _ENTRY.iter_unpack(whole):
+            if version != _VERSION:
+                raise ValueError(f"{self.path}: unknown version {version} of an aborted transaction")
+            result.append(AbortedTransaction(*fields))
+        return result
+
+    def overlapping(
+        self, start_offset: int, upper_bound_offset: int
+    ) -> tuple[list[AbortedTransaction], bool]:
+        """Transactions that touch [start, upper bound), and whether later segments need no look."""
+        found = []
+        for aborted in self.entries():
+            if aborted.last_offset >= start_offset and aborted.first_offset < upper_bound_offset:
+                found.append(aborted)
+            if aborted.last_stable_offset >= upper_bound_offset:
+                return found, True
+        return found, False
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries whose transaction ended at or above `offset`."""
+        kept = sum(1 for aborted in self.entries() if aborted.last_offset < offset)
+        self._keep(kept)
+
+    def clear(self) -> None:
+        self._keep(0)
+
+    def _keep(self, count: int) -> None:
+        if not self.path.exists():
+            return
+        fd = self._files.open(self.path, os.O_WRONLY)
+        try:
+            self._files.ftruncate(fd, count * _ENTRY.size)
+        finally:
+            self._files.close(fd)
