@@ -88,6 +88,7 @@ class Log:
         self.producer_state = loader.producer_state
         self.topic_id = partition_metadata.read_topic_id(loader.directory)
         self.failure: str | None = None  # why appends are refused
+        self.closed = False  # by `close`, cleanly
         self.last_flush_ms = clock()
         self._segment_jitter_ms = loader.segment_jitter_ms
         self._producer_id_expiration_ms = loader.producer_id_expiration_ms
@@ -581,6 +582,7 @@ class Log:
             raise self._fail("closing it failed", error) from error
         self.flush()
         self.failure = "it is closed"
+        self.closed = True
 
     def __repr__(self) -> str:
         return f"Log({self.name}, {self.log_start_offset} to {self.log_end_offset})"

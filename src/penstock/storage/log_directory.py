@@ -1,0 +1,102 @@
+"""One of a node's log directories: locked, with its checkpoints and its clean-shutdown marker."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from penstock.storage import checkpoints
+from penstock.storage.errors import LogDirectoryError
+from penstock.storage.files import FileSystem
+from penstock.storage.meta_properties import MetaProperties
+from penstock.storage.names import TopicPartition
+
+LOCK_FILE: Final = ".lock"
+CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
+_UNKNOWN_BROKER_EPOCH: Final = -1
+
+_held_by_this_process: set[str] = set()
+
+
+class DirectoryLock:
+    """Kafka's `.lock`: a record lock, as the JVM's FileChannel takes it, so that either keeps the other out.
+
+    Record locks belong to the process, and closing any descriptor of the file drops them: the directories
+    that this process holds are remembered, and their file is not opened twice.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._key = os.path.realpath(directory)
+        if self._key in _held_by_this_process:
+            raise self._refused(directory)
+        self._fd = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._fd)
+            raise self._refused(directory) from None
+        _held_by_this_process.add(self._key)
+
+    @staticmethod
+    def _refused(directory: Path) -> LogDirectoryError:
+        return LogDirectoryError(
+            f"{directory} is in use by another node; stop that one, or give this one another directory"
+        )
+
+    def release(self) -> None:
+        if self._key in _held_by_this_process:
+            _held_by_this_process.discard(self._key)
+            os.close(self._fd)
+
+
+class LogDirectory:
+    """Opened by the manager; `path` exists and is locked until `release`.
+
+    Raises LogDirectoryError where another node holds it or it cannot be written.
+    """
+
+    def __init__(self, path: Path, files: FileSystem) -> None:
+        self.path = path
+        self.properties: MetaProperties | None = None
+        self._files = files
+        try:
+            files.mkdir(path, exist_ok=True)
+            self._lock = DirectoryLock(path)
+        except OSError as error:
+            raise LogDirectoryError(f"{path} cannot be used as a log directory: {error}") from error
+        self.recovery_points = checkpoints.read_offsets(path / checkpoints.RECOVERY_POINTS)
+        self.log_start_offsets = checkpoints.read_offsets(path / checkpoints.LOG_START_OFFSETS)
+        self.high_watermarks = checkpoints.read_offsets(path / checkpoints.HIGH_WATERMARKS)
+
+    def take_clean_shutdown_marker(self) -> tuple[bool, int]:
+        """Whether the last stop was clean, and the broker epoch before it (-1 unknown); removes the marker.
+
+        It is removed before the logs are opened, so that a crash while loading counts as one.
+        """
+        path = self.path / CLEAN_SHUTDOWN_FILE
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return False, _UNKNOWN_BROKER_EPOCH
+        self._files.unlink(path)
+        self._files.sync_directory(self.path)
+        try:
+            return True, int(json.loads(text)["brokerEpoch"])
+        except (ValueError, KeyError, TypeError):
+            return True, _UNKNOWN_BROKER_EPOCH
+
+    def write_clean_shutdown_marker(self, broker_epoch: int) -> None:
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        self._files.write_atomically(self.path / CLEAN_SHUTDOWN_FILE, content.encode())
+
+    def write_checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        checkpoints.write_offsets(self._files, self.path / name, offsets)
+
+    def release(self) -> None:
+        with contextlib.suppress(OSError):
+            self._lock.release()

@@ -1,0 +1,367 @@
+"""All logs of a node: found at start, created and deleted, flushed, checkpointed, retained, closed.
+
+Its methods belong to the broker's event loop, except `load` and `close`, which block and may run in a worker
+while nothing else uses the manager. What blocks in between (flushes, checkpoints, removal of files) goes to a
+small pool of threads of its own, started by `tick`.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from penstock.storage import checkpoints, meta_properties
+from penstock.storage.config import LogConfig
+from penstock.storage.errors import LogDirectoryError, LogError
+from penstock.storage.files import REAL_FILES, FileSystem
+from penstock.storage.log import PRODUCER_ID_EXPIRATION_MS, Log, LogHooks
+from penstock.storage.log_directory import LogDirectory
+from penstock.storage.names import (
+    CLUSTER_METADATA_TOPIC,
+    DELETE_DIRECTORY_SUFFIX,
+    TopicPartition,
+    delete_directory_name,
+    parse_directory_name,
+)
+
+logger = logging.getLogger(__name__)
+
+_REMOVAL_INTERVAL_MS: Final = 1_000
+
+
+class LogManagerConfig(NamedTuple):
+    """Broker configs that storage obeys, under Kafka's names and with its defaults."""
+
+    num_recovery_threads_per_data_dir: int = 2
+    log_flush_offset_checkpoint_interval_ms: int = 60_000
+    log_flush_start_offset_checkpoint_interval_ms: int = 60_000
+    log_flush_scheduler_interval_ms: int = 2**63 - 1
+    log_retention_check_interval_ms: int = 300_000
+    replica_high_watermark_checkpoint_interval_ms: int = 5_000
+    producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
+    producer_id_expiration_check_interval_ms: int = 600_000
+
+
+class LogManager:
+    """The logs under `directories`, which it creates where missing, locks, and formats where new.
+
+    Without `cluster_id` the directories' own holds, or a fresh one. `high_watermarks` gives those to be
+    checkpointed; `io_error` hears of every failed write or sync. Raises LogDirectoryError.
+    """
+
+    def __init__(
+        self,
+        directories: Sequence[Path],
+        *,
+        node_id: int,
+        cluster_id: str | None = None,
+        clock: Callable[[], int],
+        config: LogManagerConfig | None = None,
+        files: FileSystem = REAL_FILES,
+        rng: random.Random | None = None,
+        high_watermarks: Callable[[], Mapping[TopicPartition, int]] | None = None,
+        io_error: Callable[[Log, OSError], None] | None = None,
+    ) -> None:
+        self.config = config or LogManagerConfig()
+        self.high_watermarks = high_watermarks or dict
+        self.broker_epoch_before: int = -1
+        self._clock = clock
+        self._files = files
+        self._rng = rng
+        self._logs: dict[TopicPartition, Log] = {}
+        self._directory_of: dict[TopicPartition, LogDirectory] = {}
+        self._delete_delays: list[tuple[int, Path]] = []
+        self._flushing: set[TopicPartition] = set()
+        self._due: dict[str, int] = {}
+        self._background: set[Future[None]] = set()
+        self._hooks = LogHooks(wants_flush=self._flush_soon, io_error=io_error or LogHooks().io_error)
+        self._executor = ThreadPoolExecutor(
+            max_workers=max(1, self.config.num_recovery_threads_per_data_dir),
+            thread_name_prefix="log-manager",
+        )
+        self._directories: list[LogDirectory] = []
+        try:
+            for directory in directories:
+                self._directories.append(LogDirectory(directory, files))
+            claimed = meta_properties.claim(files, list(directories), node_id, cluster_id)
+        except BaseException:
+            self._release()
+            raise
+        for opened, properties in zip(self._directories, claimed, strict=True):
+            opened.properties = properties
+        self.cluster_id = claimed[0].cluster_id
+
+    # --- loading
+
+    def load(self, config_of: Callable[[str], LogConfig]) -> None:
+        """Open every log there, recovering it after an unclean stop. `config_of` maps topics to configs.
+
+        Blocks. Directories that are no partition's raise LogDirectoryError, as does a log that cannot be
+        opened; those marked as deleted are removed by and by.
+        """
+        pending: list[tuple[TopicPartition, LogDirectory, Future[Log]]] = []
+        for directory in self._directories:
+            clean, broker_epoch = directory.take_clean_shutdown_marker()
+            self.broker_epoch_before = max(self.broker_epoch_before, broker_epoch) if clean else -1
+            for path in sorted(directory.path.iterdir()):
+                if path.is_dir() and (name := self._log_in(path)):
+                    opening = self._executor.submit(
+                        self._open, path, name, config_of(name.topic), directory, clean
+                    )
+                    pending.append((name, directory, opening))
+        for name, directory, opening in pending:
+            try:
+                log = opening.result()
+            except (OSError, ValueError) as error:
+                raise LogDirectoryError(f"{directory.path / str(name)} cannot be opened: {error}") from error
+            if name in self._logs:
+                raise LogDirectoryError(
+                    f"{name} lies in two log directories, {self._logs[name].directory} and {log.directory}; "
+                    "move one of them away"
+                )
+            self._add(log, directory)
+
+    def _log_in(self, path: Path) -> TopicPartition | None:
+        """The partition whose log `path` is; None for what is not to be opened."""
+        parsed = parse_directory_name(path.name)
+        if parsed is None:
+            raise LogDirectoryError(
+                f"{path} is not named <topic>-<partition>; move it away, a log directory holds topics only"
+            )
+        if parsed.mark == DELETE_DIRECTORY_SUFFIX:
+            self._delete_delays.append((self._clock(), path))
+        elif parsed.mark:
+            logger.warning("%s is left alone: it is marked %s", path, parsed.mark.lstrip("-"))
+        if parsed.mark or parsed.topic_partition.topic == CLUSTER_METADATA_TOPIC:
+            return None
+        return parsed.topic_partition
+
+    def _open(
+        self, path: Path, name: TopicPartition, config: LogConfig, directory: LogDirectory, clean: bool
+    ) -> Log:
+        return Log.open(
+            path,
+            name.topic,
+            name.partition,
+            config,
+            clean=clean,
+            recovery_point=directory.recovery_points.get(name, 0),
+            log_start_offset=directory.log_start_offsets.get(name, 0),
+            clock=self._clock,
+            files=self._files,
+            hooks=self._hooks,
+            rng=self._rng,
+            producer_id_expiration_ms=self.config.producer_id_expiration_ms,
+        )
+
+    def _add(self, log: Log, directory: LogDirectory) -> None:
+        self._logs[log.name] = log
+        self._directory_of[log.name] = directory
+
+    # --- the logs
+
+    def get(self, topic: str, partition: int) -> Log | None:
+        return self._logs.get(TopicPartition(topic, partition))
+
+    def __iter__(self) -> Iterator[Log]:
+        return iter(list(self._logs.values()))
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    @property
+    def directories(self) -> list[LogDirectory]:
+        return self._directories
+
+    def directory_of(self, topic: str, partition: int) -> LogDirectory | None:
+        return self._directory_of.get(TopicPartition(topic, partition))
+
+    def checkpointed_high_watermark(self, topic: str, partition: int) -> int | None:
+        """The high watermark of before the start, as its directory's checkpoint has it."""
+        name = TopicPartition(topic, partition)
+        directory = self._directory_of.get(name)
+        return directory.high_watermarks.get(name) if directory else None
+
+    def create(self, topic: str, topic_id: bytes, partition: int, config: LogConfig) -> Log:
+        """The partition's log, created in the directory with the fewest where there is none yet.
+
+        Raises InconsistentTopicId where a log of an earlier topic of that name is still there, OSError.
+        """
+        name = TopicPartition(topic, partition)
+        log = self._logs.get(name)
+        if log is None:
+            directory = self._emptiest_directory()
+            log = self._open(directory.path / str(name), name, config, directory, clean=True)
+            log.leader_epochs.flush()
+            self._add(log, directory)
+        log.assign_topic_id(topic_id)
+        return log
+
+    def _emptiest_directory(self) -> LogDirectory:
+        used = list(self._directory_of.values())
+        return min(self._directories, key=used.count)
+
+    def update_config(self, topic: str, config: LogConfig) -> None:
+        """Give all partitions of `topic` their new config."""
+        for name, log in self._logs.items():
+            if name.topic == topic:
+                log.update_config(config)
+
+    def delete(self, topic: str, partition: int) -> None:
+        """Take a log out of service and rename its directory; its files go after `file.delete.delay.ms`.
+
+        Raises OSError.
+        """
+        name = TopicPartition(topic, partition)
+        log = self._logs.pop(name, None)
+        if log is None:
+            return
+        directory = self._directory_of.pop(name)
+        renamed = directory.path / delete_directory_name(name)
+        self._files.rename(log.directory, renamed)
+        log.renamed_for_deletion(renamed)
+        self._delete_delays.append((self._clock() + log.config.file_delete_delay_ms, renamed))
+        for offsets in (directory.recovery_points, directory.log_start_offsets, directory.high_watermarks):
+            offsets.pop(name, None)
+        logger.info("%s is deleted; its directory is now %s", name, renamed)
+
+    # --- work at intervals
+
+    def tick(self, now_ms: int) -> None:
+        """Do, or start in a worker, what is due; to be called about every second."""
+        config = self.config
+        if self._is_due("retention", now_ms, config.log_retention_check_interval_ms):
+            self.apply_retention(now_ms)
+        if self._is_due("producers", now_ms, config.producer_id_expiration_check_interval_ms):
+            for log in self:
+                log.remove_expired_producers(now_ms)
+        if self._is_due("flush", now_ms, min(config.log_flush_scheduler_interval_ms, _REMOVAL_INTERVAL_MS)):
+            for log in self:
+                if log.unflushed_messages and now_ms - log.last_flush_ms >= log.config.flush_ms:
+                    self._flush_soon(log)
+        if self._is_due("recovery points", now_ms, config.log_flush_offset_checkpoint_interval_ms):
+            self._in_background(self.checkpoint_recovery_points)
+        if self._is_due("start offsets", now_ms, config.log_flush_start_offset_checkpoint_interval_ms):
+            self._in_background(self.checkpoint_log_start_offsets)
+        if self._is_due("high watermarks", now_ms, config.replica_high_watermark_checkpoint_interval_ms):
+            marks = dict(self.high_watermarks())
+            self._in_background(lambda: self.checkpoint_high_watermarks(marks))
+        if self._is_due("removal", now_ms, _REMOVAL_INTERVAL_MS):
+            self._in_background(lambda: self.remove_deleted_files(now_ms))
+
+    def _is_due(self, task: str, now_ms: int, interval_ms: int) -> bool:
+        """Whether `interval_ms` have passed since the task ran, or since it was first asked for."""
+        due_ms = self._due.setdefault(task, now_ms + interval_ms)
+        if now_ms < due_ms:
+            return False
+        self._due[task] = now_ms + interval_ms
+        return True
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Take the segments that may go out of all logs. Returns how many."""
+        marks = self.high_watermarks()
+        deleted = 0
+        for log in self:
+            try:
+                deleted += log.delete_old_segments(now_ms, marks.get(log.name))
+            except LogError as error:
+                logger.error("retention: %s", error)
+        return deleted
+
+    def _flush_soon(self, log: Log) -> None:
+        """Flush `log` in a worker, unless that is under way or waiting already."""
+        if log.name not in self._flushing:
+            self._flushing.add(log.name)
+            self._in_background(lambda: self._flush(log))
+
+    def _flush(self, log: Log) -> None:
+        self._flushing.discard(log.name)
+        log.flush()
+
+    def _in_background(self, work: Callable[[], None]) -> None:
+        future = self._executor.submit(work)
+        self._background.add(future)
+        future.add_done_callback(self._background_done)
+
+    def _background_done(self, future: Future[None]) -> None:
+        self._background.discard(future)
+        if not future.cancelled() and (error := future.exception()):
+            logger.error("storage work failed: %s", error, exc_info=error)
+
+    # --- what blocks
+
+    def checkpoint_recovery_points(self) -> None:
+        """Write down up to where each log is durable. Blocks. Raises OSError."""
+        self._checkpoint(checkpoints.RECOVERY_POINTS, lambda log: log.recovery_point)
+
+    def checkpoint_log_start_offsets(self) -> None:
+        """Write down where logs start, if within a segment. Blocks. Raises OSError."""
+        self._checkpoint(
+            checkpoints.LOG_START_OFFSETS,
+            lambda log: (
+                log.log_start_offset if log.log_start_offset > log.segments.first.base_offset else None
+            ),
+        )
+
+    def checkpoint_high_watermarks(self, marks: Mapping[TopicPartition, int]) -> None:
+        """Blocks. Raises OSError."""
+        self._checkpoint(checkpoints.HIGH_WATERMARKS, lambda log: marks.get(log.name))
+
+    def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None]) -> None:
+        by_directory: dict[int, dict[TopicPartition, int]] = {}
+        for log in self:
+            directory = self._directory_of.get(log.name)
+            offset = offset_of(log)
+            if directory is not None and offset is not None:
+                by_directory.setdefault(id(directory), {})[log.name] = offset
+        for directory in self._directories:
+            directory.write_checkpoint(name, by_directory.get(id(directory), {}))
+
+    def remove_deleted_files(self, now_ms: int) -> None:
+        """Remove the files of deleted segments and topics whose delay is over. Blocks. Raises OSError."""
+        for log in self:
+            log.remove_deleted_files(now_ms)
+        for entry in [entry for entry in self._delete_delays if entry[0] <= now_ms]:
+            self._delete_delays.remove(entry)
+            shutil.rmtree(entry[1], ignore_errors=True)
+            logger.info("%s is removed", entry[1])
+
+    def close(self, broker_epoch: int = -1) -> None:
+        """Stop cleanly: flush and close all logs, write the checkpoints and the marker. Blocks.
+
+        A log that cannot be closed is logged, and its directory gets no marker: it will be recovered.
+        """
+        self._executor.shutdown(wait=True)
+        try:
+            failed = set(self._close_logs(list(self._logs.values())))
+            marks = dict(self.high_watermarks())
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_start_offsets()
+            self.checkpoint_high_watermarks(marks)
+            for directory in self._directories:
+                if directory.path not in failed:
+                    directory.write_clean_shutdown_marker(broker_epoch)
+        finally:
+            self._release()
+
+    def _close_logs(self, logs: Iterable[Log]) -> Iterator[Path]:
+        """Close `logs`, several at once. Yields the directories with one that could not be closed."""
+        with ThreadPoolExecutor(max_workers=8, thread_name_prefix="log-close") as executor:
+            for log, closing in [(log, executor.submit(log.close)) for log in logs]:
+                try:
+                    closing.result()
+                    clean = log.closed
+                except LogError as error:
+                    logger.error("closing: %s", error)
+                    clean = False
+                if not clean:
+                    yield log.directory.parent
+
+    def _release(self) -> None:
+        for directory in self._directories:
+            directory.release()
