@@ -77,7 +77,7 @@ class ClassicGroup(Group):
         self.new_member_added = False
         #: Time by which a group's first join round may still be put off.
         self.initial_join_remaining_ms = 0
-        #: A record of this group is in the log.
+        #: The log knows of this group, by a record of its own or by an offset.
         self.is_durable = False
         self.static_replacement: StaticReplacement | None = None
 

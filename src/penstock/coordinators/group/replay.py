@@ -44,7 +44,9 @@ def replay_offset(
         shard.offsets.remove(key.group, key.topic, key.partition)
         return
     if key.group not in shard.groups:  # a simple group: nobody ever joined
-        shard.groups[key.group] = ClassicGroup(key.group, now_ms)
+        group = ClassicGroup(key.group, now_ms)
+        group.is_durable = True
+        shard.groups[key.group] = group
     offset = CommittedOffset.from_record(value, record_offset)
     if producer_id == NO_PRODUCER_ID:
         shard.offsets.put(key.group, key.topic, key.partition, offset)

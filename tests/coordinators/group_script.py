@@ -1,0 +1,428 @@
+"""A small language that drives one coordinator and shows what it says.
+
+A script is a list of blocks: a command, a line of dashes, what comes of it, an empty line. What comes of it
+is every answer (`a <- …`), every record appended (`log …`) and every timer's doing, in order. Lines that
+begin with `#` are prose. With PENSTOCK_REWRITE=1 in the environment the test writes the outcome into the
+script, to be read before it is committed.
+
+Members are named by their client; the script never spells out member ids unless it wants to lie:
+
+    join g a topics=t1,t2 protocols=range,sticky session=10s rebalance=60s version=9 instance=i fresh
+    sync g a assign a=p0 b=p1            heartbeat g a            leave g a b
+    commit g a t1:0=5 metadata=x         commit g - t1:0=5        (by nobody: a simple consumer)
+    fetch g t1:0 t1:1                    fetch g all
+    advance 3s      fail NOT_ENOUGH_REPLICAS     restart      config group.max.size=2
+"""
+
+import itertools
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from penstock.coordinators.group.config import GroupCoordinatorConfig
+from penstock.coordinators.group.coordinator import GroupCoordinator
+from penstock.coordinators.group.records import CoordinatorRecord
+from penstock.coordinators.group.results import PARKED
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import (
+    ZERO_UUID,
+    GroupMetadataKey,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+
+UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+CONFIG_FIELDS = {name.replace("_", "."): name for name in GroupCoordinatorConfig.__dataclass_fields__}
+
+
+def duration_ms(text: str) -> int:
+    for unit in ("ms", "s", "m", "h", "d"):
+        if text.endswith(unit) and text[: -len(unit)].isdigit():
+            return int(text[: -len(unit)]) * UNITS_MS[unit]
+    return int(text)
+
+
+def subscription(topics: list[str]) -> bytes:
+    """A consumer's metadata, version 0: topics, no user data."""
+    encoded = b"".join(struct.pack(">h", len(t)) + t.encode() for t in topics)
+    return struct.pack(">hi", 0, len(topics)) + encoded + struct.pack(">i", -1)
+
+
+def topics_of(metadata: bytes) -> str:
+    count, position, names = struct.unpack_from(">i", metadata, 2)[0], 6, []
+    for _ in range(count):
+        (length,) = struct.unpack_from(">h", metadata, position)
+        names.append(metadata[position + 2 : position + 2 + length].decode())
+        position += 2 + length
+    return ",".join(names)
+
+
+@dataclass(eq=False)
+class Client:
+    """Who calls; stands for the broker's request context, and is the ticket of what it has parked."""
+
+    name: str
+    client_id: str
+    api_version: int = 9
+    client_host: str = "10.0.0.1"
+    member_id: str = ""
+    generation_id: int = -1
+    instance: str | None = None
+
+
+class Options:
+    """The words of a command: flags, `key=value` pairs, and plain words in order."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.words = [word for word in words if "=" not in word]
+        self.pairs = dict(word.split("=", 1) for word in words if "=" in word)
+
+    def get(self, key: str, default: str) -> str:
+        return self.pairs.pop(key, default)
+
+
+class Driver:
+    """One coordinator, its log, and the clients that talk to it."""
+
+    def __init__(self) -> None:
+        self.config = GroupCoordinatorConfig(group_initial_rebalance_delay_ms=0)
+        self.now_ms = 0
+        self.log: list[CoordinatorRecord] = []
+        self.clients: dict[tuple[str, str], Client] = {}
+        self.failures: list[ErrorCode] = []
+        self.out: list[str] = []
+        self._uuids = itertools.count(1)
+        self._names: dict[str, str] = {}
+        self._start()
+
+    def run(self, command: str) -> list[str]:
+        self.out = []
+        verb, *words = command.split()
+        handler: Callable[[list[str]], None] = getattr(self, f"do_{verb.replace('-', '_')}")
+        handler(words)
+        return self.out
+
+    # -- the owner's duties --------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self.coordinator = GroupCoordinator(self.config, lambda: str(next(self._uuids)))
+        for offset, record in enumerate(self.log):
+            self.coordinator.replay(record, offset, self.now_ms)
+        self.settle(self.coordinator.on_loaded(self.now_ms))
+
+    def settle(self, records: list[CoordinatorRecord]) -> ErrorCode:
+        """Append, replay, deliver: what the broker does after every call."""
+        error = ErrorCode.NONE
+        if records and self.failures:
+            error = self.failures.pop(0)
+            self.say(f"log refused: {error.name}")
+            self.settle(self.coordinator.fail_append(records, error, self.now_ms))
+        elif records:
+            for record in records:
+                self.log.append(record)
+                self.say(f"log {self.show_record(record)}")
+                self.coordinator.replay(record, len(self.log) - 1, self.now_ms)
+        for ticket, response in self.coordinator.take_replies():
+            assert isinstance(ticket, Client)
+            self.answer(ticket, response)
+        return error
+
+    def say(self, line: str) -> None:
+        self.out.append(line)
+
+    def answer(self, client: Client, response: object) -> None:
+        self.say(f"{client.name} <- {self.show(response)}")
+        if isinstance(response, JoinGroupResponse):
+            if response.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
+                client.member_id = response.member_id
+                client.generation_id = response.generation_id
+            self._names[response.member_id] = client.name
+
+    def client(self, group_id: str, name: str) -> Client:
+        """A name stands for another client in every group."""
+        return self.clients.setdefault((group_id, name), Client(name, name.rstrip("'")))
+
+    # -- requests ------------------------------------------------------------------------------------
+
+    def do_join(self, words: list[str]) -> None:
+        options = Options(words)
+        group_id, name, *flags = options.words
+        client = self.client(group_id, name)
+        client.api_version = int(options.get("version", "9"))
+        client.instance = options.get("instance", client.instance or "") or None
+        if "fresh" in flags:
+            client.member_id = ""
+        metadata = subscription(options.get("topics", "t1").split(","))
+        request = JoinGroupRequest(
+            group_id=group_id,
+            session_timeout_ms=duration_ms(options.get("session", "10s")),
+            rebalance_timeout_ms=duration_ms(options.get("rebalance", "60s")),
+            member_id=options.get("id", client.member_id),
+            group_instance_id=client.instance,
+            protocol_type=options.get("type", "consumer"),
+            protocols=[
+                JoinGroupRequest.JoinGroupRequestProtocol(name=protocol, metadata=metadata)
+                for protocol in filter(None, options.get("protocols", "range").split(","))
+            ],
+        )
+        records, response = self.coordinator.handle_join_group(request, client, client, self.now_ms)
+        error = self.settle(records)
+        if response is not PARKED:
+            self.answer(client, JoinGroupResponse(error_code=error, member_id="") if error else response)
+
+    def do_sync(self, words: list[str]) -> None:
+        options = Options(words)
+        group_id, name, *_ = options.words
+        client = self.client(group_id, name)
+        request = SyncGroupRequest(
+            group_id=group_id,
+            generation_id=int(options.get("generation", str(client.generation_id))),
+            member_id=options.get("id", client.member_id),
+            group_instance_id=client.instance,
+            protocol_type=options.get("type", "") or None,
+            protocol_name=options.get("protocol", "") or None,
+            assignments=[
+                SyncGroupRequest.SyncGroupRequestAssignment(
+                    member_id=self.client(group_id, other).member_id, assignment=part.encode()
+                )
+                for other, part in options.pairs.items()
+            ],
+        )
+        records, response = self.coordinator.handle_sync_group(request, client)
+        self.settle(records)
+        if response is not PARKED:
+            self.answer(client, response)
+
+    def do_heartbeat(self, words: list[str]) -> None:
+        options = Options(words)
+        group_id, name = options.words
+        client = self.client(group_id, name)
+        request = HeartbeatRequest(
+            group_id=group_id,
+            generation_id=int(options.get("generation", str(client.generation_id))),
+            member_id=options.get("id", client.member_id),
+            group_instance_id=client.instance,
+        )
+        self.answer(client, self.coordinator.handle_heartbeat(request, self.now_ms))
+
+    def do_leave(self, words: list[str]) -> None:
+        options = Options(words)
+        group_id, *names = options.words
+        leavers = [
+            LeaveGroupRequest.MemberIdentity(
+                member_id=client.member_id, group_instance_id=client.instance
+            )
+            for client in (self.client(group_id, name) for name in names)
+        ]
+        if "instance" in options.pairs:
+            instance = options.get("instance", "")
+            leavers.append(LeaveGroupRequest.MemberIdentity(member_id="", group_instance_id=instance))
+        request = LeaveGroupRequest(group_id=group_id, members=leavers)
+        records, response = self.coordinator.handle_leave_group(request, self.now_ms)
+        if error := self.settle(records):
+            self.say(f"-> {error.name}")
+            return
+        shown = [
+            f"{self._names.get(m.member_id) or m.group_instance_id}: {ErrorCode(m.error_code).name}"
+            for m in response.members
+        ]
+        self.say(f"-> {', '.join(shown)}")
+
+    def do_commit(self, words: list[str]) -> None:
+        options = Options(words)
+        group_id, name = options.words
+        client = Client("-", "admin") if name == "-" else self.client(group_id, name)
+        metadata = options.get("metadata", "")
+        request = OffsetCommitRequest(
+            group_id=group_id,
+            generation_id_or_member_epoch=int(options.get("generation", str(client.generation_id))),
+            member_id=options.get("id", client.member_id),
+            group_instance_id=client.instance,
+            retention_time_ms=duration_ms(options.get("retention", "-1")),
+            topics=[],
+        )
+        version = int(options.get("version", "9"))
+        for where, offset in options.pairs.items():
+            topic, index = where.split(":")
+            partition = OffsetCommitRequest.OffsetCommitRequestPartition(
+                partition_index=int(index), committed_offset=int(offset), committed_metadata=metadata
+            )
+            request.topics.append(
+                OffsetCommitRequest.OffsetCommitRequestTopic(
+                    name=topic, topic_id=ZERO_UUID, partitions=[partition]
+                )
+            )
+        caller = replace(client, api_version=version)
+        records, response = self.coordinator.handle_offset_commit(request, caller, self.now_ms)
+        refused = self.settle(records)
+        errors = {ErrorCode(refused or p.error_code).name for t in response.topics for p in t.partitions}
+        self.say(f"{name} <- {' '.join(sorted(errors))}")
+
+    def do_fetch(self, words: list[str]) -> None:
+        group_id, *wanted = words
+        require_stable = "stable" in wanted
+        wanted = [word for word in wanted if word != "stable"]
+        topics = None
+        if wanted != ["all"]:
+            topics = [
+                OffsetFetchRequest.OffsetFetchRequestTopics(
+                    name=where.split(":")[0], partition_indexes=[int(where.split(":")[1])]
+                )
+                for where in wanted
+            ]
+        request = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group_id, topics=topics)
+        group = self.coordinator.handle_offset_fetch(request, require_stable=require_stable)
+        shown = [
+            f"{topic.name}:{p.partition_index}={p.committed_offset}"
+            + (f" {p.metadata!r}" if p.metadata else "")
+            + (f" {ErrorCode(p.error_code).name}" if p.error_code else "")
+            for topic in group.topics
+            for p in topic.partitions
+        ]
+        self.say(f"-> {', '.join(shown) or 'nothing'}")
+
+    def do_delete_offsets(self, words: list[str]) -> None:
+        group_id, *wanted = words
+        topics = [
+            OffsetDeleteRequest.OffsetDeleteRequestTopic(
+                name=where.split(":")[0],
+                partitions=[
+                    OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=int(where.split(":")[1]))
+                ],
+            )
+            for where in wanted
+        ]
+        request = OffsetDeleteRequest(group_id=group_id, topics=topics)
+        records, response = self.coordinator.handle_offset_delete(request)
+        self.settle(records)
+        if response.error_code:
+            self.say(f"-> {ErrorCode(response.error_code).name}")
+            return
+        shown = [
+            f"{topic.name}:{p.partition_index} {ErrorCode(p.error_code).name}"
+            for topic in response.topics
+            for p in topic.partitions
+        ]
+        self.say(f"-> {', '.join(shown)}")
+
+    # -- administration ------------------------------------------------------------------------------
+
+    def do_describe(self, words: list[str]) -> None:
+        options = Options(words)
+        caller = Client("-", "admin", api_version=int(options.get("version", "6")))
+        group = self.coordinator.handle_describe_group(options.words[0], caller)
+        error = f" {ErrorCode(group.error_code).name}" if group.error_code else ""
+        kind = f"{group.protocol_type or '-'}/{group.protocol_data or '-'}"
+        self.say(f"-> {group.group_id} {group.group_state} {kind}{error}")
+        for m in group.members:
+            instance = f" instance={m.group_instance_id}" if m.group_instance_id else ""
+            topics = f" topics={topics_of(m.member_metadata)}" if m.member_metadata else ""
+            self.say(
+                f"   {self._names.get(m.member_id, '?')} ({m.member_id}) {m.client_id}@{m.client_host}"
+                f"{instance}{topics} has {m.member_assignment.decode() or 'nothing'}"
+            )
+
+    def do_list(self, words: list[str]) -> None:
+        options = Options(words)
+        states = [s for s in options.get("states", "").split(",") if s]
+        types = [t for t in options.get("types", "").split(",") if t]
+        groups = self.coordinator.handle_list_groups(states, types)
+        shown = [f"{g.group_id} {g.group_state} {g.protocol_type or '-'} {g.group_type}" for g in groups]
+        self.say(f"-> {', '.join(sorted(shown)) or 'nothing'}")
+
+    def do_delete(self, words: list[str]) -> None:
+        records, error = self.coordinator.handle_delete_group(words[0])
+        self.say(f"-> {(self.settle(records) or error).name}")
+
+    def do_delete_topic(self, words: list[str]) -> None:
+        self.settle(self.coordinator.handle_topic_deleted(words[0], ZERO_UUID))
+
+    # -- the world -----------------------------------------------------------------------------------
+
+    def do_advance(self, words: list[str]) -> None:
+        end_ms = self.now_ms + duration_ms(words[0])
+        while True:
+            deadline_ms = self.coordinator.next_deadline_ms
+            if deadline_ms is None or deadline_ms > end_ms:
+                break
+            self.now_ms = max(self.now_ms, deadline_ms)
+            before = len(self.out)
+            self.settle(self.coordinator.on_timeout(self.now_ms))
+            if len(self.out) > before:
+                self.out.insert(before, f"[{self.now_ms / 1000:g}s]")
+        self.now_ms = end_ms
+
+    def do_fail(self, words: list[str]) -> None:
+        self.failures += [ErrorCode[word] for word in words]
+
+    def do_restart(self, words: list[str]) -> None:
+        self._start()
+
+    def do_config(self, words: list[str]) -> None:
+        changes = {CONFIG_FIELDS[k]: duration_ms(v) for k, v in (word.split("=") for word in words)}
+        self.config = replace(self.config, **changes)
+        self._start()
+
+    def do_resign(self, words: list[str]) -> None:
+        self.coordinator.on_unloaded()
+        self.settle([])
+
+    # -- showing -------------------------------------------------------------------------------------
+
+    def show(self, response: object) -> str:
+        if isinstance(response, ErrorCode):
+            return response.name
+        error = ErrorCode(response.error_code)
+        if isinstance(response, JoinGroupResponse):
+            return self.show_join(response, error)
+        if error is not ErrorCode.NONE:
+            return f"sync {error.name}"
+        return f"sync {response.protocol_type}/{response.protocol_name} {response.assignment.decode() or 'nothing'}"
+
+    def show_join(self, response: JoinGroupResponse, error: ErrorCode) -> str:
+        if error is not ErrorCode.NONE:
+            return f"join {error.name}" + (f" id={response.member_id}" if response.member_id else "")
+        members = ", ".join(f"{m.member_id}: {topics_of(m.metadata)}" for m in response.members)
+        return (
+            f"join generation={response.generation_id} {response.protocol_type}/{response.protocol_name}"
+            f" id={response.member_id} leader={response.leader}"
+            + (f" members=[{members}]" if members else "")
+            + (" skip-assignment" if response.skip_assignment else "")
+        )
+
+    def show_record(self, record: CoordinatorRecord) -> str:
+        key, value = record.key, record.value
+        if isinstance(key, GroupMetadataKey):
+            if value is None:
+                return f"group {key.group} gone"
+            members = ", ".join(
+                f"{m.member_id} has {m.assignment.decode() or 'nothing'}" for m in value.members
+            )
+            kind = f"{value.protocol_type or '-'}/{value.protocol or '-'}"
+            return f"group {key.group} generation={value.generation} {kind} [{members}]"
+        where = f"{key.group} {key.topic}:{key.partition}"
+        if value is None:
+            return f"offset {where} gone"
+        expiry = f" until {value.expire_timestamp / 1000:g}s" if record.value_version == 1 else ""
+        return f"offset {where}={value.offset}{expiry}"
+
+
+def run_script(text: str) -> str:
+    """The script again, with what really came of each command."""
+    driver = Driver()
+    rendered: list[str] = []
+    lines = iter(text.splitlines())
+    for line in lines:
+        if not line.strip() or line.startswith("#"):
+            rendered.append(line)
+            continue
+        for _ in itertools.takewhile(str.strip, lines):
+            pass  # the expected outcome, compared by the caller as text
+        rendered += [line, "----", *driver.run(line), ""]
+    return "\n".join(rendered).rstrip("\n") + "\n"

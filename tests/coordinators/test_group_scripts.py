@@ -1,0 +1,18 @@
+"""The coordinator as stories; see `group_script` for the language."""
+
+import os
+from pathlib import Path
+
+import pytest
+from group_script import run_script
+
+SCRIPTS = sorted((Path(__file__).parent / "group_scripts").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_script(path: Path) -> None:
+    told = path.read_text()
+    happened = run_script(told)
+    if os.environ.get("PENSTOCK_REWRITE"):
+        path.write_text(happened)
+    assert happened == told
