@@ -45,19 +45,25 @@ REQUEST_HEADER_BYTES_MIN = 8
 _frame_size = struct.Struct(">i").unpack_from
 
 
-class HostileFrame(ValueError):
-    """What came in is no request of Kafka's protocol; the connection is closed."""
+class CloseConnection(Exception):
+    """What a handler raises when closing the connection is the only answer it has."""
+
+
+class HostileFrame(CloseConnection):
+    """What came in is no request of Kafka's protocol."""
 
 
 class PendingReply:
     """A place in the order of responses, filled later."""
 
-    __slots__ = ("_connection", "in_order", "parts")
+    __slots__ = ("_connection", "in_order", "on_abandon", "parts")
 
     def __init__(self, connection: Connection, *, in_order: bool) -> None:
         self._connection = connection
         self.in_order = in_order
         self.parts: Iterable[Part] | None = None
+        self.on_abandon: Callable[[], None] | None = None
+        """Called when the connection closes first."""
 
     def complete(self, parts: Iterable[Part]) -> None:
         """Fill the place; no parts, no response (acks=0)."""
@@ -98,7 +104,6 @@ class Connection:
         "fd",
         "last_active_s",
         "listener_name",
-        "on_close",
         "peer",
         "principal",
     )
@@ -124,7 +129,6 @@ class Connection:
         self.listener_name = listener_name
         self.last_active_s = self._loop.time()
         self.closed = False
-        self.on_close: Callable[[], None] | None = None
         self._buffer: memoryview | None = None
         self._buffer_bytes_hint = STANDARD_BYTES
         self._start = self._end = 0
@@ -179,10 +183,14 @@ class Connection:
         try:
             self._handle_frames()
             self._flush()
+            self._server.after_turn()
         except HostileFrame as error:
             self._flush_last_words()
             self._server.stats.hostile_frames += 1
             self.close(f"hostile frame: {error}", logging.WARNING)
+        except CloseConnection as error:
+            self._flush_last_words()
+            self.close(str(error), logging.INFO)
         except OSError as error:
             self.close(str(error))
         except Exception:
@@ -392,11 +400,12 @@ class Connection:
         if self._reserved_bytes:
             self._release_reservation()
         self._outbox.clear()
-        self._replies.clear()
+        replies, self._replies = self._replies, deque()
         if self._buffer is not None and not self._in_turn:
             self._server.buffers.give(self._buffer)
         self._buffer = None
         self._socket.close()
         self._server.connection_closed(self)
-        if self.on_close is not None:
-            self.on_close()
+        for reply in replies:
+            if isinstance(reply, PendingReply) and reply.on_abandon is not None:
+                reply.on_abandon()

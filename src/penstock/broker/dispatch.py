@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker import api as api_package
-from penstock.broker.connection import Connection, HostileFrame, PendingReply, Reply
+from penstock.broker.connection import CloseConnection, Connection, HostileFrame, PendingReply, Reply
 from penstock.broker.context import RequestContext
 from penstock.broker.outbox import Part
 from penstock.protocol import api_keys
@@ -53,9 +53,11 @@ class Promise:
     awaitable instead.
     """
 
-    __slots__ = ("_completed", "_deliver", "_response")
+    __slots__ = ("_completed", "_deliver", "_response", "on_abandon")
 
-    def __init__(self) -> None:
+    def __init__(self, on_abandon: Callable[[], None] | None = None) -> None:
+        self.on_abandon = on_abandon
+        """Called when nobody waits for the response any more."""
         self._deliver: Callable[[Response | None], None] | None = None
         self._response: Response | None = None
         self._completed = False
@@ -175,6 +177,8 @@ class Dispatcher:
         stats.request_bytes += len(frame)
         try:
             response = served.handle(self._broker, request, context)
+        except CloseConnection:
+            raise
         except Exception as error:
             return self._failed(served, correlation_id, error)
         stats.handler_ns += _now_ns() - started_ns
@@ -221,6 +225,7 @@ class Dispatcher:
     ) -> PendingReply:
         if isinstance(response, Promise):
             pending = PendingReply(connection, in_order=True)
+            pending.on_abandon = response.on_abandon
             response.deliver_to(lambda kept: self._complete(pending, served, correlation_id, kept))
             return pending
         assert isinstance(response, Awaitable), f"{served.api_key.name} returned {type(response).__name__}"
@@ -238,9 +243,11 @@ class Dispatcher:
                 self._complete(pending, served, correlation_id, done.result())
                 return
             try:
+                if isinstance(error, CloseConnection):
+                    raise error
                 reply = self._failed(served, correlation_id, error)
-            except HostileFrame:
-                connection.close("request failed", logging.ERROR)
+            except CloseConnection as reason:
+                connection.close(str(reason), logging.INFO)
                 return
             pending.complete(reply)
 
@@ -265,7 +272,7 @@ class Dispatcher:
             log.error("request failed api=%s version=%d", served.api_key.name, served.version, exc_info=error)
         response = served.response_class()
         if not hasattr(response, "error_code"):
-            raise HostileFrame(f"{served.api_key.name} failed: {error}")
+            raise CloseConnection(f"{served.api_key.name} failed: {error}")
         response.error_code = code
         if message is not None and hasattr(response, "error_message"):
             response.error_message = message

@@ -38,20 +38,20 @@ class FetchTarget:
         "topic",
     )
 
-    def __init__(self, topic: TopicKey, wanted: FetchRequest.FetchTopic.FetchPartition) -> None:
+    def __init__(self, topic: TopicKey, wanted: FetchRequest.FetchPartition) -> None:
         self.topic = topic
         self.partition = wanted.partition
         self.high_watermark = -1
         self.log_start_offset = -1
         self.update(wanted)
 
-    def update(self, wanted: FetchRequest.FetchTopic.FetchPartition) -> None:
+    def update(self, wanted: FetchRequest.FetchPartition) -> None:
         self.fetch_offset = wanted.fetch_offset
         self.max_bytes = wanted.partition_max_bytes
         self.current_leader_epoch = wanted.current_leader_epoch
         self.last_fetched_epoch = wanted.last_fetched_epoch
 
-    def heard(self, data: FetchResponse.FetchableTopicResponse.PartitionData) -> bool:
+    def heard(self, data: FetchResponse.PartitionData) -> bool:
         """Note what a response tells of this partition; whether it tells anything."""
         news = (
             (data.records is not None and len(data.records) > 0)
@@ -120,8 +120,8 @@ class FetchPlan:
         self.opens_session = opens_session
 
     def finish(
-        self, results: list[tuple[FetchTarget, FetchResponse.FetchableTopicResponse.PartitionData]]
-    ) -> tuple[int, list[tuple[FetchTarget, FetchResponse.FetchableTopicResponse.PartitionData]]]:
+        self, results: list[tuple[FetchTarget, FetchResponse.PartitionData]]
+    ) -> tuple[int, list[tuple[FetchTarget, FetchResponse.PartitionData]]]:
         """The session id to answer with and the partitions that belong in the answer."""
         if self._session is not None:
             return self._session.session_id, self._news(self._session.targets, results)
@@ -136,8 +136,8 @@ class FetchPlan:
     def _news(
         self,
         targets: dict[PartitionKey, FetchTarget],
-        results: list[tuple[FetchTarget, FetchResponse.FetchableTopicResponse.PartitionData]],
-    ) -> list[tuple[FetchTarget, FetchResponse.FetchableTopicResponse.PartitionData]]:
+        results: list[tuple[FetchTarget, FetchResponse.PartitionData]],
+    ) -> list[tuple[FetchTarget, FetchResponse.PartitionData]]:
         news = []
         for target, data in results:
             if not target.heard(data):

@@ -17,12 +17,12 @@ JOINED_BYTES_MAX = 256 * 1024
 class FileRange(Protocol):
     """A run of bytes in an open file, as the log hands them out; alive as long as it is referenced."""
 
+    position: int
+
     @property
-    def position(self) -> int: ...
+    def fd(self) -> int: ...
 
     def __len__(self) -> int: ...
-
-    def fileno(self) -> int: ...
 
 
 Part = bytes | FileRange
@@ -93,7 +93,7 @@ class Outbox:
         assert not isinstance(part, bytes)
         offset = self._sent_of_first
         left = len(part) - offset
-        sent = os.sendfile(self._fd, part.fileno(), part.position + offset, left) if left else 0
+        sent = os.sendfile(self._fd, part.fd, part.position + offset, left) if left else 0
         if left and sent == 0:
             raise FileTooShort(f"{left} bytes missing from position {part.position + offset}")
         self.unsent_bytes -= sent

@@ -3,8 +3,8 @@
 A fetch that found less than `min_bytes` waits until the partitions it asked for have grown by what was
 missing, one of them has news of another kind, or `max_wait_ms` is over. Then it is read again, whole.
 
-Waiters that became ready are completed together at the next turn of the loop: a producer's pipelined
-requests are appended in one turn, and the fetch that they wake takes them all.
+Waiters that became ready are completed together at the end of the connection's turn that woke them: a
+producer's pipelined requests are appended in one turn, and the fetch takes them all.
 """
 
 from __future__ import annotations
@@ -92,13 +92,22 @@ class Purgatory:
         self.waiting = 0
         self.expired = 0
         self._ready: list[DelayedFetch] = []
+        self._completing = False
 
     def schedule(self, waiter: DelayedFetch) -> None:
         if not self._ready:
-            self.loop.call_soon(self._complete_ready)
+            self.loop.call_soon(self.complete_ready)  # for appends outside of any connection's turn
         self._ready.append(waiter)
 
-    def _complete_ready(self) -> None:
-        ready, self._ready = self._ready, []
-        for waiter in ready:
-            waiter.run()
+    def complete_ready(self) -> None:
+        """Answer all who are ready; answering may let others' requests proceed and wake more."""
+        if self._completing:
+            return
+        self._completing = True
+        try:
+            while self._ready:
+                ready, self._ready = self._ready, []
+                for waiter in ready:
+                    waiter.run()
+        finally:
+            self._completing = False

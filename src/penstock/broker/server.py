@@ -63,8 +63,10 @@ class Server:
         loop: asyncio.AbstractEventLoop,
         handle_request: Callable[[Connection, memoryview], Reply],
         limits: ServerLimits,
+        after_turn: Callable[[], None],
     ) -> None:
         self.loop = loop
+        self.after_turn = after_turn
         self.limits = limits
         self.frame_bytes_max = limits.socket_request_max_bytes
         self.buffers = BufferPool()

@@ -1,0 +1,68 @@
+"""DescribeLogDirs (35): which partition lies in which directory, and how large it is. Versions 1 to 5."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+    from penstock.broker.replicas import Replica
+
+API_KEY = ApiKey.DESCRIBE_LOG_DIRS
+
+Result = DescribeLogDirsResponse.DescribeLogDirsResult
+Topic = DescribeLogDirsResponse.DescribeLogDirsTopic
+Partition = DescribeLogDirsResponse.DescribeLogDirsPartition
+
+
+def handle(
+    broker: Broker, request: DescribeLogDirsRequest, context: RequestContext
+) -> DescribeLogDirsResponse:
+    by_directory: dict[Path, list[Replica]] = {directory.path: [] for directory in broker.logs.directories}
+    for replica in _asked_for(broker, request):
+        directory = broker.logs.directory_of(replica.topic, replica.partition)
+        if directory is not None:
+            by_directory[directory.path].append(replica)
+    return DescribeLogDirsResponse(
+        results=[_describe(path, replicas) for path, replicas in by_directory.items()]
+    )
+
+
+def _asked_for(broker: Broker, request: DescribeLogDirsRequest) -> Iterable[Replica]:
+    if request.topics is None:
+        return broker.replicas
+    wanted = [(topic.topic, partition) for topic in request.topics for partition in topic.partitions]
+    found = (broker.replicas.get(topic, partition) for topic, partition in wanted)
+    return [replica for replica in found if replica is not None]
+
+
+def _describe(path: Path, replicas: list[Replica]) -> Result:
+    topics: dict[str, list[Partition]] = defaultdict(list)
+    for replica in replicas:
+        topics[replica.topic].append(
+            Partition(
+                partition_index=replica.partition,
+                partition_size=replica.log.size_bytes,
+                offset_lag=max(0, replica.high_watermark - replica.log.log_end_offset),
+            )
+        )
+    try:
+        volume = os.statvfs(path)
+    except OSError:
+        return Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=str(path))
+    return Result(
+        log_dir=str(path),
+        topics=[Topic(name=name, partitions=partitions) for name, partitions in topics.items()],
+        total_bytes=volume.f_frsize * volume.f_blocks,
+        usable_bytes=volume.f_frsize * volume.f_bavail,
+    )

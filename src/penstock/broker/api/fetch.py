@@ -1,0 +1,206 @@
+"""Fetch (1): record batches from the log to the socket, without a look inside.
+
+Versions 4 to 18. Records leave as slices of segment files (`sendfile`). A fetch that finds less than
+`min_bytes` waits in the purgatory. Differences from Kafka: a response ends with a whole batch, never with a
+torn one; requests of followers are served as those of consumers until there are followers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.dispatch import Promise
+from penstock.broker.fetch_session import FetchPlan, FetchTarget, SessionError, TopicKey
+from penstock.broker.leader_hints import LeaderHints
+from penstock.broker.purgatory import DelayedFetch
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import FetchRequest, FetchResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+    from penstock.broker.replicas import Replica
+
+API_KEY = ApiKey.FETCH
+
+READ_COMMITTED = 1
+LEADER_HINTS_SINCE_VERSION = 12
+ENDPOINTS_SINCE_VERSION = 16
+NO_RECORDS = b""
+HINTED_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+TopicResponse = FetchResponse.FetchableTopicResponse
+PartitionData = FetchResponse.PartitionData
+Results = list[tuple[FetchTarget, PartitionData]]
+
+
+def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | Promise:
+    try:
+        plan = broker.fetch_sessions.plan(request, context.api_version)
+    except SessionError as error:
+        return FetchResponse(error_code=error.code)
+    fetch = _Fetch(broker, request, context, plan)
+    results, missing_bytes = fetch.read()
+    if missing_bytes <= 0 or request.max_wait_ms <= 0 or not plan.targets:
+        return fetch.respond(results)
+    return fetch.wait(missing_bytes, request.max_wait_ms)
+
+
+class _Fetch:
+    """One request: read at once, and read again if it had to wait."""
+
+    __slots__ = ("_broker", "_context", "_max_bytes", "_min_bytes", "_plan", "_read_committed", "_replicas")
+
+    def __init__(
+        self, broker: Broker, request: FetchRequest, context: RequestContext, plan: FetchPlan
+    ) -> None:
+        self._broker = broker
+        self._context = context
+        self._plan = plan
+        self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._read_committed = request.isolation_level == READ_COMMITTED
+        self._replicas: list[Replica] = []
+
+    def read(self) -> tuple[Results, int]:
+        """What each partition gives now, and how many bytes are missing; none if there is an error to tell."""
+        left_bytes = self._max_bytes
+        found_bytes = 0
+        urgent = False
+        results: Results = []
+        self._replicas = []
+        for target in self._plan.targets:
+            try:
+                replica = self._broker.replicas.leader(
+                    target.topic, target.partition, target.current_leader_epoch
+                )
+                data = self._read_partition(replica, target, left_bytes, found_bytes == 0)
+            except KafkaError as error:
+                data = _refusal(target, error.code)
+                urgent = True
+            else:
+                self._replicas.append(replica)
+                if data.diverging_epoch.end_offset >= 0:
+                    urgent = True
+                size_bytes = len(data.records or NO_RECORDS)
+                found_bytes += size_bytes
+                left_bytes -= size_bytes
+            results.append((target, data))
+        return results, 0 if urgent else self._min_bytes - found_bytes
+
+    def _read_partition(
+        self, replica: Replica, target: FetchTarget, left_bytes: int, may_exceed: bool
+    ) -> PartitionData:
+        """Raises KafkaError, OFFSET_OUT_OF_RANGE among others."""
+        log = replica.log
+        high_watermark = replica.high_watermark
+        stable = replica.last_stable_offset
+        data = PartitionData(
+            partition_index=target.partition,
+            high_watermark=high_watermark,
+            last_stable_offset=stable,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=[] if self._read_committed else None,
+            records=NO_RECORDS,
+        )
+        if target.last_fetched_epoch >= 0 and _diverges(replica, target, data):
+            return data
+        offset = target.fetch_offset
+        end_offset = stable if self._read_committed else high_watermark
+        limit_bytes = min(target.max_bytes, left_bytes)
+        if log.log_start_offset <= offset < end_offset:
+            if limit_bytes > 0 or may_exceed:
+                found = log.read(offset, limit_bytes, min_one_batch=may_exceed, up_to_offset=end_offset)
+                if found is not None:
+                    data.records = found
+                    if self._read_committed:
+                        data.aborted_transactions = _aborted(replica, offset, end_offset)
+        elif offset < log.log_start_offset or offset > log.log_end_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        return data
+
+    def wait(self, missing_bytes: int, max_wait_ms: int) -> Promise:
+        promise = Promise()
+        delayed = DelayedFetch(
+            self._broker.purgatory,
+            [replica.waiters for replica in self._replicas],
+            missing_bytes,
+            max_wait_ms,
+            lambda: promise.complete(self.respond(self.read()[0])),
+        )
+        promise.on_abandon = delayed.cancel
+        return promise
+
+    def respond(self, results: Results) -> FetchResponse:
+        session_id, results = self._plan.finish(results)
+        response = FetchResponse(session_id=session_id, responses=_by_topic(results, self._plan.by_topic_id))
+        if any(data.error_code in HINTED_ERRORS for _, data in results):
+            self._add_leader_hints(response, results)
+        return response
+
+    def _add_leader_hints(self, response: FetchResponse, results: Results) -> None:
+        """KIP-951: tell the client at once who leads and where that is."""
+        if self._context.api_version < LEADER_HINTS_SINCE_VERSION:
+            return
+        hints = LeaderHints(self._broker, self._context.listener_name)
+        for target, data in results:
+            if data.error_code in HINTED_ERRORS:
+                leader = hints.leader_of(target.topic, target.partition)
+                data.current_leader = FetchResponse.LeaderIdAndEpoch(
+                    leader_id=leader.node_id, leader_epoch=leader.epoch
+                )
+        if self._context.api_version >= ENDPOINTS_SINCE_VERSION:
+            response.node_endpoints = [
+                FetchResponse.NodeEndpoint(
+                    node_id=node.node_id, host=node.host, port=node.port, rack=node.rack
+                )
+                for node in hints.endpoints()
+            ]
+
+
+def _diverges(replica: Replica, target: FetchTarget, data: PartitionData) -> bool:
+    """KIP-595: whether the client's last record is of an epoch that ended earlier here; then say where."""
+    epoch, end_offset = replica.end_offset_for_epoch(target.last_fetched_epoch)
+    if epoch < 0 or end_offset < 0:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch >= target.last_fetched_epoch and end_offset >= target.fetch_offset:
+        return False
+    data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return True
+
+
+def _aborted(replica: Replica, offset: int, end_offset: int) -> list[FetchResponse.AbortedTransaction]:
+    return [
+        FetchResponse.AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+        for aborted in replica.log.aborted_transactions(offset, end_offset)
+    ]
+
+
+def _refusal(target: FetchTarget, code: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=target.partition,
+        error_code=code,
+        high_watermark=-1,
+        last_stable_offset=-1,
+        log_start_offset=-1,
+        aborted_transactions=None,
+        records=NO_RECORDS,
+    )
+
+
+def _by_topic(results: Results, by_topic_id: bool) -> list[TopicResponse]:
+    """Partitions in the order they were read; neighbours of one topic share its entry."""
+    topics: list[TopicResponse] = []
+    previous: TopicKey | None = None
+    for target, data in results:
+        topic = target.topic
+        if topic == previous:
+            topics[-1].partitions.append(data)
+            continue
+        previous = topic
+        if by_topic_id:
+            topics.append(TopicResponse(topic_id=topic, partitions=[data]))  # type: ignore[arg-type]
+        else:
+            topics.append(TopicResponse(topic=topic, partitions=[data]))  # type: ignore[arg-type]
+    return topics

@@ -1,0 +1,127 @@
+"""ListOffsets (2): the offset of a timestamp, or of a place in the log that a negative timestamp names.
+
+Versions 1 to 11. Where an index or a segment has to be searched a worker does it. Nothing is tiered on this
+node, so the earliest local offset is the log start offset and the latest tiered and the earliest pending
+upload offsets do not exist.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+    from penstock.broker.replicas import Replica
+
+API_KEY = ApiKey.LIST_OFFSETS
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3  # KIP-734, version 7
+EARLIEST_LOCAL = -4  # KIP-405, version 8
+LATEST_TIERED = -5  # KIP-1005, version 9
+EARLIEST_PENDING_UPLOAD = -6  # KIP-1023, version 11
+
+FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+READ_COMMITTED = 1
+CONSUMER = -1
+
+TopicResponse = ListOffsetsResponse.ListOffsetsTopicResponse
+PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
+Wanted = ListOffsetsRequest.ListOffsetsPartition
+
+
+def handle(
+    broker: Broker, request: ListOffsetsRequest, context: RequestContext
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    if any(_must_search(wanted.timestamp) for topic in request.topics for wanted in topic.partitions):
+        return _search(broker, request, context.api_version)
+    return ListOffsetsResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[
+                    _known_offset(broker, request, topic.name, wanted, context.api_version)
+                    for wanted in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _must_search(timestamp: int) -> bool:
+    return timestamp >= 0 or timestamp == MAX_TIMESTAMP
+
+
+async def _search(broker: Broker, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
+    topics = []
+    for topic in request.topics:
+        partitions = await asyncio.gather(
+            *(_searched_offset(broker, request, topic.name, wanted, version) for wanted in topic.partitions)
+        )
+        topics.append(TopicResponse(name=topic.name, partitions=list(partitions)))
+    return ListOffsetsResponse(topics=topics)
+
+
+async def _searched_offset(
+    broker: Broker, request: ListOffsetsRequest, topic: str, wanted: Wanted, version: int
+) -> PartitionResponse:
+    if not _must_search(wanted.timestamp) or version < FIRST_VERSION_OF.get(wanted.timestamp, 0):
+        return _known_offset(broker, request, topic, wanted, version)
+    index = wanted.partition_index
+    try:
+        replica = broker.replicas.leader(topic, index, wanted.current_leader_epoch)
+        if wanted.timestamp == MAX_TIMESTAMP:
+            found = await broker.run_in_worker(replica.log.max_timestamp_offset)
+        else:
+            found = await broker.run_in_worker(replica.log.offset_for_timestamp, wanted.timestamp)
+    except KafkaError as error:
+        return PartitionResponse(partition_index=index, error_code=error.code)
+    if found is None or found.offset >= _last_fetchable(replica, request):
+        return PartitionResponse(partition_index=index)
+    return PartitionResponse(
+        partition_index=index,
+        timestamp=found.timestamp,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch,
+    )
+
+
+def _known_offset(
+    broker: Broker, request: ListOffsetsRequest, topic: str, wanted: Wanted, version: int
+) -> PartitionResponse:
+    index = wanted.partition_index
+    try:
+        replica = broker.replicas.leader(topic, index, wanted.current_leader_epoch)
+    except KafkaError as error:
+        return PartitionResponse(partition_index=index, error_code=error.code)
+    if version < FIRST_VERSION_OF.get(wanted.timestamp, 0):
+        return PartitionResponse(partition_index=index, error_code=ErrorCode.UNSUPPORTED_VERSION)
+    match wanted.timestamp:
+        case -1:
+            offset, epoch = _last_fetchable(replica, request), replica.leader_epoch
+        case -2 | -4:
+            offset = replica.log.log_start_offset
+            epoch = replica.epoch_of(offset)
+        case -5 | -6:
+            offset, epoch = -1, -1
+        case _:
+            return PartitionResponse(partition_index=index, error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return PartitionResponse(partition_index=index, timestamp=-1, offset=offset, leader_epoch=epoch)
+
+
+def _last_fetchable(replica: Replica, request: ListOffsetsRequest) -> int:
+    """The end of the log as this client may see it."""
+    if request.replica_id != CONSUMER:
+        return replica.log.log_end_offset
+    if request.isolation_level == READ_COMMITTED:
+        return replica.last_stable_offset
+    return replica.high_watermark

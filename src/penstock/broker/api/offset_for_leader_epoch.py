@@ -1,0 +1,51 @@
+"""OffsetForLeaderEpoch (23): where a leader epoch ended, so that a client can see that its log was cut.
+
+Versions 2 to 4. The answer is bounded by the high watermark only in as far as the log is: with one replica
+both ends are the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.OFFSET_FOR_LEADER_EPOCH
+
+TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
+EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
+
+
+def handle(
+    broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            TopicResult(
+                topic=topic.topic,
+                partitions=[_end_offset(broker, topic.topic, wanted) for wanted in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _end_offset(
+    broker: Broker,
+    topic: str,
+    wanted: OffsetForLeaderEpochRequest.OffsetForLeaderPartition,
+) -> EpochEndOffset:
+    try:
+        replica = broker.replicas.leader(topic, wanted.partition, wanted.current_leader_epoch)
+    except KafkaError as error:
+        return EpochEndOffset(partition=wanted.partition, error_code=error.code)
+    epoch, end_offset = replica.end_offset_for_epoch(wanted.leader_epoch)
+    return EpochEndOffset(
+        partition=wanted.partition, error_code=ErrorCode.NONE, leader_epoch=epoch, end_offset=end_offset
+    )

@@ -1,0 +1,129 @@
+"""Prometheus metrics, served on `penstock.metrics.port` if that is set.
+
+The hot path counts in plain integers where it works; they are read only when somebody scrapes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from penstock.broker.node import Broker
+
+log = logging.getLogger(__name__)
+
+
+class BrokerCollector(Collector):
+    """Reads the counters of a node."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def collect(self) -> Iterable[Metric]:
+        yield from self._requests()
+        yield from self._connections()
+        yield from self._log()
+        yield from self._loop()
+
+    def _requests(self) -> Iterable[Metric]:
+        requests = CounterMetricFamily("penstock_requests", "Requests handled.", labels=["api"])
+        size = CounterMetricFamily("penstock_request_bytes", "Bytes of requests.", labels=["api"])
+        errors = CounterMetricFamily(
+            "penstock_request_failures", "Requests that ended in an unexpected error.", labels=["api"]
+        )
+        seconds = CounterMetricFamily(
+            "penstock_request_handler_seconds", "Time in handlers on the event loop.", labels=["api"]
+        )
+        for key, stats in list(self._broker.dispatcher.stats.items()):
+            label = [key.name.lower()]
+            requests.add_metric(label, stats.requests)
+            size.add_metric(label, stats.request_bytes)
+            errors.add_metric(label, stats.errors)
+            seconds.add_metric(label, stats.handler_ns / 1e9)
+        return [requests, size, errors, seconds]
+
+    def _connections(self) -> Iterable[Metric]:
+        server, stats = self._broker.server, self._broker.server.stats
+        return [
+            GaugeMetricFamily("penstock_connections", "Open connections.", len(server.connections)),
+            CounterMetricFamily("penstock_connections_accepted", "Connections accepted.", stats.accepted),
+            CounterMetricFamily("penstock_connections_refused", "Connections over a limit.", stats.refused),
+            CounterMetricFamily(
+                "penstock_connections_idle_closed", "Connections closed as idle.", stats.idle_closed
+            ),
+            CounterMetricFamily(
+                "penstock_hostile_frames", "Connections closed for what they sent.", stats.hostile_frames
+            ),
+            GaugeMetricFamily(
+                "penstock_request_memory_reserved_bytes",
+                "Bytes reserved for requests that are still arriving.",
+                server.request_memory.reserved_bytes,
+            ),
+        ]
+
+    def _log(self) -> Iterable[Metric]:
+        replicas = list(self._broker.replicas)
+        appended = CounterMetricFamily("penstock_appended_bytes", "Bytes appended.", labels=["topic"])
+        end_offset = GaugeMetricFamily(
+            "penstock_log_end_offset", "Log end offset.", labels=["topic", "partition"]
+        )
+        size = GaugeMetricFamily(
+            "penstock_log_size_bytes", "Bytes of the log on disk.", labels=["topic", "partition"]
+        )
+        by_topic: dict[str, int] = {}
+        for replica in replicas:
+            labels = [replica.topic, str(replica.partition)]
+            end_offset.add_metric(labels, replica.log.log_end_offset)
+            size.add_metric(labels, replica.log.size_bytes)
+            by_topic[replica.topic] = by_topic.get(replica.topic, 0) + replica.appended_bytes
+        for topic, appended_bytes in by_topic.items():
+            appended.add_metric([topic], appended_bytes)
+        return [
+            GaugeMetricFamily("penstock_replicas", "Replicas on this node.", len(replicas)),
+            GaugeMetricFamily(
+                "penstock_replicas_failed", "Replicas that are offline.", len(self._broker.replicas.failed)
+            ),
+            appended,
+            end_offset,
+            size,
+        ]
+
+    def _loop(self) -> Iterable[Metric]:
+        lag, purgatory = self._broker.loop_lag, self._broker.purgatory
+        return [
+            GaugeMetricFamily(
+                "penstock_loop_lag_seconds", "How late the last timer was.", lag.last_ms / 1000
+            ),
+            GaugeMetricFamily(
+                "penstock_loop_lag_max_seconds", "How late the latest timer was.", lag.max_ms / 1000
+            ),
+            CounterMetricFamily(
+                "penstock_loop_slow_samples", "Timers more than 10 ms late.", lag.slow_samples
+            ),
+            GaugeMetricFamily("penstock_fetches_waiting", "Fetches that wait for data.", purgatory.waiting),
+            GaugeMetricFamily(
+                "penstock_fetch_sessions", "Open fetch sessions.", len(self._broker.fetch_sessions)
+            ),
+        ]
+
+
+class MetricsServer:
+    """An HTTP endpoint for Prometheus in a thread of its own."""
+
+    def __init__(self, broker: Broker, host: str, port: int) -> None:
+        registry = CollectorRegistry()
+        registry.register(BrokerCollector(broker))
+        self._server, self._thread = start_http_server(port, host, registry)
+        self.port = int(self._server.server_port)
+        log.info("metrics served address=%s:%d", host, self.port)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

@@ -1,0 +1,118 @@
+"""Where the broker does have to see the records of a produced batch. All of it runs off the event loop.
+
+Kafka's own exceptions to "never decode": a topic that wants another codec than the producer's, a compacted
+topic that refuses records without a key, and timestamps outside the topic's bounds, of which each offending
+record is named (KIP-467). LogAppendTime is not among them: it rewrites the header only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.protocol import batch
+from penstock.protocol.batch import BatchHeader, CorruptBatch, InvalidBatch
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.records import Record, decode_batch, recompress, restore_max_timestamp
+
+if TYPE_CHECKING:
+    from penstock.broker.replicas import Replica
+    from penstock.storage.config import LogConfig
+
+CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+NO_TIMESTAMP = -1
+LOG_APPEND_TIME = "LogAppendTime"
+ERRORS_SHOWN_MAX = 3
+NO_LOWER_BOUND_MS = 2**63 - 1
+
+
+class RecordsRefused(InvalidBatch):
+    """Some records must not be appended, so none of the batch is; `records` says which and why."""
+
+    def __init__(self, message: str, code: ErrorCode, records: list[tuple[int, str]]) -> None:
+        super().__init__(message, code)
+        self.records = records
+
+
+def is_needed(replica: Replica, header: BatchHeader, clock_ms: Callable[[], int]) -> bool:
+    """Whether this batch cannot be appended by its header alone."""
+    config = replica.config
+    if config.compression_type != "producer" and CODECS[config.compression_type] != header.compression:
+        return True
+    if config.compacts:
+        return True
+    return config.message_timestamp_type != LOG_APPEND_TIME and _timestamps_in_doubt(
+        header, config, clock_ms()
+    )
+
+
+def convert(records: bytearray, replica: Replica, now_ms: int) -> bytearray:
+    """The batch as it may be appended: checked, in the topic's codec, with its true latest timestamp.
+
+    Raises RecordsRefused, or CorruptBatch where the records are none.
+    """
+    config = replica.config
+    header = batch.parse_header(records)
+    if config.compacts:
+        _check_keys(_decode(records, header), replica)
+    if config.message_timestamp_type != LOG_APPEND_TIME and _timestamps_in_doubt(header, config, now_ms):
+        _check_timestamps(_decode(records, header), config, now_ms)
+        header = restore_max_timestamp(records, header)
+    if config.compression_type == "producer" or CODECS[config.compression_type] == header.compression:
+        return records
+    codec = CODECS[config.compression_type]
+    return bytearray(recompress(records, codec, replica.compression_levels.get(codec)))
+
+
+def _timestamps_in_doubt(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
+    """Whether the header's two timestamps leave open if all records' ones are good.
+
+    A latest timestamp before the first was not filled in by the client, or isn't the latest.
+    """
+    return (
+        header.max_timestamp < header.base_timestamp
+        or header.max_timestamp > now_ms + config.message_timestamp_after_max_ms
+        or config.message_timestamp_before_max_ms != NO_LOWER_BOUND_MS
+    )
+
+
+def _decode(records: bytearray, header: BatchHeader) -> list[Record]:
+    decoded = list(decode_batch(records))
+    if len(decoded) != header.count:
+        raise CorruptBatch(f"the batch holds {len(decoded)} records, its header says {header.count}")
+    return decoded
+
+
+def _check_keys(decoded: list[Record], replica: Replica) -> None:
+    message = (
+        "Compacted topic cannot accept message without key in topic partition "
+        f"{replica.topic}-{replica.partition}."
+    )
+    refused = [(index, message) for index, record in enumerate(decoded) if record.key is None]
+    if refused:
+        raise RecordsRefused(
+            f"One or more records have been rejected due to {len(refused)} record errors in total, and only "
+            f"showing the first three errors at most: {refused[:ERRORS_SHOWN_MAX]}",
+            ErrorCode.INVALID_RECORD,
+            refused,
+        )
+
+
+def _check_timestamps(decoded: list[Record], config: LogConfig, now_ms: int) -> None:
+    earliest_ms = now_ms - config.message_timestamp_before_max_ms
+    latest_ms = now_ms + config.message_timestamp_after_max_ms
+    refused = [
+        (
+            index,
+            f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
+            f"The timestamp should be within [{earliest_ms}, {latest_ms}]",
+        )
+        for index, record in enumerate(decoded)
+        if record.timestamp != NO_TIMESTAMP and not earliest_ms <= record.timestamp <= latest_ms
+    ]
+    if refused:
+        raise RecordsRefused(
+            "One or more records have been rejected due to invalid timestamp",
+            ErrorCode.INVALID_TIMESTAMP,
+            refused,
+        )

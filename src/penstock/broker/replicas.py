@@ -1,0 +1,275 @@
+"""The partitions this node has a replica of, and what leading them means.
+
+A replica joins a log on disk with its place in the cluster: who leads, in which epoch, up to where records
+are committed. With one replica a record is committed once it is appended, so the high watermark moves with
+the log's end; whoever waits for it is woken from here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING
+
+from penstock.broker.purgatory import WaitList
+from penstock.protocol.batch import check_batches, set_log_append_time
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.metadata.image import ResourceType
+from penstock.storage.config import LogConfig
+
+if TYPE_CHECKING:
+    from penstock.broker.topic_settings import TopicSettings
+    from penstock.metadata.image import (
+        ConfigResource,
+        MetadataDelta,
+        MetadataImage,
+        PartitionRegistration,
+        TopicImage,
+    )
+    from penstock.protocol.batch import BatchHeader
+    from penstock.storage.log import AppendInfo, Log
+    from penstock.storage.log_manager import LogManager
+
+log = logging.getLogger(__name__)
+
+LOG_APPEND_TIME = "LogAppendTime"
+NO_EPOCH = -1
+NEVER = 2**63 - 1
+
+RunInWorker = Callable[..., Awaitable[object]]
+
+
+class Replica:
+    """This node's copy of one partition."""
+
+    __slots__ = (
+        "appended_bytes",
+        "_clock_ms",
+        "compression_levels",
+        "config",
+        "failed",
+        "high_watermark",
+        "is_leader",
+        "isr_size",
+        "leader_epoch",
+        "log",
+        "partition",
+        "replica_count",
+        "topic",
+        "topic_id",
+        "waiters",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: bytes,
+        partition: int,
+        log: Log,
+        config: LogConfig,
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self._clock_ms = clock_ms
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.log = log
+        self.config = config
+        self.compression_levels: dict[int, int] = {}
+        self.leader_epoch = NO_EPOCH
+        self.is_leader = False
+        self.isr_size = 1
+        self.replica_count = 1
+        self.high_watermark = log.log_end_offset
+        self.waiters = WaitList()
+        self.appended_bytes = 0
+        self.failed = False
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to where a `read_committed` client may read: before the first open transaction."""
+        return self.log.last_stable_offset(self.high_watermark)
+
+    def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
+        """Raise unless this node leads the partition in the epoch that the client believes in (KIP-320)."""
+        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
+            if current_leader_epoch < self.leader_epoch:
+                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if not self.is_leader:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def append(self, records: memoryview | bytearray, headers: list[BatchHeader]) -> AppendInfo:
+        """Append as leader; `records` is writable and gets its offsets. Raises KafkaError."""
+        if self.config.message_timestamp_type == LOG_APPEND_TIME:
+            now_ms = self._clock_ms()
+            headers = _stamp(records, headers, now_ms)
+        info = self.log.append(records, headers, self.leader_epoch)
+        if not info.duplicate:
+            self.high_watermark = self.log.log_end_offset
+            size_bytes = len(records)
+            self.appended_bytes += size_bytes
+            if self.waiters.waiting:
+                self.waiters.grown(size_bytes)
+        return info
+
+    def flush_if_due(self, run_in_worker: RunInWorker) -> Awaitable[object] | None:
+        """By `flush.messages`: the fsync that an acknowledgement has to wait for, or None."""
+        limit = self.config.flush_messages
+        if limit == NEVER or self.log.log_end_offset - self.log.recovery_point < limit:
+            return None
+        return run_in_worker(self.log.flush)
+
+    def check_enough_replicas(self) -> None:
+        """`min.insync.replicas`, for acks=all; never more than the partition has replicas."""
+        if self.isr_size < min(self.config.min_insync_replicas, self.replica_count):
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    def epoch_of(self, offset: int) -> int:
+        """The leader epoch in which the record at `offset` was written, -1 if unknown."""
+        return self.log.leader_epochs.epoch_for(offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch not above `epoch`, and where it ended; (-1, -1) if unknown."""
+        return self.log.end_offset_for_epoch(epoch)
+
+
+def _stamp(records: memoryview | bytearray, headers: list[BatchHeader], now_ms: int) -> list[BatchHeader]:
+    """LogAppendTime: the time of the append goes into each header; records stay as they are."""
+    stamped = []
+    position = 0
+    for header in headers:
+        stamped.append(set_log_append_time(records, header, now_ms, position))
+        position += header.size_bytes
+    return stamped
+
+
+class ReplicaManager:
+    """All replicas of this node, kept in step with the metadata image."""
+
+    def __init__(
+        self,
+        node_id: int,
+        image: MetadataImage,
+        logs: LogManager,
+        settings_of: Callable[[str], TopicSettings],
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self._node_id = node_id
+        self._image = image
+        self._logs = logs
+        self._settings_of = settings_of
+        self._clock_ms = clock_ms
+        self._replicas: dict[tuple[str | bytes, int], Replica] = {}
+        """By topic name and partition, and again by topic id and partition."""
+        self.failed: set[tuple[str, int]] = set()
+        """Partitions whose log could not be opened."""
+
+    def __iter__(self) -> Iterator[Replica]:
+        return (replica for key, replica in list(self._replicas.items()) if type(key[0]) is str)
+
+    def __len__(self) -> int:
+        return len(self._replicas) // 2
+
+    def get(self, topic: str | bytes, partition: int) -> Replica | None:
+        """The replica of a partition by its topic's name or id, led here or not."""
+        return self._replicas.get((topic, partition))
+
+    def leader(self, topic: str | bytes, partition: int, current_leader_epoch: int = NO_EPOCH) -> Replica:
+        """The replica to read from and write to. Raises KafkaError with what clients expect instead."""
+        replica = self._replicas.get((topic, partition))
+        if replica is None:
+            raise KafkaError(self._why_absent(topic, partition))
+        if not replica.is_leader or (
+            current_leader_epoch != NO_EPOCH and current_leader_epoch != replica.leader_epoch
+        ):
+            replica.check_leader(current_leader_epoch)
+        return replica
+
+    def append(self, topic: str, partition: int, records: bytes | bytearray) -> AppendInfo:
+        """Append batches that this node made itself, such as a coordinator's. Raises KafkaError."""
+        replica = self.leader(topic, partition)
+        batches = bytearray(records)
+        return replica.append(batches, check_batches(batches))
+
+    def _why_absent(self, topic: str | bytes, partition: int) -> ErrorCode:
+        topics = self._image.topics
+        image = topics.by_id.get(topic) if isinstance(topic, bytes) else topics.by_name.get(topic)
+        if image is None:
+            return (
+                ErrorCode.UNKNOWN_TOPIC_ID
+                if isinstance(topic, bytes)
+                else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+        if partition not in image.partitions:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if (image.name, partition) in self.failed:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def apply(self, delta: MetadataDelta) -> None:
+        """Follow a change of the image: delete, create, change leaders and configurations."""
+        for topic in delta.deleted_topics:
+            for partition in topic.partitions:
+                self._delete(topic, partition)
+        for topic_id, partition in delta.changed_partitions:
+            topic_image = self._image.topics.by_id[topic_id]
+            registration = topic_image.partitions[partition]
+            if self._node_id in registration.replicas:
+                self._place(topic_image, partition, registration)
+            else:
+                self._delete(topic_image, partition)
+        self._apply_configs(delta.changed_configs)
+
+    def _place(self, topic: TopicImage, partition: int, registration: PartitionRegistration) -> None:
+        replica = self._replicas.get((topic.topic_id, partition)) or self._open(topic, partition)
+        if replica is None:
+            return
+        replica.isr_size = len(registration.isr)
+        replica.replica_count = len(registration.replicas)
+        is_leader = registration.leader == self._node_id
+        if registration.leader_epoch != replica.leader_epoch or is_leader != replica.is_leader:
+            replica.leader_epoch = registration.leader_epoch
+            replica.is_leader = is_leader
+            if is_leader:
+                replica.log.leader_epochs.assign(registration.leader_epoch, replica.log.log_end_offset)
+            replica.waiters.changed()
+
+    def _open(self, topic: TopicImage, partition: int) -> Replica | None:
+        settings = self._settings_of(topic.name)
+        try:
+            opened = self._logs.get(topic.name, partition)
+            if opened is None:
+                opened = self._logs.create(topic.name, topic.topic_id, partition, settings.log)
+            else:
+                opened.update_config(settings.log)
+                opened.assign_topic_id(topic.topic_id)
+        except (KafkaError, OSError) as error:
+            log.error("cannot open log topic=%s partition=%d error=%s", topic.name, partition, error)
+            self.failed.add((topic.name, partition))
+            return None
+        replica = Replica(topic.name, topic.topic_id, partition, opened, settings.log, self._clock_ms)
+        replica.compression_levels = settings.compression_levels
+        self._replicas[topic.name, partition] = replica
+        self._replicas[topic.topic_id, partition] = replica
+        return replica
+
+    def _delete(self, topic: TopicImage, partition: int) -> None:
+        self.failed.discard((topic.name, partition))
+        replica = self._replicas.pop((topic.topic_id, partition), None)
+        if replica is None:
+            return
+        del self._replicas[topic.name, partition]
+        replica.is_leader = False
+        replica.waiters.changed()
+        self._logs.delete(topic.name, partition)
+
+    def _apply_configs(self, changed: set[ConfigResource]) -> None:
+        topics = {resource.name for resource in changed if resource.type == ResourceType.TOPIC}
+        everywhere = any(resource.type == ResourceType.BROKER for resource in changed)
+        for replica in self:
+            if everywhere or replica.topic in topics:
+                settings = self._settings_of(replica.topic)
+                replica.config = settings.log
+                replica.compression_levels = settings.compression_levels
+                replica.log.update_config(settings.log)
