@@ -11,8 +11,10 @@ from crc32c import crc32c
 from penstock.protocol.batch import (
     ATTRIBUTES_OFFSET,
     CRC_OFFSET,
+    LEGACY_OVERHEAD,
     LOG_OVERHEAD,
     BatchHeader,
+    CorruptBatch,
     parse_header,
 )
 from penstock.protocol.records import ControlRecordType, control_record_type, decode_batch
@@ -36,12 +38,15 @@ class WholeBatches(NamedTuple):
 
 
 def whole_batches(records: memoryview) -> WholeBatches:
-    """Cut the torn tail that a fetch limited by bytes may end with."""
+    """Cut the torn tail that a fetch limited by bytes may end with. Raises CorruptBatch."""
     last = None
     position = 0
     while position + LOG_OVERHEAD <= len(records):
-        end = position + LOG_OVERHEAD + _OFFSET_AND_LENGTH.unpack_from(records, position)[1]
-        if end > len(records) or end <= position:
+        length = _OFFSET_AND_LENGTH.unpack_from(records, position)[1]
+        if length < min(LEGACY_OVERHEAD):
+            raise CorruptBatch(f"a batch of {length} bytes at position {position} of {len(records)}")
+        end = position + LOG_OVERHEAD + length
+        if end > len(records):
             break
         last, position = position, end
     if last is None:

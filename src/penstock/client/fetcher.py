@@ -19,6 +19,7 @@ from penstock.client.connection import Connection
 from penstock.client.errors import (
     ClientError,
     OffsetOutOfRange,
+    ProtocolViolation,
     RequestTimedOut,
     ServerError,
     UnknownPartition,
@@ -27,7 +28,7 @@ from penstock.client.errors import (
 from penstock.client.metadata import TopicPartition
 from penstock.client.offsets import IsolationLevel
 from penstock.client.settings import boolean, one_of, setting, whole_number
-from penstock.protocol.batch import NO_LEADER_EPOCH
+from penstock.protocol.batch import NO_LEADER_EPOCH, CorruptBatch
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import ZERO_UUID, FetchRequest, FetchResponse
 
@@ -219,7 +220,10 @@ class Fetcher:
         self, cursor: _Cursor, answer: FetchResponse.PartitionData, is_empty: bool
     ) -> Iterator[Fetched]:
         records = answer.records if isinstance(answer.records, memoryview) else memoryview(b"")
-        batches = whole_batches(records)
+        try:
+            batches = whole_batches(records)
+        except CorruptBatch as corrupt:
+            raise ProtocolViolation(f"fetch of {cursor.range.topic_partition}: {corrupt}") from corrupt
         committed_end = answer.high_watermark
         if self._config.isolation is IsolationLevel.READ_COMMITTED:
             committed_end = answer.last_stable_offset

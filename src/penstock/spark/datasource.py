@@ -1,0 +1,63 @@
+"""The Spark data source ``penstock``: `spark.read`, `readStream`, `write` and `writeStream` on topics.
+
+Spark pickles this class by name and makes instances of it in processes of its own on the driver and the
+executors; they hold options only, and connect when they are first asked for something.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
+from pyspark.sql.types import StructType
+
+from penstock.client.settings import ConfigError
+from penstock.spark.sink.options import parse_sink
+from penstock.spark.sink.writer import BatchWriter, StreamWriter
+from penstock.spark.source.batch import BatchReader
+from penstock.spark.source.options import SourceOptions, parse_batch, parse_general, parse_streaming
+from penstock.spark.source.schema import source_schema
+from penstock.spark.source.stream import StreamReader
+
+
+class PenstockDataSource(DataSource):
+    """``format("penstock")``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "penstock"
+
+    def schema(self) -> StructType:
+        return source_schema(parse_general(self.options).include_headers)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = parse_batch(self.options)
+        _require_schema(schema, options)
+        return BatchReader(options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        options = parse_streaming(self.options)
+        _require_schema(schema, options)
+        return StreamReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        if overwrite:
+            raise ConfigError('a topic cannot be overwritten, only appended to: use mode("append")')
+        return BatchWriter(parse_sink(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        return StreamWriter(parse_sink(self.options), schema)
+
+
+def _require_schema(schema: StructType, options: SourceOptions) -> None:
+    """A schema given by the user cannot change what topics hold."""
+    fixed = source_schema(options.include_headers)
+    if [(f.name, f.dataType) for f in schema] != [(f.name, f.dataType) for f in fixed]:
+        raise ConfigError(
+            f"the schema of topics is fixed ({fixed.simpleString()}): remove .schema(...) and parse the "
+            "column 'value' in the query"
+        )

@@ -1,0 +1,133 @@
+"""Options of a DataFrame reader or writer, taken one by one so that whatever is left over can be named.
+
+Spark hands option names over in lower case. Those that begin with ``kafka.`` are Kafka client properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Final, TypeVar
+
+from penstock.client.config import ClientConfig
+from penstock.client.settings import ConfigError, property_names
+
+T = TypeVar("T")
+
+_KAFKA: Final = "kafka."
+_SECURITY: Final = ("ssl.", "sasl.")
+# Properties of Kafka's clients that tune what this connector does in its own way: accepted, without effect.
+_WITHOUT_EFFECT: Final = frozenset(
+    (
+        "allow.auto.create.topics",
+        "auto.include.jmx.reporter",
+        "client.dns.lookup",
+        "client.rack",
+        "connections.max.idle.ms",
+        "exclude.internal.topics",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "heartbeat.interval.ms",
+        "linger.ms",
+        "max.block.ms",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "metadata.max.idle.ms",
+        "metadata.recovery.strategy",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "partition.assignment.strategy",
+        "partitioner.adaptive.partitioning.enable",
+        "partitioner.availability.timeout.ms",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "retries",
+        "send.buffer.bytes",
+        "session.timeout.ms",
+        "socket.connection.setup.timeout.max.ms",
+    )
+)
+_REFUSED: Final = {
+    "auto.offset.reset": "use the option startingOffsets",
+    "enable.auto.commit": "Spark keeps offsets in the checkpoint",
+    "interceptor.classes": "interceptors are Java classes",
+    "key.deserializer": "keys arrive as binary, cast or decode them in the query",
+    "value.deserializer": "values arrive as binary, cast or decode them in the query",
+    "key.serializer": "keys are written as binary or string, encode them in the query",
+    "value.serializer": "values are written as binary or string, encode them in the query",
+    "transactional.id": "writing is at least once",
+    "partitioner.class": "partitioners are Java classes; use the column 'partition'",
+}
+
+
+class Options:
+    """``options`` as Spark gives them; each `take` removes one, `finish` refuses the rest."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        given = {name.lower(): value for name, value in options.items()}
+        self._kafka = {
+            name.removeprefix(_KAFKA): given.pop(name) for name in list(given) if name.startswith(_KAFKA)
+        }
+        if "bootstrap.servers" in given:
+            self._kafka.setdefault("bootstrap.servers", given.pop("bootstrap.servers"))
+        self._given = given
+        self._names: list[str] = []
+
+    def take(self, name: str, parse: Callable[[str], T], default: T) -> T:
+        """The value of an option, by its name as documented. Raises ConfigError."""
+        self._names.append(name)
+        text = self._given.pop(name.lower(), None)
+        if text is None:
+            return default
+        try:
+            return parse(text)
+        except ValueError as problem:
+            raise ConfigError(f"invalid value {text!r} for option '{name}': expected {problem}") from None
+
+    def ignore(self, *names: str) -> None:
+        """Options that Spark adds, or that its own Kafka source knows and this one needs not."""
+        for name in names:
+            self._given.pop(name.lower(), None)
+
+    def refuse(self, name: str, reason: str) -> None:
+        if name.lower() in self._given:
+            raise ConfigError(f"option '{name}' is not valid here: {reason}")
+
+    def finish(self, *configs: type) -> dict[str, str]:
+        """The Kafka properties, all known to ``configs``. Raises ConfigError for options left over."""
+        for name in sorted(self._given):
+            raise ConfigError(
+                f"unknown option '{name}'" + _suggestion(name, [*self._names, "kafka.bootstrap.servers"])
+            )
+        if "bootstrap.servers" not in self._kafka:
+            raise ConfigError(
+                "option 'kafka.bootstrap.servers' is missing: expected host:port[,host:port...]"
+            )
+        known = property_names(ClientConfig, *configs) | {"bootstrap.servers"}
+        for name in sorted(self._kafka):
+            _check_property(name, known)
+        return self._kafka
+
+
+def _check_property(name: str, known: Iterable[str]) -> None:
+    if name in known or name in _WITHOUT_EFFECT:
+        return
+    if name in _REFUSED:
+        raise ConfigError(f"option 'kafka.{name}' cannot be set: {_REFUSED[name]}")
+    if name.startswith(_SECURITY):
+        raise ConfigError(
+            f"option 'kafka.{name}' cannot be set: only PLAINTEXT connections are supported so far"
+        )
+    raise ConfigError(
+        f"unknown Kafka property in option 'kafka.{name}'" + _suggestion(name, known, prefix=_KAFKA)
+    )
+
+
+def _suggestion(name: str, known: Iterable[str], prefix: str = "") -> str:
+    by_lower = {option.lower(): option for option in known}
+    close = get_close_matches(name, by_lower, n=1)
+    return f"; did you mean '{prefix}{by_lower[close[0]]}'?" if close else ""

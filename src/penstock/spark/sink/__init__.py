@@ -1,0 +1,1 @@
+"""DataFrames to topics, batch and streaming, at least once."""

@@ -1,0 +1,67 @@
+"""The options of the sink, checked, as one picklable value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.client.config import ClientConfig
+from penstock.client.producer import ProducerConfig
+from penstock.client.settings import ConfigError, from_properties, one_of, setting, text, whole_number
+from penstock.protocol.compression import LEVELS, Codec
+from penstock.spark.options import Options
+
+# Options of the query itself, which Spark hands to the sink as well.
+_OF_THE_QUERY = ("checkpointLocation", "queryName")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchConfig:
+    """How rows become record batches. ``batch_bytes``, counted before compression, is larger than a Kafka
+    producer's, which waits for single records; it stays below a topic's usual ``max.message.bytes``."""
+
+    batch_bytes: int = setting("batch.size", 512 << 10, whole_number(1024))
+    compression_type: str = setting(
+        "compression.type", "none", one_of(*(codec.name.lower() for codec in Codec))
+    )
+    gzip_level: int = setting("compression.gzip.level", LEVELS[Codec.GZIP].default, whole_number(-1, 9))
+    lz4_level: int = setting("compression.lz4.level", LEVELS[Codec.LZ4].default, whole_number(1, 17))
+    zstd_level: int = setting("compression.zstd.level", LEVELS[Codec.ZSTD].default, whole_number(-131072, 22))
+
+    @property
+    def codec(self) -> Codec:
+        return Codec[self.compression_type.upper()]
+
+    @property
+    def level(self) -> int | None:
+        levels = {Codec.GZIP: self.gzip_level, Codec.LZ4: self.lz4_level, Codec.ZSTD: self.zstd_level}
+        return levels.get(self.codec)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    client: ClientConfig
+    producer: ProducerConfig
+    batch: BatchConfig
+    topic: str | None
+
+
+def parse_sink(given: Mapping[str, str]) -> SinkOptions:
+    """Raises ConfigError."""
+    options = Options(given)
+    topic = options.take("topic", text, None)
+    options.ignore(*_OF_THE_QUERY)
+    properties = options.finish(ProducerConfig, BatchConfig)
+    sink = SinkOptions(
+        client=ClientConfig.from_properties(properties),
+        producer=from_properties(ProducerConfig, properties),
+        batch=from_properties(BatchConfig, properties),
+        topic=topic,
+    )
+    if (
+        "enable.idempotence" in properties
+        and sink.producer.enable_idempotence
+        and not sink.producer.idempotent
+    ):
+        raise ConfigError("'kafka.enable.idempotence' needs 'kafka.acks' to be all")
+    return sink

@@ -1,0 +1,58 @@
+"""To which partition each row goes: as Kafka's own producer decides.
+
+The column ``partition`` wins; then the murmur2 hash of the key; rows without key stick to one partition for a
+while (KIP-480) and then move on to the next.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.protocol.columns import BinaryColumn, group_by_partition, partition_keys
+
+# (partition, the numbers of its rows; None: all rows)
+Share: TypeAlias = tuple[int, memoryview | None]
+
+
+class RowRefused(ValueError):
+    """A row that cannot be written to any partition; the message says what is wrong with it."""
+
+
+class Partitioner:
+    """Of one topic with ``partitions`` partitions; one instance sees all rows of a task."""
+
+    def __init__(self, topic: str, partitions: int, rng: random.Random | None = None) -> None:
+        self._topic = topic
+        self._partitions = partitions
+        self._sticky = (rng or random.Random()).randrange(partitions)
+
+    def share_out(self, rows: int, key: BinaryColumn | None, partition: pa.Array | None) -> Iterator[Share]:
+        """Every row exactly once, in order within a partition. Raises RowRefused."""
+        self._sticky = (self._sticky + 1) % self._partitions
+        if partition is None and (self._partitions == 1 or key is None or key.null_count == rows):
+            yield self._sticky, None
+            return
+        if key is None or key.null_count == rows:
+            ids = np.full(rows, -1, np.int32)
+        else:
+            ids = np.frombuffer(partition_keys(key, 0, rows, self._partitions), np.int32).copy()
+        if partition is not None:
+            self._place_by_column(ids, partition)
+        ids[ids < 0] = self._sticky
+        yield from group_by_partition(ids.data, self._partitions)
+
+    def _place_by_column(self, ids: np.ndarray, partition: pa.Array) -> None:
+        chosen = partition.is_valid().to_numpy(zero_copy_only=False)
+        wanted = partition.fill_null(0).to_numpy()
+        bad = chosen & ((wanted < 0) | (wanted >= self._partitions))
+        if bad.any():
+            raise RowRefused(
+                f"the column 'partition' holds {wanted[bad][0]}, but topic '{self._topic}' has the "
+                f"partitions 0 to {self._partitions - 1}"
+            )
+        np.copyto(ids, wanted, where=chosen)

@@ -1,0 +1,119 @@
+"""Where partitions end now, cheap to ask a hundred times a second.
+
+Spark asks an idle streaming source for its latest offset every 10 ms. While there is nothing new, a fetch
+waits at each broker (a long poll) and asking costs a look at the socket; once a fetch is answered, at the
+latest after `MAX_AGE_S`, the offsets are listed anew.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from penstock.client.cluster import Cluster
+from penstock.client.connection import Connection
+from penstock.client.errors import ClientError
+from penstock.client.metadata import TopicPartition
+from penstock.client.offsets import LATEST, IsolationLevel, list_offsets
+from penstock.protocol.messages import FetchRequest, FetchResponse
+from penstock.spark.source.offsets import Offsets
+from penstock.spark.source.subscription import Subscription
+
+# How long one long poll lasts, and new partitions and topics may stay unnoticed.
+MAX_AGE_S: Final = 1.0
+_WAKE_BYTES: Final = 1
+
+
+class Tail:
+    """The ends of a subscription's partitions. One thread."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        subscription: Subscription,
+        isolation: IsolationLevel,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster = cluster
+        self._subscription = subscription
+        self._isolation = isolation
+        self._clock = clock
+        self._listed: Offsets = {}
+        self._listed_at = -MAX_AGE_S
+        self._partitions: list[TopicPartition] = []
+        self._partitions_at = -MAX_AGE_S
+        self._watches: dict[int, Connection] = {}
+
+    def close(self) -> None:
+        for watch in self._watches.values():
+            watch.close()
+        self._watches.clear()
+
+    @property
+    def last_listed(self) -> Offsets:
+        return self._listed
+
+    def ends(self, known: Offsets) -> Offsets:
+        """The ends now; ``known``, what the caller has read already, decides whether to watch or to ask."""
+        if known == self._listed and not self._is_due():
+            return dict(self._listed)
+        self.list_now()
+        if known == self._listed:
+            self._watch()
+        return dict(self._listed)
+
+    def list_now(self) -> None:
+        """Ask the leaders. Raises ClientError."""
+        now = self._clock()
+        if now - self._partitions_at >= MAX_AGE_S:
+            self._partitions = self._subscription.partitions(self._cluster)
+            self._partitions_at = now
+        listed = list_offsets(self._cluster, dict.fromkeys(self._partitions, LATEST), self._isolation)
+        self._listed = {tp: found.offset for tp, found in listed.items()}
+        self._listed_at = now
+
+    def _is_due(self) -> bool:
+        """Whether something may have changed since the ends were listed."""
+        answered = [node_id for node_id, watch in self._watches.items() if watch.readable()]
+        for node_id in answered:
+            try:
+                self._watches[node_id].receive(FetchResponse)
+            except ClientError:
+                self._watches.pop(node_id).close()
+        return bool(answered) or not self._watches or self._clock() - self._listed_at >= 2 * MAX_AGE_S
+
+    def _watch(self) -> None:
+        """Leave a fetch at the ends waiting with every leader; where that fails, the next call asks again."""
+        try:
+            for node_id, partitions in self._cluster.leaders(self._partitions).items():
+                if node_id not in self._watches:
+                    self._watches[node_id] = self._cluster.open_connection(node_id)
+                if not self._watches[node_id].in_flight:
+                    self._watches[node_id].send(self._request(partitions))
+        except ClientError:
+            self.close()
+
+    def _request(self, partitions: list[TopicPartition]) -> FetchRequest:
+        topics: dict[str, FetchRequest.FetchTopic] = {}
+        for tp in partitions:
+            if tp.topic not in topics:
+                topics[tp.topic] = FetchRequest.FetchTopic(
+                    topic=tp.topic, topic_id=self._cluster.metadata.topics[tp.topic].topic_id, partitions=[]
+                )
+            topics[tp.topic].partitions.append(
+                FetchRequest.FetchPartition(
+                    partition=tp.partition,
+                    current_leader_epoch=-1,
+                    fetch_offset=self._listed[tp],
+                    partition_max_bytes=_WAKE_BYTES,
+                )
+            )
+        return FetchRequest(
+            max_wait_ms=int(MAX_AGE_S * 1000),
+            min_bytes=1,
+            max_bytes=_WAKE_BYTES,
+            isolation_level=self._isolation,
+            session_epoch=-1,
+            topics=list(topics.values()),
+        )
