@@ -244,4 +244,4 @@ def _with_node_id(properties: Mapping[str, str]) -> dict[str, str]:
     node_id = properties.get("node.id", properties.get("broker.id", ""))
     if properties.get("broker.id", node_id).strip() != node_id.strip():
         raise ConfigError("broker.id", "You must set `node.id` to the same value as `broker.id`.")
-    return {**properties, "node.id": node_id.strip()}
+    return {**properties, "node.id": node_id.strip(), "broker.id": node_id.strip()}

@@ -1,0 +1,67 @@
+"""Brokers come and go: registration, fencing, shutdown.
+
+On one node the broker and its controller start and stop together, so there are no heartbeats to miss. What
+remains of KIP-631 is what the log has to show: a registration with a new epoch at every start, and a new
+leader epoch for every partition, so that a reader can tell what was written before from what came after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.metadata.controller.features import SUPPORTED_FEATURES
+from penstock.metadata.controller.state import ControllerState, Decision
+from penstock.metadata.image import NO_LEADER, BrokerRegistration, Endpoint
+from penstock.protocol.messages import BrokerRegistrationChangeRecord, Message, PartitionChangeRecord
+
+_UNFENCE, _SHUTTING_DOWN = -1, 1
+
+
+def register_broker(
+    state: ControllerState,
+    *,
+    broker_id: int,
+    epoch: int,
+    incarnation_id: bytes,
+    endpoints: Sequence[Endpoint],
+    rack: str | None,
+    log_dirs: Sequence[bytes],
+) -> Decision[BrokerRegistration]:
+    """Register a broker, fenced until it has caught up. ``epoch`` is the offset its record will have."""
+    registration = BrokerRegistration(
+        broker_id=broker_id,
+        epoch=epoch,
+        incarnation_id=incarnation_id,
+        endpoints=tuple(endpoints),
+        features=SUPPORTED_FEATURES,
+        rack=rack,
+        fenced=True,
+        in_controlled_shutdown=False,
+        log_dirs=tuple(log_dirs),
+        cordoned_log_dirs=None,
+    )
+    return Decision([registration.to_record()], registration)
+
+
+def unfence_broker(state: ControllerState, broker_id: int) -> Decision[None]:
+    """Let a registered broker serve, and elect it where it leads or nobody does, under a new epoch."""
+    registration = state.image.brokers[broker_id]
+    records: list[Message] = [
+        BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=registration.epoch, fenced=_UNFENCE)
+    ]
+    for topic in state.image.topics:
+        records += [
+            PartitionChangeRecord(partition_id=partition_id, topic_id=topic.topic_id, leader=broker_id)
+            for partition_id, partition in topic.partitions.items()
+            if broker_id in partition.isr and partition.leader in (broker_id, NO_LEADER)
+        ]
+    return Decision(records, None)
+
+
+def begin_shutdown(state: ControllerState, broker_id: int) -> Decision[None]:
+    """Note that a broker stops in good order."""
+    registration = state.image.brokers[broker_id]
+    record = BrokerRegistrationChangeRecord(
+        broker_id=broker_id, broker_epoch=registration.epoch, in_controlled_shutdown=_SHUTTING_DOWN
+    )
+    return Decision([record], None)

@@ -1,0 +1,377 @@
+"""Changes to dynamic configs: of topics, brokers, groups and client metrics subscriptions.
+
+IncrementalAlterConfigs (KIP-339) changes what it names; the older AlterConfigs replaces all configs of a
+resource. Each resource succeeds or fails by itself. Codes and messages are Kafka's, broker configs failing
+with INVALID_REQUEST and the others with INVALID_CONFIG.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from penstock.metadata.configs import BrokerConfig, ConfigError, ConfigType, UpdateMode, validate_topic_config
+from penstock.metadata.configs.definition import ConfigKey, split_list
+from penstock.metadata.configs.reference import (
+    BROKER_KEYS,
+    CLIENT_METRICS_KEYS,
+    GROUP_KEYS,
+    TOPIC_KEYS,
+    broker_key,
+)
+from penstock.metadata.controller.state import ControllerState, Decision, Refusal, repeated
+from penstock.metadata.controller.topic_names import check_topic_name
+from penstock.metadata.image import ResourceType
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    ConfigRecord,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    Message,
+)
+
+
+class AlterOp(IntEnum):
+    """What an incremental change does with the value."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(NamedTuple):
+    name: str
+    op: int
+    value: str | None
+
+
+class _Owner(NamedTuple):
+    """A kind of resource: its keys, and the checks of a resource's name and of all its configs together."""
+
+    keys: Mapping[str, ConfigKey]
+    check_name: Callable[[ControllerState, str], None]
+    check_configs: Callable[[ControllerState, str, Mapping[str, str]], None]
+
+
+def incremental_alter_configs(
+    state: ControllerState, request: IncrementalAlterConfigsRequest
+) -> Decision[IncrementalAlterConfigsResponse]:
+    """Set, delete, append to or subtract from single configs."""
+    records: list[Message] = []
+    responses = []
+    duplicates = set(repeated((r.resource_type, r.resource_name) for r in request.resources))
+    for resource in request.resources:
+        changes = [ConfigChange(c.name, c.config_operation, c.value) for c in resource.configs]
+        response = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
+            resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        try:
+            _check_once((resource.resource_type, resource.resource_name), duplicates)
+            records += alter_resource(state, resource.resource_type, resource.resource_name, changes)
+        except Refusal as refusal:
+            response.error_code, response.error_message = refusal.code, refusal.message
+        responses.append(response)
+    return Decision(
+        [] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=responses)
+    )
+
+
+def alter_configs(state: ControllerState, request: AlterConfigsRequest) -> Decision[AlterConfigsResponse]:
+    """Replace all configs of each resource: those it does not name are deleted."""
+    records: list[Message] = []
+    responses = []
+    duplicates = set(repeated((r.resource_type, r.resource_name) for r in request.resources))
+    for resource in request.resources:
+        changes = [ConfigChange(c.name, AlterOp.SET, c.value) for c in resource.configs]
+        response = AlterConfigsResponse.AlterConfigsResourceResponse(
+            resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        try:
+            _check_once((resource.resource_type, resource.resource_name), duplicates)
+            records += replace_resource(state, resource.resource_type, resource.resource_name, changes)
+        except Refusal as refusal:
+            response.error_code, response.error_message = refusal.code, refusal.message
+        responses.append(response)
+    return Decision([] if request.validate_only else records, AlterConfigsResponse(responses=responses))
+
+
+def _check_once(resource: tuple[int, str], duplicates: set[tuple[int, str]]) -> None:
+    if resource in duplicates:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+
+
+def alter_resource(
+    state: ControllerState, type_: int, name: str, changes: list[ConfigChange]
+) -> list[Message]:
+    """The records that make ``changes`` to one resource; none for a config that stays as it is."""
+    owner = _owner(type_)
+    _check_changes(changes)
+    owner.check_name(state, name)
+    now = state.image.configs.of(ResourceType(type_), name)
+    wanted = {change.name: _wanted(owner, now, change) for change in changes}
+    _check_configs(state, owner, type_, name, {**now, **wanted}, changed=wanted)
+    return _config_records(type_, name, now, wanted)
+
+
+def replace_resource(
+    state: ControllerState, type_: int, name: str, changes: list[ConfigChange]
+) -> list[Message]:
+    """The records that leave one resource with exactly the configs of ``changes``."""
+    owner = _owner(type_)
+    _check_changes(changes)
+    owner.check_name(state, name)
+    now = state.image.configs.of(ResourceType(type_), name)
+    wanted: dict[str, str | None] = {change.name: change.value for change in changes}
+    _check_configs(state, owner, type_, name, wanted, changed=wanted)
+    return _config_records(type_, name, now, dict.fromkeys(now) | wanted)
+
+
+def _owner(type_: int) -> _Owner:
+    owner = _OWNERS.get(type_)
+    if owner is None:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {type_}")
+    return owner
+
+
+def _check_changes(changes: Iterable[ConfigChange]) -> None:
+    changes = list(changes)
+    if any(repeated(change.name for change in changes)):
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    missing = [change.name for change in changes if change.value is None and change.op != AlterOp.DELETE]
+    if missing:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(missing)}")
+    for change in changes:
+        if change.op not in AlterOp.__members__.values():
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown operation type {change.op}")
+
+
+def _wanted(owner: _Owner, now: Mapping[str, str], change: ConfigChange) -> str | None:
+    """The value a config has after one change; None if it is then unset."""
+    if change.op == AlterOp.DELETE:
+        return None
+    if change.op == AlterOp.SET:
+        return change.value
+    key = broker_key(change.name) if owner.keys is BROKER_KEYS else owner.keys.get(change.name)
+    if key is None or key.type is not ConfigType.LIST:
+        raise Refusal(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {AlterOp(change.op).name} to key {change.name} because its type is not LIST.",
+        )
+    items = split_list(now.get(change.name, key.default or ""))
+    given = split_list(change.value or "")
+    if change.op == AlterOp.APPEND:
+        items += [item for item in given if item not in items]
+    else:
+        items = [item for item in items if item not in given]
+    return ",".join(items)
+
+
+def _check_configs(
+    state: ControllerState,
+    owner: _Owner,
+    type_: int,
+    name: str,
+    wanted: Mapping[str, str | None],
+    changed: Mapping[str, str | None],
+) -> None:
+    if type_ == ResourceType.BROKER:
+        _check_dynamic(name, changed)
+    values = {key: value for key, value in wanted.items() if value is not None}
+    try:
+        owner.check_configs(state, name, values)
+    except ConfigError as error:
+        code = ErrorCode.INVALID_REQUEST if type_ == ResourceType.BROKER else ErrorCode.INVALID_CONFIG
+        raise Refusal(code, str(error)) from None
+
+
+def _config_records(
+    type_: int, name: str, now: Mapping[str, str], wanted: Mapping[str, str | None]
+) -> list[Message]:
+    return [
+        ConfigRecord(resource_type=type_, resource_name=name, name=key, value=value)
+        for key, value in wanted.items()
+        if now.get(key) != value
+    ]
+
+
+def _existing_topic(state: ControllerState, name: str) -> None:
+    if not name:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    check_topic_name(name)
+    if name not in state.image.topics.by_name:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
+def _topic_configs(state: ControllerState, _name: str, values: Mapping[str, str]) -> None:
+    validate_topic_config(values, state.config())
+
+
+def _this_broker(state: ControllerState, name: str) -> None:
+    """KIP-226: the broker itself, or "" for the whole cluster."""
+    if not name:
+        return
+    check_node_id(state.static_config.node_id, name, "Unexpected broker id, expected {0}, but received {1}")
+
+
+def check_node_id(node_id: int, name: str, unexpected: str) -> None:
+    """Refusal unless ``name`` is this node's id, as only a node itself can judge what concerns it."""
+    try:
+        given = int(name)
+    except ValueError:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}") from None
+    if given != node_id:
+        raise Refusal(ErrorCode.INVALID_REQUEST, unexpected.format(node_id, given))
+
+
+def _check_dynamic(broker: str, changed: Mapping[str, str | None]) -> None:
+    """Only some broker configs change without a restart, and some of those not for all brokers at once."""
+    fixed, needs_listener, needs_broker = [], [], []
+    for name in changed:
+        key = broker_key(name)
+        if key is None:
+            continue
+        if key.update_mode is UpdateMode.READ_ONLY:
+            fixed.append(name)
+        elif name == key.name and name.startswith(_SECURITY_PREFIXES):
+            needs_listener.append(name)
+        elif key.update_mode is UpdateMode.PER_BROKER and not broker:
+            needs_broker.append(name)
+    for names, message in (
+        (fixed, "Cannot update these configs dynamically: "),
+        (
+            needs_listener,
+            "These security configs can be dynamically updated only per-listener using the listener prefix: ",
+        ),
+        (
+            needs_broker,
+            "Cannot update these configs at default cluster level, broker id must be specified: ",
+        ),
+    ):
+        if names:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"{message}[{', '.join(sorted(names))}]")
+
+
+_SECURITY_PREFIXES: Final = ("ssl.", "sasl.")
+
+
+def _broker_configs(state: ControllerState, name: str, values: Mapping[str, str]) -> None:
+    """Names nobody knows are kept, as in Kafka, which may hand them to plugins."""
+    for config, text in values.items():
+        key = broker_key(config)
+        if key is not None:
+            key.parse(text)
+    threads = state.config()
+    for config in _THREAD_COUNTS:
+        if name and config in values:
+            _check_thread_count(threads, config, values[config])
+
+
+_THREAD_COUNTS: Final = (
+    "num.io.threads",
+    "num.network.threads",
+    "num.replica.fetchers",
+    "num.recovery.threads.per.data.dir",
+    "background.threads",
+)
+
+
+def _check_thread_count(config: BrokerConfig, name: str, text: str) -> None:
+    """A pool may at most double or halve at a time."""
+    now, wanted = config.get_int(name), int(text)
+    problem = ""
+    if wanted > 2 * now:
+        problem = f"value should not be greater than double the current value {now}"
+    elif wanted < now // 2:
+        problem = f"value should be at least half the current value {now}"
+    if problem:
+        raise ConfigError(
+            name, f"Dynamic thread count update validation failed for {name}={wanted}, {problem}"
+        )
+
+
+def _named_group(_state: ControllerState, name: str) -> None:
+    if not name:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+
+
+def _group_configs(state: ControllerState, _name: str, values: Mapping[str, str]) -> None:
+    """A group's configs stay within the ``group.*.min`` and ``group.*.max`` of the broker."""
+    config = state.config()
+    for name, text in values.items():
+        if name not in GROUP_KEYS:
+            raise ConfigError(name, f"Unknown group config name: {name}")
+        value = GROUP_KEYS[name].parse(text)
+        kind, _, rest = name.partition(".")
+        lowest, highest = (f"group.{kind}.{bound}.{rest.removeprefix('num.')}" for bound in ("min", "max"))
+        if isinstance(value, int) and lowest in BROKER_KEYS and value < config.get_int(lowest):
+            raise ConfigError(name, f"{name} must be greater than or equal to {lowest}")
+        if isinstance(value, int) and highest in BROKER_KEYS and value > config.get_int(highest):
+            raise ConfigError(name, f"{name} must be less than or equal to {highest}")
+    for kind in ("consumer", "share", "streams"):
+        _check_heartbeat(kind, values, config)
+
+
+def _check_heartbeat(kind: str, values: Mapping[str, str], config: BrokerConfig) -> None:
+    session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+    session_ms, heartbeat_ms = (
+        int(values[name]) if name in values else config.get_int(f"group.{name}")
+        for name in (session, heartbeat)
+    )
+    if session_ms <= heartbeat_ms:
+        raise ConfigError(session, f"{session} must be greater than {heartbeat}")
+
+
+def _named_subscription(_state: ControllerState, name: str) -> None:
+    if not name:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+
+
+_MATCH_PARAMETERS: Final = frozenset(
+    (
+        "client_id",
+        "client_instance_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    )
+)
+
+
+def _client_metrics_configs(_state: ControllerState, _name: str, values: Mapping[str, str]) -> None:
+    """KIP-714: a push interval of 100 ms to an hour, and patterns of known client properties."""
+    for name, text in values.items():
+        if name not in CLIENT_METRICS_KEYS:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {name}")
+        CLIENT_METRICS_KEYS[name].parse(text)
+    interval = values.get("interval.ms")
+    if interval is not None and not 100 <= int(interval) <= 3_600_000:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST,
+            f"Invalid value {interval} for interval.ms, interval must be between 100 and 3600000 (1 hour)",
+        )
+    for pattern in split_list(values.get("match", "")):
+        parameter, separator, regex = pattern.partition("=")
+        if not separator or parameter.strip() not in _MATCH_PARAMETERS or not _compiles(regex.strip()):
+            raise ConfigError("match", f"Illegal client matching pattern: {pattern}")
+
+
+def _compiles(regex: str) -> bool:
+    try:
+        re.compile(regex)
+    except re.error:
+        return False
+    return True
+
+
+_OWNERS: Final[Mapping[int, _Owner]] = {
+    ResourceType.TOPIC: _Owner(TOPIC_KEYS, _existing_topic, _topic_configs),
+    ResourceType.BROKER: _Owner(BROKER_KEYS, _this_broker, _broker_configs),
+    ResourceType.CLIENT_METRICS: _Owner(CLIENT_METRICS_KEYS, _named_subscription, _client_metrics_configs),
+    ResourceType.GROUP: _Owner(GROUP_KEYS, _named_group, _group_configs),
+}

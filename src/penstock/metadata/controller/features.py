@@ -1,0 +1,57 @@
+"""Features: what a node supports, what a new cluster finalizes, and in which version records are written.
+
+A feature is finalized only as far as it is served, because clients act on it: ``group.version`` 1 promises
+the KIP-848 protocol, ``transaction.version`` 2 KIP-890's transactions, ``share.version`` share groups,
+``streams.version`` streams groups. Each is raised by the part that brings it. A data directory from Apache
+Kafka may have them finalized higher; the levels stay in the log and come back with that node, but are not
+advertised here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.metadata.image import FeatureRange
+from penstock.protocol.api_keys import TARGET_METADATA_LEVEL
+from penstock.protocol.messages import FeatureLevelRecord, Message
+
+METADATA_VERSION: Final = "metadata.version"
+MIN_METADATA_LEVEL: Final = 7
+"""3.3-IV3, the oldest that a 4.x node reads."""
+
+SUPPORTED_FEATURES: Final = (
+    FeatureRange("kraft.version", 0, 0),
+    FeatureRange(METADATA_VERSION, MIN_METADATA_LEVEL, TARGET_METADATA_LEVEL),
+)
+
+_RECORD_VERSIONS: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
+    # (from metadata.version, record version), newest first
+    "RegisterBrokerRecord": ((30, 4), (17, 3), (8, 2), (7, 1)),
+    "BrokerRegistrationChangeRecord": ((30, 3), (17, 2), (7, 1)),
+    "PartitionRecord": ((23, 2), (17, 1), (7, 0)),
+    "PartitionChangeRecord": ((23, 2), (17, 1), (7, 0)),
+}
+
+
+def bootstrap_records() -> list[Message]:
+    """The finalized features of a new cluster, for bootstrap.checkpoint."""
+    return [FeatureLevelRecord(name=METADATA_VERSION, feature_level=TARGET_METADATA_LEVEL)]
+
+
+def record_version(record: Message, metadata_version: int) -> int:
+    """The version a record is written in, so that every node at ``metadata_version`` can read it."""
+    for level, version in _RECORD_VERSIONS.get(type(record).__name__, ()):
+        if metadata_version >= level:
+            return version
+    return 0
+
+
+def advertised_features(finalized: Mapping[str, int]) -> dict[str, int]:
+    """The finalized features that this node really serves."""
+    ranges = {feature.name: feature for feature in SUPPORTED_FEATURES}
+    return {
+        name: level
+        for name, level in finalized.items()
+        if name in ranges and ranges[name].min_level <= level <= ranges[name].max_level
+    }

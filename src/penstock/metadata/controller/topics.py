@@ -1,0 +1,283 @@
+"""Creating and deleting topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+from penstock.metadata.configs import BrokerConfig, ConfigError, validate_topic_config
+from penstock.metadata.configs.describe import describe_topic
+from penstock.metadata.controller.placement import check_manual_placement, new_partition, place
+from penstock.metadata.controller.state import ControllerState, Decision, Refusal, repeated
+from penstock.metadata.controller.topic_names import (
+    CLUSTER_METADATA,
+    check_topic_name,
+    colliding_topic,
+    collision_key,
+)
+from penstock.metadata.image import PartitionRegistration, ResourceType, TopicImage
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import (
+    ZERO_UUID,
+    ConfigRecord,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    Message,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+CreatableTopic: TypeAlias = CreateTopicsRequest.CreatableTopic
+TopicResult: TypeAlias = CreateTopicsResponse.CreatableTopicResult
+DeleteState: TypeAlias = DeleteTopicsRequest.DeleteTopicState
+DeleteResult: TypeAlias = DeleteTopicsResponse.DeletableTopicResult
+
+MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+"""As in Kafka: all records of a request are one batch, which must stay of a sane size."""
+
+_UNSET: Final = -1
+_NOT_HERE: Final = "This server does not host this topic-partition."
+
+
+def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Decision[CreateTopicsResponse]:
+    """Each topic of the request succeeds or fails by itself; a repeated name fails once."""
+    config = state.config()
+    records: list[Message] = []
+    results: list[TopicResult] = []
+    duplicates = set(repeated(topic.name for topic in request.topics))
+    taken: dict[str, str] = {}
+    budget = MAX_PARTITIONS_PER_REQUEST
+    for topic in request.topics:
+        if topic.name in duplicates:
+            continue
+        try:
+            check_new_name(state, topic.name, taken)
+            topic_records, partitions, result = _create_topic(state, config, topic, budget)
+        except Refusal as refusal:
+            results.append(_failed(topic.name, refusal))
+            continue
+        taken[collision_key(topic.name)] = topic.name
+        budget -= len(partitions)
+        records += topic_records
+        results.append(result)
+    repetition = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    results += [_failed(name, repetition) for name in sorted(duplicates)]
+    return Decision([] if request.validate_only else records, CreateTopicsResponse(topics=results))
+
+
+def check_new_name(state: ControllerState, name: str, taken: dict[str, str]) -> None:
+    """Refusal unless ``name`` is legal and free; ``taken`` are names of the same request by collision key."""
+    if name == CLUSTER_METADATA:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST, f"Creation of internal topic {CLUSTER_METADATA} is prohibited."
+        )
+    check_topic_name(name)
+    if name in state.image.topics.by_name:
+        raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    existing = colliding_topic(name, state.image.topics.by_name) or taken.get(collision_key(name))
+    if existing is not None:
+        raise Refusal(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {existing}"
+        )
+
+
+def _create_topic(
+    state: ControllerState, config: BrokerConfig, topic: CreatableTopic, budget: int
+) -> tuple[list[Message], list[PartitionRegistration], TopicResult]:
+    overrides = _checked_configs(topic, config)
+    partitions = _partitions(state, config, topic, budget)
+    topic_id = state.new_uuid()
+    records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
+    records += [
+        ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=name, value=value)
+        for name, value in overrides.items()
+    ]
+    records += [partition.to_record(topic_id, index) for index, partition in enumerate(partitions)]
+    result = CreateTopicsResponse.CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic_id,
+        num_partitions=len(partitions),
+        replication_factor=len(partitions[0].replicas),
+        configs=_result_configs(config, overrides),
+    )
+    return records, partitions, result
+
+
+def _checked_configs(topic: CreatableTopic, config: BrokerConfig) -> dict[str, str]:
+    """The configs a new topic sets; of a name that is repeated, the last value."""
+    if missing := [entry.name for entry in topic.configs if entry.value is None]:
+        raise Refusal(
+            ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(missing)}"
+        )
+    overrides = {entry.name: entry.value for entry in topic.configs if entry.value is not None}
+    try:
+        validate_topic_config(overrides, config)
+    except ConfigError as error:
+        raise Refusal(ErrorCode.INVALID_CONFIG, str(error)) from None
+    return overrides
+
+
+def _partitions(
+    state: ControllerState, config: BrokerConfig, topic: CreatableTopic, budget: int
+) -> list[PartitionRegistration]:
+    if topic.assignments:
+        placement = _manual_placement(state, topic)
+    else:
+        if topic.replication_factor < _UNSET or topic.replication_factor == 0:
+            raise Refusal(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                "Replication factor must be larger than 0, or -1 to use the default value.",
+            )
+        if topic.num_partitions < _UNSET or topic.num_partitions == 0:
+            raise Refusal(
+                ErrorCode.INVALID_PARTITIONS,
+                "Number of partitions was set to an invalid non-positive value.",
+            )
+        count = config.get_int("num.partitions") if topic.num_partitions == _UNSET else topic.num_partitions
+        factor = topic.replication_factor
+        if factor == _UNSET:
+            factor = config.get_int("default.replication.factor")
+        check_partition_budget(count, budget)
+        placement = place(state, 0, count, factor)
+    check_partition_budget(len(placement), budget)
+    return [new_partition(state, index, replicas) for index, replicas in enumerate(placement)]
+
+
+def check_partition_budget(count: int, budget: int) -> None:
+    """Refusal where a request asks for more new partitions than one batch of records may make."""
+    if count > budget:
+        raise Refusal(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+
+
+def _manual_placement(state: ControllerState, topic: CreatableTopic) -> list[list[int]]:
+    for value, what in (
+        (topic.replication_factor, "replication factor"),
+        (topic.num_partitions, "numPartitions"),
+    ):
+        if value != _UNSET:
+            raise Refusal(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {what} was not set to -1.",
+            )
+    placement: dict[int, list[int]] = {}
+    factor: int | None = None
+    for assignment in topic.assignments:
+        if assignment.partition_index in placement:
+            raise Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {assignment.partition_index}",
+            )
+        check_manual_placement(state, assignment.broker_ids, factor)
+        factor = len(assignment.broker_ids)
+        placement[assignment.partition_index] = assignment.broker_ids
+    if sorted(placement) != list(range(len(placement))):
+        raise Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    return [placement[index] for index in range(len(placement))]
+
+
+def _result_configs(
+    config: BrokerConfig, overrides: dict[str, str]
+) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
+    return [
+        CreateTopicsResponse.CreatableTopicConfigs(
+            name=entry.name,
+            value=entry.value,
+            read_only=entry.read_only,
+            config_source=entry.source,
+            is_sensitive=entry.sensitive,
+        )
+        for entry in sorted(describe_topic(config, overrides))
+    ]
+
+
+def _failed(name: str, refusal: Refusal) -> TopicResult:
+    return CreateTopicsResponse.CreatableTopicResult(
+        name=name, error_code=refusal.code, error_message=str(refusal)
+    )
+
+
+def delete_topics(state: ControllerState, request: DeleteTopicsRequest) -> Decision[DeleteTopicsResponse]:
+    """Delete topics by name or by id; one that is named both ways in a request is deleted once."""
+    states = request.topics or [
+        DeleteTopicsRequest.DeleteTopicState(name=name) for name in request.topic_names
+    ]
+    records: dict[bytes, Message] = {}
+    duplicate_names = set(repeated(s.name for s in states if s.name is not None))
+    duplicate_ids = set(repeated(s.topic_id for s in states if s.topic_id != ZERO_UUID))
+    results = [
+        _not_deleted(name, ZERO_UUID, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        for name in sorted(duplicate_names)
+    ]
+    results += [
+        _not_deleted(None, topic_id, ErrorCode.INVALID_REQUEST, "Duplicate topic id.")
+        for topic_id in sorted(duplicate_ids)
+    ]
+    for asked in states:
+        if asked.name in duplicate_names or asked.topic_id in duplicate_ids:
+            continue
+        try:
+            topic = _topic_to_delete(state, asked)
+        except Refusal as refusal:
+            results.append(_not_deleted(asked.name, asked.topic_id, refusal.code, str(refusal)))
+            continue
+        records[topic.topic_id] = RemoveTopicRecord(topic_id=topic.topic_id)
+        results.append(DeleteTopicsResponse.DeletableTopicResult(name=topic.name, topic_id=topic.topic_id))
+    return Decision(list(records.values()), DeleteTopicsResponse(responses=results))
+
+
+def _topic_to_delete(state: ControllerState, asked: DeleteState) -> TopicImage:
+    by_id = asked.topic_id != ZERO_UUID
+    if asked.name is None and not by_id:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    if asked.name is not None and by_id:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    topics = state.image.topics
+    topic = topics.by_id.get(asked.topic_id) if by_id else topics.by_name.get(asked.name or "")
+    if topic is not None:
+        return topic
+    if by_id:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HERE)
+
+
+def _not_deleted(name: str | None, topic_id: bytes, code: ErrorCode, message: str) -> DeleteResult:
+    return DeleteTopicsResponse.DeletableTopicResult(
+        name=name, topic_id=topic_id, error_code=code, error_message=message
+    )
+
+
+def internal_topic(name: str, config: BrokerConfig) -> CreatableTopic:
+    """How an internal topic is created when it is first needed."""
+    prefix, codec = {
+        "__consumer_offsets": ("offsets.topic", "producer"),
+        "__transaction_state": ("transaction.state.log", "uncompressed"),
+        "__share_group_state": ("share.coordinator.state.topic", "producer"),
+    }[name]
+    configs = {
+        "cleanup.policy": "delete" if name == "__share_group_state" else "compact",
+        "compression.type": codec,
+        "segment.bytes": str(config.get_int(f"{prefix}.segment.bytes")),
+    }
+    if name == "__transaction_state":
+        configs["unclean.leader.election.enable"] = "false"
+    if name == "__share_group_state":
+        configs["retention.ms"] = "-1"
+    if name != "__consumer_offsets":
+        configs["min.insync.replicas"] = str(config.get_int(f"{prefix}.min.isr"))
+    return CreateTopicsRequest.CreatableTopic(
+        name=name,
+        num_partitions=config.get_int(f"{prefix}.num.partitions"),
+        replication_factor=config.get_int(f"{prefix}.replication.factor"),
+        configs=_as_request_configs(configs.items()),
+    )
+
+
+def _as_request_configs(
+    configs: Iterable[tuple[str, str]],
+) -> list[CreateTopicsRequest.CreatableTopicConfig]:
+    return [CreateTopicsRequest.CreatableTopicConfig(name=name, value=value) for name, value in configs]
