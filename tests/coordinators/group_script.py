@@ -215,9 +215,7 @@ class Driver:
         options = Options(words)
         group_id, *names = options.words
         leavers = [
-            LeaveGroupRequest.MemberIdentity(
-                member_id=client.member_id, group_instance_id=client.instance
-            )
+            LeaveGroupRequest.MemberIdentity(member_id=client.member_id, group_instance_id=client.instance)
             for client in (self.client(group_id, name) for name in names)
         ]
         if "instance" in options.pairs:
@@ -383,7 +381,8 @@ class Driver:
             return self.show_join(response, error)
         if error is not ErrorCode.NONE:
             return f"sync {error.name}"
-        return f"sync {response.protocol_type}/{response.protocol_name} {response.assignment.decode() or 'nothing'}"
+        part = response.assignment.decode() or "nothing"
+        return f"sync {response.protocol_type}/{response.protocol_name} {part}"
 
     def show_join(self, response: JoinGroupResponse, error: ErrorCode) -> str:
         if error is not ErrorCode.NONE:

@@ -1,7 +1,7 @@
 """The records of `__consumer_offsets`, in the versions Apache Kafka 4.3 writes.
 
-The key's version is the record's type. Values carry a version of their own: group metadata 3, and offset
-commits 4 (which carries the topic id) unless the commit names an expiry, which only version 1 can hold.
+Group metadata is written in version 3, and offset commits in version 4, which carries the topic id, unless
+the commit names an expiry: only version 1 can hold that.
 """
 
 from collections.abc import Iterable
@@ -26,8 +26,6 @@ __all__ = [
     "offset_tombstone",
 ]
 
-OFFSET_COMMIT_KEY_VERSION = 1
-GROUP_METADATA_KEY_VERSION = 2
 GROUP_METADATA_VALUE_VERSION = 3
 OFFSET_COMMIT_VALUE_VERSION = 4
 OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY = 1
@@ -40,7 +38,6 @@ class CoordinatorRecord(NamedTuple):
     """One record: a key, and a value or None for a tombstone."""
 
     key: Key
-    key_version: int
     value: Value | None = None
     value_version: int = 0
 
@@ -49,7 +46,6 @@ def offset_record(group_id: str, topic: str, partition: int, offset: CommittedOf
     with_expiry = offset.expire_timestamp_ms is not None
     return CoordinatorRecord(
         OffsetCommitKey(group=group_id, topic=topic, partition=partition),
-        OFFSET_COMMIT_KEY_VERSION,
         OffsetCommitValue(
             offset=offset.offset,
             leader_epoch=offset.leader_epoch,
@@ -63,9 +59,7 @@ def offset_record(group_id: str, topic: str, partition: int, offset: CommittedOf
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
-    return CoordinatorRecord(
-        OffsetCommitKey(group=group_id, topic=topic, partition=partition), OFFSET_COMMIT_KEY_VERSION
-    )
+    return CoordinatorRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition))
 
 
 def group_record(
@@ -75,7 +69,6 @@ def group_record(
     protocol = group.protocol_name
     return CoordinatorRecord(
         GroupMetadataKey(group=group.group_id),
-        GROUP_METADATA_KEY_VERSION,
         GroupMetadataValue(
             protocol_type=group.protocol_type or "",
             generation=group.generation_id,
@@ -108,7 +101,6 @@ def empty_group_record(group: ClassicGroup) -> CoordinatorRecord:
     """A group that has just been named: generation 0, nobody in it yet."""
     return CoordinatorRecord(
         GroupMetadataKey(group=group.group_id),
-        GROUP_METADATA_KEY_VERSION,
         GroupMetadataValue(
             protocol_type="",
             generation=0,
@@ -122,4 +114,4 @@ def empty_group_record(group: ClassicGroup) -> CoordinatorRecord:
 
 
 def group_tombstone(group_id: str) -> CoordinatorRecord:
-    return CoordinatorRecord(GroupMetadataKey(group=group_id), GROUP_METADATA_KEY_VERSION)
+    return CoordinatorRecord(GroupMetadataKey(group=group_id))

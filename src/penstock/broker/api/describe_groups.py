@@ -1,0 +1,52 @@
+"""DescribeGroups (15): state, protocol, members and assignments of classic groups.
+
+Versions 0 to 6. As Kafka. Without an authorizer every operation on a group is allowed, and shown so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import DescribeGroupsRequest, DescribeGroupsResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.DESCRIBE_GROUPS
+
+AUTHORIZED_OPERATIONS_VERSION = 3
+
+#: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: a bit for each AclOperation code.
+GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+
+DescribedGroup = DescribeGroupsResponse.DescribedGroup
+
+
+def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+    shows_operations = (
+        context.api_version >= AUTHORIZED_OPERATIONS_VERSION and request.include_authorized_operations
+    )
+    groups = []
+    for group_id in request.groups:
+        group = _describe(broker, group_id, context)
+        if shows_operations and group.error_code == ErrorCode.NONE:
+            group.authorized_operations = GROUP_OPERATIONS
+        groups.append(group)
+    return DescribeGroupsResponse(groups=groups)
+
+
+def _describe(broker: Broker, group_id: str, context: RequestContext) -> DescribedGroup:
+    try:
+        return broker.groups.describe_group(group_id, context)
+    except KafkaError as error:
+        return DescribedGroup(
+            error_code=error.code,
+            group_id=group_id,
+            group_state="",
+            protocol_type="",
+            protocol_data="",
+            members=[],
+        )

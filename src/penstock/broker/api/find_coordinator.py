@@ -1,0 +1,135 @@
+"""FindCoordinator (10): which broker coordinates a group.
+
+Versions 0 to 6; several keys at once from version 4 on (KIP-699). Differences from Kafka:
+- the first question for a group creates `__consumer_offsets` and is answered when it is there; Kafka
+  answers COORDINATOR_NOT_AVAILABLE until then;
+- transactional ids and share groups have no coordinator on this node yet: COORDINATOR_NOT_AVAILABLE, which
+  is also what Kafka answers while it has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.broker.group_coordinator import GROUP_METADATA_TOPIC
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from penstock.protocol.uuids import uuid_from_text
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.FIND_COORDINATOR
+
+SEVERAL_KEYS_VERSION = 4
+SHARE_VERSION = 6
+
+
+class KeyType(IntEnum):
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+class Answer(NamedTuple):
+    """Where a coordinator is, or why that cannot be told."""
+
+    error: ErrorCode
+    message: str
+    node_id: int = -1
+    host: str = ""
+    port: int = -1
+
+
+def handle(
+    broker: Broker, request: FindCoordinatorRequest, context: RequestContext
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    is_for_group = request.key_type == KeyType.GROUP
+    if is_for_group and GROUP_METADATA_TOPIC not in broker.image.topics.by_name:
+        return _create_and_answer(broker, request, context)
+    return _answer(broker, request, context)
+
+
+async def _create_and_answer(
+    broker: Broker, request: FindCoordinatorRequest, context: RequestContext
+) -> FindCoordinatorResponse:
+    try:
+        await broker.groups.ensure_topic()
+    except KafkaError as error:
+        refusal = Answer(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
+        return _response(request, context, dict.fromkeys(_keys(request, context), refusal))
+    return _answer(broker, request, context)
+
+
+def _answer(
+    broker: Broker, request: FindCoordinatorRequest, context: RequestContext
+) -> FindCoordinatorResponse:
+    answers = {key: _find(broker, request.key_type, key, context) for key in _keys(request, context)}
+    return _response(request, context, answers)
+
+
+def _keys(request: FindCoordinatorRequest, context: RequestContext) -> list[str]:
+    return request.coordinator_keys if context.api_version >= SEVERAL_KEYS_VERSION else [request.key]
+
+
+def _find(broker: Broker, key_type: int, key: str, context: RequestContext) -> Answer:
+    if key_type == KeyType.GROUP:
+        return _find_group(broker, key, context)
+    if key_type == KeyType.TRANSACTION:
+        return Answer(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This node does not coordinate transactions yet.")
+    if key_type == KeyType.SHARE and context.api_version >= SHARE_VERSION and _is_share_key(key):
+        return Answer(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This node does not coordinate share groups yet.")
+    return Answer(ErrorCode.INVALID_REQUEST, f"No coordinator has keys of type {key_type} like {key!r}.")
+
+
+def _find_group(broker: Broker, group_id: str, context: RequestContext) -> Answer:
+    partition = broker.image.topics.partition(GROUP_METADATA_TOPIC, broker.groups.partition_of(group_id))
+    leader = broker.image.brokers.get(partition.leader) if partition is not None else None
+    endpoint = leader.endpoint(context.listener_name) if leader is not None else None
+    if partition is None or endpoint is None:
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return Answer(error, error.default_message)
+    return Answer(ErrorCode.NONE, "NONE", partition.leader, endpoint.host, endpoint.port)
+
+
+def _is_share_key(key: str) -> bool:
+    """``group:topic id:partition``; the group's own name may hold colons."""
+    parts = key.rsplit(":", 2)
+    if len(parts) != 3 or not parts[0] or not parts[2].isdigit():
+        return False
+    try:
+        uuid_from_text(parts[1])
+    except ValueError:
+        return False
+    return True
+
+
+def _response(
+    request: FindCoordinatorRequest, context: RequestContext, answers: dict[str, Answer]
+) -> FindCoordinatorResponse:
+    if context.api_version < SEVERAL_KEYS_VERSION:
+        answer = answers[request.key]
+        return FindCoordinatorResponse(
+            error_code=answer.error,
+            error_message=answer.message,
+            node_id=answer.node_id,
+            host=answer.host,
+            port=answer.port,
+        )
+    return FindCoordinatorResponse(
+        coordinators=[
+            FindCoordinatorResponse.Coordinator(
+                key=key,
+                node_id=answer.node_id,
+                host=answer.host,
+                port=answer.port,
+                error_code=answer.error,
+                error_message=answer.message if answer.error else None,
+            )
+            for key, answer in answers.items()
+        ]
+    )

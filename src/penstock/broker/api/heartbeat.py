@@ -1,0 +1,29 @@
+"""Heartbeat (12): keep a member's session.
+
+Versions 0 to 4. As Kafka: while the group's partition is loading the answer is no error, so that members
+of a group that is about to be there do not rejoin.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import HeartbeatRequest, HeartbeatResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.HEARTBEAT
+
+
+def handle(broker: Broker, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+    try:
+        error = broker.groups.heartbeat(request)
+    except KafkaError as refused:
+        error = refused.code
+        if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            error = ErrorCode.NONE
+    return HeartbeatResponse(error_code=error)

@@ -1,0 +1,49 @@
+"""JoinGroup (11): enter a group and wait for its next generation.
+
+Versions 0 to 9. As Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.messages import JoinGroupRequest, JoinGroupResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.JOIN_GROUP
+
+REBALANCE_TIMEOUT_VERSION = 1
+NULLABLE_PROTOCOL_VERSION = 7
+
+
+def handle(
+    broker: Broker, request: JoinGroupRequest, context: RequestContext
+) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+    if context.api_version < REBALANCE_TIMEOUT_VERSION:
+        request.rebalance_timeout_ms = request.session_timeout_ms
+    try:
+        response = broker.groups.join_group(request, context)
+    except KafkaError as error:
+        response = JoinGroupResponse(error_code=error.code, member_id=request.member_id)
+    if isinstance(response, JoinGroupResponse):
+        return _in_version(response, context.api_version)
+    return _later(response, context.api_version)
+
+
+async def _later(response: Awaitable[JoinGroupResponse], version: int) -> JoinGroupResponse:
+    return _in_version(await response, version)
+
+
+def _in_version(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
+    """No protocol is an empty name in old versions and null in newer ones."""
+    if version < NULLABLE_PROTOCOL_VERSION:
+        response.protocol_name = response.protocol_name or ""
+    else:
+        response.protocol_name = response.protocol_name or None
+    return response

@@ -1,0 +1,34 @@
+"""LeaveGroup (13): members leave, or an administrator removes static ones.
+
+Versions 0 to 5. As Kafka: up to version 2 one member, whose error is the response's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.messages import LeaveGroupRequest, LeaveGroupResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.LEAVE_GROUP
+
+SEVERAL_MEMBERS_VERSION = 3
+
+
+def handle(broker: Broker, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+    is_single = context.api_version < SEVERAL_MEMBERS_VERSION
+    if is_single:
+        request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
+    try:
+        response = broker.groups.leave_group(request)
+    except KafkaError as error:
+        return LeaveGroupResponse(error_code=error.code)
+    if is_single:
+        error_code = response.error_code or response.members[0].error_code
+        return LeaveGroupResponse(error_code=error_code)
+    return response

@@ -1,0 +1,87 @@
+"""OffsetCommit (8): commit offsets of topics that exist.
+
+Versions 2 to 10. As Kafka: version 10 names topics by id (KIP-848); partitions that do not exist are
+refused one by one and the rest is committed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.coordinators.group.offset_commit import commit_error_response
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.OFFSET_COMMIT
+
+TOPIC_IDS_VERSION = 10
+
+RequestTopic = OffsetCommitRequest.OffsetCommitRequestTopic
+ResponseTopic = OffsetCommitResponse.OffsetCommitResponseTopic
+
+
+def handle(broker: Broker, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
+    by_id = context.api_version >= TOPIC_IDS_VERSION
+    refused: list[ResponseTopic] = []
+    known: list[RequestTopic] = []
+    for topic in request.topics:
+        _sort_out(broker, topic, by_id, known, refused)
+    if not known:
+        return OffsetCommitResponse(topics=refused)
+    request.topics = known
+    try:
+        response = broker.groups.commit_offsets(request, context)
+    except KafkaError as error:
+        response = commit_error_response(request, error.code)
+    return _merge(response, refused) if refused else response
+
+
+def _sort_out(
+    broker: Broker, topic: RequestTopic, by_id: bool, known: list[RequestTopic], refused: list[ResponseTopic]
+) -> None:
+    """Fill in the topic's name or id, and keep apart what does not exist."""
+    topics = broker.image.topics
+    image = topics.by_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)
+    if image is None:
+        error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        refused.append(_refuse(topic, topic.partitions, error))
+        return
+    topic.name, topic.topic_id = image.name, image.topic_id
+    missing = [p for p in topic.partitions if p.partition_index not in image.partitions]
+    if missing:
+        refused.append(_refuse(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        topic.partitions = [p for p in topic.partitions if p.partition_index in image.partitions]
+    if topic.partitions:
+        known.append(topic)
+
+
+def _refuse(
+    topic: RequestTopic,
+    partitions: list[OffsetCommitRequest.OffsetCommitRequestPartition],
+    error: ErrorCode,
+) -> ResponseTopic:
+    return ResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetCommitResponse.OffsetCommitResponsePartition(
+                partition_index=partition.partition_index, error_code=error
+            )
+            for partition in partitions
+        ],
+    )
+
+
+def _merge(response: OffsetCommitResponse, refused: list[ResponseTopic]) -> OffsetCommitResponse:
+    """One entry a topic, whatever became of its partitions."""
+    by_topic = {(topic.name, topic.topic_id): topic for topic in refused}
+    for topic in response.topics:
+        earlier = by_topic.setdefault((topic.name, topic.topic_id), topic)
+        if earlier is not topic:
+            earlier.partitions += topic.partitions
+    return OffsetCommitResponse(topics=list(by_topic.values()))

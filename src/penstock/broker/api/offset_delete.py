@@ -1,0 +1,51 @@
+"""OffsetDelete (47): forget offsets of topics that a group does not read (KIP-496).
+
+Version 0. As Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import OffsetDeleteRequest, OffsetDeleteResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.OFFSET_DELETE
+
+ResponsePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
+
+
+def handle(broker: Broker, request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
+    unknown: dict[str, list[ResponsePartition]] = {}
+    for topic in request.topics:
+        image = broker.image.topics.by_name.get(topic.name)
+        partitions = image.partitions if image is not None else {}
+        missing = [p for p in topic.partitions if p.partition_index not in partitions]
+        if missing:
+            unknown[topic.name] = [
+                ResponsePartition(
+                    partition_index=partition.partition_index,
+                    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                )
+                for partition in missing
+            ]
+        topic.partitions = [p for p in topic.partitions if p.partition_index in partitions]
+    request.topics = [topic for topic in request.topics if topic.partitions]
+    try:
+        response = broker.groups.delete_offsets(request)
+    except KafkaError as error:
+        return OffsetDeleteResponse(error_code=error.code)
+    if response.error_code:
+        return response
+    for answered in response.topics:
+        answered.partitions += unknown.pop(answered.name, [])
+    response.topics += [
+        OffsetDeleteResponse.OffsetDeleteResponseTopic(name=name, partitions=partitions)
+        for name, partitions in unknown.items()
+    ]
+    return response

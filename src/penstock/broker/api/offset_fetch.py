@@ -1,0 +1,138 @@
+"""OffsetFetch (9): read committed offsets.
+
+Versions 1 to 10. As Kafka: several groups at once from version 8 on (KIP-709), topics by id in version 10
+(KIP-848). Version 1 has no place for an error of the group, so every partition carries it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import ZERO_UUID, OffsetFetchRequest, OffsetFetchResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.OFFSET_FETCH
+
+GROUP_ERROR_VERSION = 2
+REQUIRE_STABLE_VERSION = 7
+SEVERAL_GROUPS_VERSION = 8
+TOPIC_IDS_VERSION = 10
+
+RequestGroup = OffsetFetchRequest.OffsetFetchRequestGroup
+ResponseGroup = OffsetFetchResponse.OffsetFetchResponseGroup
+ResponseTopics = OffsetFetchResponse.OffsetFetchResponseTopics
+ResponsePartitions = OffsetFetchResponse.OffsetFetchResponsePartitions
+
+
+def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+    version = context.api_version
+    require_stable = version >= REQUIRE_STABLE_VERSION and request.require_stable
+    if version >= SEVERAL_GROUPS_VERSION:
+        by_id = version >= TOPIC_IDS_VERSION
+        return OffsetFetchResponse(
+            groups=[_fetch(broker, group, require_stable, by_id) for group in request.groups]
+        )
+    group = _fetch(broker, _single_group(request), require_stable, by_id=False)
+    return _single_response(request, group, version)
+
+
+def _fetch(broker: Broker, request: RequestGroup, require_stable: bool, by_id: bool) -> ResponseGroup:
+    unknown: list[ResponseTopics] = []
+    if by_id and request.topics is not None:
+        unknown = _name_topics(broker, request)
+    try:
+        response = broker.groups.fetch_offsets(request, require_stable=require_stable)
+    except KafkaError as error:
+        return ResponseGroup(group_id=request.group_id, topics=[], error_code=error.code)
+    if by_id and request.topics is None:
+        response.topics = _identified(broker, response.topics)
+    response.topics += unknown
+    return response
+
+
+def _name_topics(broker: Broker, request: RequestGroup) -> list[ResponseTopics]:
+    """Fill in the topics' names; those whose id nobody knows leave the request and are answered here."""
+    known, unknown = [], []
+    for topic in request.topics or ():
+        image = broker.image.topics.by_id.get(topic.topic_id)
+        if image is not None:
+            topic.name = image.name
+            known.append(topic)
+        else:
+            unknown.append(
+                ResponseTopics(
+                    topic_id=topic.topic_id,
+                    partitions=_failed_partitions(topic.partition_indexes, ErrorCode.UNKNOWN_TOPIC_ID),
+                )
+            )
+    request.topics = known
+    return unknown
+
+
+def _identified(broker: Broker, topics: list[ResponseTopics]) -> list[ResponseTopics]:
+    """With the ids of today; a topic without one cannot be shown."""
+    shown = []
+    for topic in topics:
+        image = broker.image.topics.by_name.get(topic.name)
+        if topic.topic_id == ZERO_UUID and image is not None:
+            topic.topic_id = image.topic_id
+        if topic.topic_id != ZERO_UUID:
+            shown.append(topic)
+    return shown
+
+
+def _failed_partitions(indexes: list[int], error: int) -> list[ResponsePartitions]:
+    return [
+        ResponsePartitions(partition_index=index, committed_offset=-1, metadata="", error_code=error)
+        for index in indexes
+    ]
+
+
+# -- one group a request, up to version 7 ------------------------------------------------------------
+
+
+def _single_group(request: OffsetFetchRequest) -> RequestGroup:
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequest.OffsetFetchRequestTopics(
+                name=topic.name, partition_indexes=topic.partition_indexes
+            )
+            for topic in request.topics
+        ]
+    return RequestGroup(group_id=request.group_id, topics=topics)
+
+
+def _single_response(request: OffsetFetchRequest, group: ResponseGroup, version: int) -> OffsetFetchResponse:
+    topics = group.topics
+    if group.error_code and version < GROUP_ERROR_VERSION:
+        topics = [
+            ResponseTopics(
+                name=topic.name, partitions=_failed_partitions(topic.partition_indexes, group.error_code)
+            )
+            for topic in request.topics or ()
+        ]
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponse.OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponse.OffsetFetchResponsePartition(
+                        partition_index=partition.partition_index,
+                        committed_offset=partition.committed_offset,
+                        committed_leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.metadata,
+                        error_code=partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in topics
+        ],
+    )

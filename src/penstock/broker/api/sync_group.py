@@ -1,0 +1,34 @@
+"""SyncGroup (14): bring or take the assignment of a generation.
+
+Versions 0 to 5. As Kafka: from version 5 on protocol type and name are mandatory (KIP-559).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.SYNC_GROUP
+
+MANDATORY_PROTOCOL_VERSION = 5
+
+
+def handle(
+    broker: Broker, request: SyncGroupRequest, context: RequestContext
+) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+    if context.api_version >= MANDATORY_PROTOCOL_VERSION and (
+        request.protocol_type is None or request.protocol_name is None
+    ):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    try:
+        return broker.groups.sync_group(request)
+    except KafkaError as error:
+        return SyncGroupResponse(error_code=error.code)

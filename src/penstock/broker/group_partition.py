@@ -1,0 +1,133 @@
+"""One loaded partition of `__consumer_offsets`: a coordinator with its log, its clock and its clients."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.coordinators.group.records import CoordinatorRecord
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.record_serde import encode_coordinator_key, encode_versioned
+from penstock.protocol.records import Record, encode_batch
+
+if TYPE_CHECKING:
+    from penstock.coordinators.group.coordinator import GroupCoordinator
+    from penstock.storage.log import AppendInfo
+
+__all__ = ["GroupPartition", "encode_records"]
+
+log = logging.getLogger(__name__)
+
+#: Timers that fire in one turn of the event loop before others have theirs.
+MAX_TIMERS_PER_TURN = 50
+
+
+class GroupPartition:
+    """Does for a coordinator what its contract asks of the owner.
+
+    A record counts once it is appended: the append ends before anything else is looked at, so a decision
+    never rests on a record that is not in the log yet.
+    """
+
+    __slots__ = ("_append", "_armed_ms", "_clock_ms", "_compression", "_loop", "_timer", "coordinator")
+
+    def __init__(
+        self,
+        coordinator: GroupCoordinator,
+        append: Callable[[bytes], AppendInfo],
+        clock_ms: Callable[[], int],
+        compression: int,
+    ) -> None:
+        self.coordinator = coordinator
+        self._append = append
+        self._clock_ms = clock_ms
+        self._compression = compression
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed_ms = 0
+
+    def start(self) -> None:
+        """Begin to serve: sessions of loaded members run from now on."""
+        self.settle(self.coordinator.on_loaded(self._clock_ms()))
+
+    def stop(self) -> None:
+        """Serve no longer; requests that wait are told to look elsewhere."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.coordinator.on_unloaded()
+        self._deliver()
+
+    def settle(self, records: list[CoordinatorRecord]) -> ErrorCode:
+        """Append and replay what a call has returned, answer who can be answered, set the timer.
+
+        The error is NONE, or why the records are not in the log; the coordinator knows of it then.
+        """
+        error = ErrorCode.NONE
+        if records:
+            error = self._write(records)
+            if error is not ErrorCode.NONE:
+                followups = self.coordinator.fail_append(records, error, self._clock_ms())
+                if followups:
+                    self.settle(followups)
+        self._deliver()
+        self._arm()
+        return error
+
+    def _write(self, records: list[CoordinatorRecord]) -> ErrorCode:
+        now_ms = self._clock_ms()
+        try:
+            info = self._append(encode_records(records, now_ms, self._compression))
+        except KafkaError as error:
+            log.error("cannot write group records count=%d error=%s", len(records), error)
+            return error.code
+        for offset, record in enumerate(records, info.first_offset):
+            self.coordinator.replay(record, offset, now_ms)
+        return ErrorCode.NONE
+
+    def _deliver(self) -> None:
+        for ticket, response in self.coordinator.take_replies():
+            assert isinstance(ticket, asyncio.Future)
+            if not ticket.done():  # its connection may be gone
+                ticket.set_result(response)
+
+    # -- timers --------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        """Wake up for the next deadline. One timer is enough: deadlines that move later are found then."""
+        deadline_ms = self.coordinator.next_deadline_ms
+        if deadline_ms is None or (self._timer is not None and self._armed_ms <= deadline_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed_ms = deadline_ms
+        delay_ms = max(deadline_ms - self._clock_ms(), 0)
+        self._timer = self._loop.call_later(delay_ms / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        now_ms = self._clock_ms()
+        for _ in range(MAX_TIMERS_PER_TURN):
+            deadline_ms = self.coordinator.next_deadline_ms
+            if deadline_ms is None or deadline_ms > now_ms:
+                break
+            self.settle(self.coordinator.on_timeout(now_ms))
+        self._arm()
+
+
+def encode_records(records: list[CoordinatorRecord], now_ms: int, compression: int) -> bytes:
+    """One batch, so that the records are in the log together or not at all."""
+    return encode_batch(
+        [
+            Record(
+                0,
+                now_ms,
+                encode_coordinator_key(record.key),
+                None if record.value is None else encode_versioned(record.value, record.value_version),
+            )
+            for record in records
+        ],
+        compression=compression,
+    )
