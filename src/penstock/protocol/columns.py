@@ -139,6 +139,7 @@ def decode_columns(
         if header.last_offset < start_offset:
             continue
         if header.magic == batch.CURRENT_MAGIC and header.base_offset >= end_offset:
+            next_offset = max(next_offset, end_offset)  # compaction left a gap up to there
             break
         _check_header(header)
         if check_crc and not batch.crc_is_valid(view, header, position):
