@@ -63,7 +63,7 @@ class LogHooks(NamedTuple):
     """What a log tells its manager; both are called on the thread that owns the log."""
 
     wants_flush: Callable[[Log], None] = lambda log: None
-    """A segment was rolled, or `flush.messages` have gathered: flush soon, in a worker."""
+    """A segment was rolled: flush soon, in a worker."""
     io_error: Callable[[Log, OSError], None] = lambda log, error: None
     """A write or sync failed; `log.failure` tells whether the log still takes appends."""
 
@@ -89,6 +89,7 @@ class Log:
         self.topic_id = partition_metadata.read_topic_id(loader.directory)
         self.failure: str | None = None  # why appends are refused
         self.closed = False  # by `close`, cleanly
+        self.deleted = False
         self.last_flush_ms = clock()
         self._segment_jitter_ms = loader.segment_jitter_ms
         self._producer_id_expiration_ms = loader.producer_id_expiration_ms
@@ -215,8 +216,6 @@ class Log:
         if staged:
             self._apply(staged, segment)
         self.producer_state.end_offset = next_offset
-        if next_offset - self.recovery_point >= config.flush_messages:
-            self._hooks.wants_flush(self)
         header = headers[0]
         append_time_ms = header.max_timestamp if header.attributes & 0x08 else NO_TIMESTAMP
         return AppendInfo(first_offset, next_offset - 1, append_time_ms, False)
@@ -357,13 +356,16 @@ class Log:
 
         Decodes one batch. Raises CorruptLog, StorageFailed.
         """
+        start = self.log_start_offset
         return self._by_time(
-            lambda: timestamps.first_at_or_after(self._segments, timestamp, self.log_start_offset)
+            lambda: timestamps.first_at_or_after(self._segments.from_offset(start), timestamp, start)
         )
 
     def max_timestamp_offset(self) -> TimestampAndOffset | None:
         """The first record with the largest timestamp, None where no record has one (KIP-734)."""
-        return self._by_time(lambda: timestamps.latest_timestamp(self._segments))
+        return self._by_time(
+            lambda: timestamps.latest_timestamp(self._segments.from_offset(self.log_start_offset))
+        )
 
     def _by_time(self, find: Callable[[], TimestampAndOffset | None]) -> TimestampAndOffset | None:
         try:
@@ -530,6 +532,8 @@ class Log:
         have dropped what it could not write.
         """
         with self._flush_lock:
+            if self.deleted:
+                return
             end_offset = self.log_end_offset
             segments = self._segments
             try:
@@ -541,7 +545,7 @@ class Log:
                     self._directory_changed = False
                     self._files.sync_directory(self.directory)
             except OSError as error:
-                if not self.directory.exists():  # deleted meanwhile
+                if self.deleted:
                     return
                 raise self._fail("flushing it failed", error) from error
             self.recovery_point = min(max(self.recovery_point, end_offset), self.log_end_offset)
@@ -568,6 +572,7 @@ class Log:
     def renamed_for_deletion(self, directory: Path) -> None:
         """The topic is deleted and its directory renamed: no more appends; slices given out stay readable."""
         self.directory = directory
+        self.deleted = True
         self.failure = "the topic is deleted"
 
     def close(self) -> None:

@@ -206,11 +206,11 @@ class LogManager:
         used = list(self._directory_of.values())
         return min(self._directories, key=used.count)
 
-    def update_config(self, topic: str, config: LogConfig) -> None:
-        """Give all partitions of `topic` their new config."""
-        for name, log in self._logs.items():
-            if name.topic == topic:
-                log.update_config(config)
+    def update_config(self, topic: str, partition: int, config: LogConfig) -> None:
+        """Give a log its topic's new config."""
+        log = self._logs.get(TopicPartition(topic, partition))
+        if log is not None:
+            log.update_config(config)
 
     def delete(self, topic: str, partition: int) -> None:
         """Take a log out of service and rename its directory; its files go after `file.delete.delay.ms`.

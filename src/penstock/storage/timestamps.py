@@ -26,9 +26,15 @@ def first_at_or_after(
     segments: Iterable[Segment], timestamp: int, log_start_offset: int
 ) -> TimestampAndOffset | None:
     """The first record, at or above the log start, whose timestamp is at least `timestamp`."""
-    segment = next((s for s in segments if s.largest_timestamp >= timestamp), None)
-    if segment is None:
-        return None
+    for segment in segments:
+        if segment.largest_timestamp >= timestamp:
+            found = _first_in(segment, timestamp, log_start_offset)
+            if found is not None:
+                return found
+    return None
+
+
+def _first_in(segment: Segment, timestamp: int, log_start_offset: int) -> TimestampAndOffset | None:
     from_offset = max(segment.time_index.lookup(timestamp).offset, log_start_offset)
     for position, header in _batches(segment, from_offset):
         if header.max_timestamp >= timestamp and header.last_offset >= log_start_offset:
