@@ -1,0 +1,123 @@
+"""The picture of the result: who is late at which hour, and on which days everyone was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FLIGHTS_IN_CELL_MIN = 30  # fewer say nothing about a carrier at an hour
+MEAN_DELAY_SCALE_MAX = 40.0  # minutes at the dark end of the scale
+WORST_DAYS_NAMED = 4
+PEAK_DISTANCE = 0.12  # of the whole width
+INK, MUTED, EMPTY = "#1f2933", "#7b8794", "#f1f2f4"
+
+
+def draw_chart(delays: pd.DataFrame, path: Path) -> None:
+    """Write a PNG of the delays topic (as `check.result_frame` gives it) to `path`."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12, 9.5), dpi=110, layout="constrained", facecolor="white")
+    rows = _departures(delays)
+    upper, lower = figure.subplots(2, 1, height_ratios=[2.6, 1])
+    figure.suptitle(
+        "Departure delays out of New York, 2013",
+        x=0.012,
+        ha="left",
+        fontsize=17,
+        fontweight="bold",
+        color=INK,
+    )
+    _draw_carriers(figure, upper, rows)
+    with matplotlib.rc_context({"date.converter": "concise"}):
+        _draw_days(lower, rows)
+        figure.savefig(path)
+
+
+def _departures(delays: pd.DataFrame) -> pd.DataFrame:
+    """Rows with a plain index, the departure's local time, and sums to take means from."""
+    import pandas as pd
+
+    rows = delays.reset_index()
+    rows["local"] = pd.to_datetime(rows["hour"], utc=True).dt.tz_convert("America/New_York")
+    rows["departed"] = (rows["flights"] - rows["cancelled"]).astype(float)
+    rows["minutes"] = rows["delay_sum"].astype(float).fillna(0.0)
+    return rows
+
+
+def _draw_carriers(figure: Figure, axes: Axes, rows: pd.DataFrame) -> None:
+    """Carriers, worst on top, by hour of the day; colour is the mean delay."""
+    from matplotlib import colormaps
+
+    cells = rows.groupby(["airline", rows["local"].dt.hour])[["minutes", "departed"]].sum()
+    mean = (cells["minutes"] / cells["departed"]).where(cells["departed"] >= FLIGHTS_IN_CELL_MIN)
+    carriers = rows.groupby("airline")[["minutes", "departed", "flights"]].sum()
+    carriers = carriers.assign(mean=carriers["minutes"] / carriers["departed"]).sort_values("mean")[::-1]
+    grid = mean.unstack().reindex(carriers.index).dropna(axis=0, how="all").dropna(axis=1, how="all")
+    colors = colormaps["YlOrRd"].with_extremes(bad=EMPTY)
+    image = axes.imshow(grid.to_numpy(float), cmap=colors, vmin=0, vmax=MEAN_DELAY_SCALE_MAX, aspect="auto")
+    for y, values in enumerate(grid.to_numpy(float)):
+        for x, value in enumerate(values):
+            if value == value:  # not NaN
+                color = "white" if value > MEAN_DELAY_SCALE_MAX * 0.7 else INK
+                axes.text(x, y, str(round(value)), ha="center", va="center", fontsize=8, color=color)
+    labels = [f"{name}  ({carriers['mean'][name]:.0f} min)" for name in grid.index]
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_xticks(range(grid.shape[1]), [f"{hour}" for hour in grid.columns])
+    axes.set_title(
+        "Mean delay in minutes by airline (of all its flights in brackets) and scheduled hour in New York",
+        loc="left",
+        fontsize=11,
+        color=MUTED,
+    )
+    axes.tick_params(length=0, colors=INK, labelsize=9)
+    axes.spines[:].set_visible(False)
+    axes.set_xticks([x - 0.5 for x in range(1, grid.shape[1])], minor=True)
+    axes.set_yticks([y - 0.5 for y in range(1, grid.shape[0])], minor=True)
+    axes.grid(which="minor", color="white", linewidth=1.5)
+    axes.tick_params(which="minor", length=0)
+    bar = figure.colorbar(image, ax=axes, pad=0.01, fraction=0.025, extend="max")
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=0, labelsize=9, colors=INK)
+
+
+def _draw_days(axes: Axes, rows: pd.DataFrame) -> None:
+    """Mean delay of each day, the worst days named."""
+    days = rows.groupby(rows["local"].dt.tz_localize(None).dt.normalize())[["minutes", "departed"]].sum()
+    mean = days["minutes"] / days["departed"]
+    axes.fill_between(mean.index, mean, color="#f28e4b", alpha=0.35, linewidth=0)
+    axes.plot(mean.index, mean, color="#d9541e", linewidth=1)
+    for day in _peaks(mean):
+        label = f"{day.day} {day:%b}: {mean[day]:.0f} min"
+        axes.annotate(
+            label,
+            (day, mean[day]),
+            xytext=(0, 4),
+            textcoords="offset points",
+            ha="center",
+            fontsize=9,
+            color=INK,
+        )
+    axes.set_title("Mean delay in minutes of each day, all airlines", loc="left", fontsize=11, color=MUTED)
+    axes.margins(x=0.04, y=0.12)
+    axes.set_ylim(bottom=min(0.0, float(mean.min())))
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color(MUTED)
+    axes.tick_params(length=0, colors=INK, labelsize=9)
+    axes.grid(axis="y", color="#e4e7eb", linewidth=0.8)
+    axes.set_axisbelow(True)
+
+
+def _peaks(mean: pd.Series) -> list[pd.Timestamp]:
+    """The worst days, far enough from each other for their names to fit."""
+    apart = (mean.index[-1] - mean.index[0]) * PEAK_DISTANCE
+    peaks: list[pd.Timestamp] = []
+    for day in mean.sort_values(ascending=False).index:
+        if all(abs(day - peak) > apart for peak in peaks):
+            peaks.append(day)
+    return peaks[:WORST_DAYS_NAMED]
