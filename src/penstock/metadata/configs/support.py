@@ -36,6 +36,8 @@ def refuse_unsupported(config: BrokerConfig) -> None:
     if set(config.get_list("process.roles")) != {"broker", "controller"}:
         found = config.static["process.roles"]
         raise invalid("process.roles", found, "a node is broker,controller: both roles in one process")
+    if config.metadata_log_dir not in config.log_dirs:
+        raise invalid("metadata.log.dir", str(config.metadata_log_dir), "it must be one of log.dirs")
     if len(config.quorum_voters) > 1:
         raise invalid("controller.quorum.voters", config.static["controller.quorum.voters"], "one voter only")
     for voter in config.quorum_voters:

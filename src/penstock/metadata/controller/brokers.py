@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from penstock.metadata.controller.features import SUPPORTED_FEATURES
 from penstock.metadata.controller.state import ControllerState, Decision
-from penstock.metadata.image import NO_LEADER, BrokerRegistration, Endpoint
+from penstock.metadata.image import NO_LEADER, BrokerRegistration, Endpoint, PartitionRegistration
 from penstock.protocol.messages import BrokerRegistrationChangeRecord, Message, PartitionChangeRecord
 
 _UNFENCE, _SHUTTING_DOWN = -1, 1
@@ -50,12 +50,29 @@ def unfence_broker(state: ControllerState, broker_id: int) -> Decision[None]:
         BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=registration.epoch, fenced=_UNFENCE)
     ]
     for topic in state.image.topics:
-        records += [
-            PartitionChangeRecord(partition_id=partition_id, topic_id=topic.topic_id, leader=broker_id)
-            for partition_id, partition in topic.partitions.items()
-            if broker_id in partition.isr and partition.leader in (broker_id, NO_LEADER)
-        ]
+        for partition_id, partition in topic.partitions.items():
+            election = _election(broker_id, partition)
+            if election is not None:
+                election.topic_id, election.partition_id = topic.topic_id, partition_id
+                records.append(election)
     return Decision(records, None)
+
+
+def _election(broker_id: int, partition: PartitionRegistration) -> PartitionChangeRecord | None:
+    """How a returning broker comes to lead a partition; None if it doesn't.
+
+    An empty ISR was left by a controller that knows eligible leader replicas (KIP-966): then one of those
+    may lead, or, where there is none, the last leader known.
+    """
+    if partition.isr:
+        if broker_id in partition.isr and partition.leader in (broker_id, NO_LEADER):
+            return PartitionChangeRecord(leader=broker_id)
+        return None
+    if broker_id in (partition.elr or partition.last_known_elr):
+        return PartitionChangeRecord(
+            leader=broker_id, isr=[broker_id], eligible_leader_replicas=[], last_known_elr=[]
+        )
+    return None
 
 
 def begin_shutdown(state: ControllerState, broker_id: int) -> Decision[None]:

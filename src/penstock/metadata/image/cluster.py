@@ -116,6 +116,11 @@ class ClusterImage:
         self.brokers: dict[int, BrokerRegistration] = {}
         self.controllers: dict[int, RegisterControllerRecord] = {}
 
+    def copy(self) -> ClusterImage:
+        twin = ClusterImage()
+        twin.brokers, twin.controllers = dict(self.brokers), dict(self.controllers)
+        return twin
+
     def unfenced_brokers(self) -> list[BrokerRegistration]:
         return [broker for _, broker in sorted(self.brokers.items()) if not broker.fenced]
 

@@ -35,6 +35,11 @@ class ConfigsImage:
     def __init__(self) -> None:
         self._configs: dict[ConfigResource, dict[str, str]] = {}
 
+    def copy(self) -> ConfigsImage:
+        twin = ConfigsImage()
+        twin._configs = {resource: dict(configs) for resource, configs in self._configs.items()}
+        return twin
+
     def of(self, type_: ResourceType, name: str) -> Mapping[str, str]:
         """The configs set for one resource, as text; empty if none are."""
         return self._configs.get(ConfigResource(type_, name), _NONE)

@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
 
 
+_Copyable: Final = (TopicsImage, ClusterImage, ConfigsImage, dict, list)
+
+
 @dataclass(slots=True)
 class MetadataDelta:
     """What one committed batch (or a whole recovery) changed, for those who act on it."""
@@ -67,6 +70,18 @@ class MetadataImage:
         self.scram: dict[tuple[int, str], m.UserScramCredentialRecord] = {}
         self.delegation_tokens: dict[str, m.DelegationTokenRecord] = {}
         self._transaction: list[m.Message] | None = None
+
+    def copy(self) -> MetadataImage:
+        """An image of its own with the same content; what the two hold is immutable and shared."""
+        twin = MetadataImage()
+        twin.__dict__.update(
+            {
+                name: value.copy() if isinstance(value, _Copyable) else value
+                for name, value in self.__dict__.items()
+            }
+        )
+        twin.client_quotas = {entity: dict(quotas) for entity, quotas in self.client_quotas.items()}
+        return twin
 
     @property
     def brokers(self) -> dict[int, BrokerRegistration]:

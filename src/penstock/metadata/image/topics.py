@@ -129,6 +129,13 @@ class TopicsImage:
     def __iter__(self) -> Iterator[TopicImage]:
         return iter(self.by_name.values())
 
+    def copy(self) -> TopicsImage:
+        twin = TopicsImage()
+        for image in self:
+            copied = TopicImage(image.name, image.topic_id, dict(image.partitions))
+            twin.by_name[image.name] = twin.by_id[image.topic_id] = copied
+        return twin
+
     def partition(self, topic: str, partition_id: int) -> PartitionRegistration | None:
         image = self.by_name.get(topic)
         return None if image is None else image.partitions.get(partition_id)
