@@ -127,13 +127,11 @@ class Dispatcher:
         self._served: dict[tuple[int, int], Served] = {}
         self._tasks: set[asyncio.Future[object]] = set()
         self.stats: dict[ApiKey, ApiStats] = {key: ApiStats() for key in self._modules}
-
-    def advertised(self) -> dict[ApiKey, tuple[int, int]]:
-        """For ApiVersions: each served API with its lowest and highest version."""
-        return {
+        self.advertised: dict[ApiKey, tuple[int, int]] = {
             key: getattr(module, "ADVERTISED_VERSIONS", versions(module))
             for key, module in sorted(self._modules.items())
         }
+        """For ApiVersions: each served API with its lowest and highest version."""
 
     def handle_request(self, connection: Connection, frame: memoryview) -> Reply:
         """The reply to one frame. The frame's bytes are reused after the return.
@@ -208,7 +206,7 @@ class Dispatcher:
         """KIP-511: a too new ApiVersions is answered in version 0, all else closes the connection."""
         if api_key != ApiKey.API_VERSIONS:
             raise HostileFrame(f"api key {api_key} version {api_version} is not served")
-        lowest, highest = versions(self._modules[ApiKey.API_VERSIONS])
+        lowest, highest = api_keys.api_range(ApiKey.API_VERSIONS)
         response = ApiVersionsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION,
             api_keys=[

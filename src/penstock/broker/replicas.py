@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
 from penstock.broker.purgatory import WaitList
+from penstock.metadata.image import ResourceType
 from penstock.protocol.batch import check_batches, set_log_append_time
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.metadata.image import ResourceType
 from penstock.storage.config import LogConfig
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class Replica:
     """This node's copy of one partition."""
 
     __slots__ = (
-        "appended_bytes",
         "_clock_ms",
+        "appended_bytes",
         "compression_levels",
         "config",
         "failed",

@@ -11,21 +11,13 @@ from dataclasses import dataclass, field
 
 from penstock.broker.buffers import BufferPool, RequestMemory
 from penstock.broker.connection import Connection, Reply
+from penstock.metadata.configs import Listener
 
 log = logging.getLogger(__name__)
 
 ACCEPTS_PER_TURN = 64
 BACKLOG = 511
 ACCEPT_PAUSE_S = 0.1
-
-
-@dataclass(frozen=True)
-class Listener:
-    """An address to bind: `name` as in `listeners`, host "" for every interface, port 0 for a free one."""
-
-    name: str
-    host: str
-    port: int
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def build_app(called: str | None) -> typer.Typer:
     """The whole command line, with the called command in full and the others by name only."""
     app = typer.Typer(
         name="penstock",
-        help="Event streaming for Python and Spark: Apache Kafka's log and protocol, and a pipeline on PySpark.",
+        help="Event streaming for Python and Spark, with the log and the protocol of Apache Kafka.",
         no_args_is_help=True,
         add_completion=False,
     )

@@ -1,0 +1,181 @@
+"""The node: its parts, the order in which they start and stop, and what handlers see of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from penstock.broker.controller import ControllerRuntime
+from penstock.broker.dispatch import Dispatcher
+from penstock.broker.fetch_session import FetchSessionCache
+from penstock.broker.group_coordinator import GroupCoordinatorRuntime
+from penstock.broker.loop_lag import LoopLag
+from penstock.broker.node_limits import server_limits, storage_config
+from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.purgatory import Purgatory
+from penstock.broker.replicas import ReplicaManager
+from penstock.broker.server import Server
+from penstock.broker.topic_settings import TopicSettings, topic_settings
+from penstock.metadata.configs import BrokerConfig
+from penstock.metadata.image import MetadataDelta, MetadataImage, ResourceType
+from penstock.protocol.api_keys import ApiKey
+from penstock.storage.errors import LogDirectoryError
+from penstock.storage.log_manager import LogManager
+from penstock.storage.names import TopicPartition
+
+log = logging.getLogger(__name__)
+
+WORKERS = 4
+TICK_S = 1.0
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class CannotStart(Exception):
+    """The node can't run here; the message says why and what to do."""
+
+
+class Broker:
+    """One Penstock node, on the running event loop.
+
+    Making one takes the log directories. Both that and `start` raise CannotStart.
+    """
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+        self.node_id = config.node_id
+        self.loop = asyncio.get_running_loop()
+        self.loop_lag = LoopLag(self.loop)
+        self.purgatory = Purgatory(self.loop)
+        self.fetch_max_bytes = config.get_int("fetch.max.bytes")
+        self.fetch_sessions = FetchSessionCache(
+            config.get_int("max.incremental.fetch.session.cache.slots"), self.clock_ms
+        )
+        self.dispatcher = Dispatcher(self)
+        self.server = Server(
+            self.loop, self.dispatcher.handle_request, server_limits(config), self.purgatory.complete_ready
+        )
+        self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="worker")
+        self._tick_timer: asyncio.TimerHandle | None = None
+        self._addresses: dict[str, tuple[str, int]] = {}
+        try:
+            self.logs = LogManager(
+                config.log_dirs,
+                node_id=self.node_id,
+                clock=self.clock_ms,
+                config=storage_config(config),
+                high_watermarks=self._high_watermarks,
+            )
+        except (LogDirectoryError, OSError) as error:
+            raise CannotStart(str(error)) from error
+        self.cluster_id = self.logs.cluster_id
+        self.controller = ControllerRuntime(self)
+        self.replicas = ReplicaManager(
+            self.node_id, self.image, self.logs, self.topic_settings, self.clock_ms
+        )
+        self.groups = GroupCoordinatorRuntime(self)
+        self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
+
+    @property
+    def image(self) -> MetadataImage:
+        """The cluster's metadata as of now."""
+        return self.controller.image
+
+    def clock_ms(self) -> int:
+        """The wall clock, as records and leases have it."""
+        return time.time_ns() // 1_000_000
+
+    def run_in_worker(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
+        """Call a function that blocks in a worker thread."""
+        return self.loop.run_in_executor(self._workers, partial(function, *args, **kwargs))
+
+    def advertised(self, listener_name: str) -> tuple[str, int]:
+        """Where clients of a listener reach this node. Raises KeyError for one there isn't."""
+        return self._addresses[listener_name]
+
+    @property
+    def served_apis(self) -> Mapping[ApiKey, tuple[int, int]]:
+        """The APIs of this node as ApiVersions tells them, with their lowest and highest version."""
+        return self.dispatcher.advertised
+
+    def topic_settings(self, topic: str) -> TopicSettings:
+        """What the topic's configuration is now."""
+        return topic_settings(self.config, self.image.configs.of(ResourceType.TOPIC, topic))
+
+    # Start and stop
+
+    async def start(self) -> tuple[str, int]:
+        """Recover, register and accept connections; the address of the first listener."""
+        try:
+            return await self._start()
+        except (LogDirectoryError, OSError) as error:
+            raise CannotStart(str(error)) from error
+
+    async def _start(self) -> tuple[str, int]:
+        self.loop_lag.start()
+        bound = self.server.listen(self.config.broker_listeners)
+        self._addresses = self._advertise(bound)
+        await self.controller.open()
+        await self.run_in_worker(self.logs.load, lambda topic: self.topic_settings(topic).log)
+        self.controller.on_image_change(self._image_changed)
+        await self.controller.start()
+        await self.groups.wait_until_loaded()
+        self._tick()
+        self.server.accept()
+        return bound[self.config.broker_listeners[0].name]
+
+    async def stop(self) -> None:
+        """Stop serving, then make everything durable and leave the clean-shutdown marker."""
+        log.info("stopping node_id=%d", self.node_id)
+        if self._tick_timer is not None:
+            self._tick_timer.cancel()
+        self.server.close()
+        self.groups.close()
+        await self.controller.close()
+        await self.run_in_worker(self.logs.close, self.controller.broker_epoch)
+        self.loop_lag.stop()
+        self._workers.shutdown()
+        log.info("stopped node_id=%d", self.node_id)
+
+    def _advertise(self, bound: Mapping[str, tuple[str, int]]) -> dict[str, tuple[str, int]]:
+        """Addresses for clients: as configured, with the real port for 0 and the host's name for none."""
+        addresses = {}
+        for listener in self.config.advertised_listeners:
+            host, port = bound[listener.name]
+            addresses[listener.name] = (listener.host or socket.gethostname(), listener.port or port)
+        return addresses
+
+    def _image_changed(self, delta: MetadataDelta) -> None:
+        if any(resource.type == ResourceType.BROKER for resource in delta.changed_configs):
+            self._reconfigure()
+        self.replicas.apply(delta)
+        self.groups.on_image_change(delta)
+
+    def _reconfigure(self) -> None:
+        """Dynamic broker configs (KIP-226): this node's own over the defaults of the cluster."""
+        configs = self.image.configs
+        self.config = self.config.with_dynamic(
+            configs.of(ResourceType.BROKER, ""), configs.of(ResourceType.BROKER, str(self.node_id))
+        )
+        self.server.limits = server_limits(self.config)
+
+    def _high_watermarks(self) -> dict[TopicPartition, int]:
+        return {
+            TopicPartition(replica.topic, replica.partition): replica.high_watermark
+            for replica in self.replicas
+        }
+
+    def _tick(self) -> None:
+        """Retention, checkpoints, flushes: once a second what is due."""
+        self._tick_timer = self.loop.call_later(TICK_S, self._tick)
+        try:
+            self.logs.tick(self.clock_ms())
+        except Exception:
+            log.exception("background work failed")

@@ -1,0 +1,49 @@
+"""Broker configs as the parts below take them: by their own names, without the table of keys."""
+
+from __future__ import annotations
+
+from penstock.broker.server import ServerLimits
+from penstock.metadata.configs import BrokerConfig, ConfigError
+from penstock.storage.log_manager import LogManagerConfig
+
+KAFKA_SOCKET_BUFFER_BYTES = 102400
+"""Kafka's default for both buffers. It would switch off the kernel's own tuning, so only others are set."""
+
+
+def server_limits(config: BrokerConfig) -> ServerLimits:
+    """Raises ConfigError for overrides that are no `address:count` pairs."""
+    return ServerLimits(
+        socket_request_max_bytes=config.get_int("socket.request.max.bytes"),
+        queued_max_request_bytes=config.get_int("queued.max.request.bytes"),
+        connections_max_idle_ms=config.get_int("connections.max.idle.ms"),
+        max_connections=config.get_int("max.connections"),
+        max_connections_per_ip=config.get_int("max.connections.per.ip"),
+        max_connections_per_ip_overrides=_per_ip(config.get_str("max.connections.per.ip.overrides")),
+        socket_send_buffer_bytes=_buffer_bytes(config.get_int("socket.send.buffer.bytes")),
+        socket_receive_buffer_bytes=_buffer_bytes(config.get_int("socket.receive.buffer.bytes")),
+        socket_listen_backlog_size=config.get_int("socket.listen.backlog.size"),
+    )
+
+
+def storage_config(config: BrokerConfig) -> LogManagerConfig:
+    """Intervals and threads of the log manager."""
+    return LogManagerConfig(
+        **{field: config.get_int(field.replace("_", ".")) for field in LogManagerConfig._fields}
+    )
+
+
+def _buffer_bytes(configured: int) -> int:
+    return -1 if configured == KAFKA_SOCKET_BUFFER_BYTES else configured
+
+
+def _per_ip(text: str) -> dict[str, int]:
+    limits: dict[str, int] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        address, _, count = item.rpartition(":")
+        if not address or not count.isdigit():
+            raise ConfigError(
+                "max.connections.per.ip.overrides",
+                f"max.connections.per.ip.overrides: expected address:count, found {item!r}",
+            )
+        limits[address.strip()] = int(count)
+    return limits

@@ -1,0 +1,127 @@
+"""`penstock start`: run a node in the foreground until SIGTERM or Ctrl-C."""
+
+import asyncio
+import gc
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from penstock.metadata.configs import BrokerConfig
+
+DEFAULT_DATA_DIR = "penstock-data"
+EXIT_CONFIG = 2
+EXIT_FAILED = 1
+
+
+def start(
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--data-dir",
+            metavar="DIR",
+            help=f"Where the data lives, as log.dirs. Default: {DEFAULT_DATA_DIR}",
+        ),
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help="Address for clients; port 0 takes a free one. [127.0.0.1:9092]",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="A server.properties, as Kafka's.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A broker configuration; may be repeated."),
+    ] = None,
+) -> None:
+    """Run a node. It prints "ready on HOST:PORT" when it accepts connections; SIGTERM stops it cleanly."""
+    from penstock.metadata.configs import ConfigError
+
+    try:
+        broker_config = read_config(data_dir, listen, config, settings or [])
+    except (ConfigError, OSError, ValueError) as error:
+        _fail(str(error), EXIT_CONFIG)
+    sys.exit(asyncio.run(_run(broker_config)))
+
+
+def read_config(
+    data_dir: Path | None, listen: str | None, file: Path | None, settings: list[str]
+) -> "BrokerConfig":
+    """The node's configuration: the file, or what Kafka ships for one node, under the command line.
+
+    Raises ConfigError, OSError for a file that can't be read, ValueError for one that can't be parsed.
+    """
+    from penstock.metadata.configs import BrokerConfig
+
+    properties = _read_properties(file) if file is not None else {}
+    for setting in settings:
+        name, separator, value = setting.partition("=")
+        if not separator:
+            raise ValueError(f"--set {setting}: expected NAME=VALUE")
+        properties[name.strip()] = value
+    if listen is not None:
+        properties["listeners"] = _listeners(listen)
+    if data_dir is not None:
+        properties["log.dirs"] = str(data_dir)
+    if file is not None:
+        return BrokerConfig.from_properties(properties)
+    if "log.dir" not in properties:
+        properties.setdefault("log.dirs", DEFAULT_DATA_DIR)
+    return BrokerConfig.single_node(properties)
+
+
+def _read_properties(file: Path) -> dict[str, str]:
+    import javaproperties
+
+    with file.open("rb") as stream:
+        return dict(javaproperties.load(stream))
+
+
+def _listeners(listen: str) -> str:
+    host, separator, port = listen.rpartition(":")
+    if not separator or not port.isdigit():
+        raise ValueError(f"--listen {listen}: expected HOST:PORT")
+    return f"PLAINTEXT://{host}:{port}"
+
+
+async def _run(config: "BrokerConfig") -> int:
+    from penstock.broker import log_format
+    from penstock.broker.node import Broker, CannotStart
+    from penstock.metadata.configs import ConfigError
+
+    log_format.configure("INFO")
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    try:
+        broker = Broker(config)
+        host, port = await broker.start()
+    except (ConfigError, CannotStart) as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED
+    print(f"ready on {host}:{port}", flush=True)
+    _calm_garbage_collector()
+    await stopping.wait()
+    await broker.stop()
+    return 0
+
+
+def _calm_garbage_collector() -> None:
+    """What start-up made lives as long as the node: leave it out of collections, which stop the loop."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    print(f"penstock: {message}", file=sys.stderr)
+    raise typer.Exit(code)

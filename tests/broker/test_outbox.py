@@ -1,0 +1,92 @@
+"""What goes into an outbox comes out of the socket, in order and whole, however little the socket takes."""
+
+import os
+import random
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.outbox import FileTooShort, Outbox
+
+
+class Range:
+    """A run of bytes in an open file, as a log hands them out."""
+
+    def __init__(self, fd: int, position: int, size: int) -> None:
+        self.fd = fd
+        self.position = position
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    left, right = socket.socketpair()
+    left.setblocking(False)
+    left.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+    with left, right:
+        yield left, right
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[int]:
+    path = tmp_path / "segment"
+    path.write_bytes(random.Random(7).randbytes(300_000))
+    fd = os.open(path, os.O_RDONLY)
+    yield fd
+    os.close(fd)
+
+
+def drain(outbox: Outbox, reader: socket.socket, size: int) -> bytes:
+    received = b""
+    while len(received) < size:
+        outbox.flush()
+        received += reader.recv(50_000)
+    return received
+
+
+def test_bytes_and_file_ranges_arrive_in_order(pair: tuple[socket.socket, socket.socket], file: int) -> None:
+    outbox = Outbox(pair[0])
+    expected = b""
+    for number in range(20):
+        part = bytes([number]) * (number * 777 + 1)
+        outbox.put(part)
+        expected += part
+        if number % 3 == 0:
+            position, size = number * 1000, 9_000 + number
+            outbox.put(Range(file, position, size))
+            expected += os.pread(file, size, position)
+    assert outbox.unsent_bytes == len(expected)
+    assert not outbox.flush()
+    assert drain(outbox, pair[1], len(expected)) == expected
+    assert outbox.flush()
+    assert outbox.unsent_bytes == 0
+
+
+def test_an_empty_range_is_passed_over(pair: tuple[socket.socket, socket.socket], file: int) -> None:
+    outbox = Outbox(pair[0])
+    outbox.put(Range(file, 5, 0))
+    outbox.put(b"x")
+    assert outbox.flush()
+    assert pair[1].recv(10) == b"x"
+
+
+def test_a_range_beyond_the_end_of_its_file_is_an_error_not_a_loop(
+    pair: tuple[socket.socket, socket.socket], file: int
+) -> None:
+    outbox = Outbox(pair[0])
+    outbox.put(Range(file, 299_999, 10))
+    with pytest.raises(FileTooShort):
+        outbox.flush()
+
+
+def test_a_closed_peer_is_an_error(pair: tuple[socket.socket, socket.socket]) -> None:
+    pair[1].close()
+    outbox = Outbox(pair[0])
+    outbox.put(b"x")
+    with pytest.raises(OSError, match="Broken pipe"):
+        outbox.flush()

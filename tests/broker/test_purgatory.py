@@ -1,0 +1,93 @@
+import asyncio
+from collections.abc import Coroutine
+
+from penstock.broker.purgatory import DelayedFetch, Purgatory, WaitList
+
+
+def run(story: Coroutine[object, object, None]) -> None:
+    asyncio.run(story)
+
+
+class Fetches:
+    """Some partitions and what waited on them."""
+
+    def __init__(self) -> None:
+        self.purgatory = Purgatory(asyncio.get_running_loop())
+        self.first, self.second = WaitList(), WaitList()
+        self.completed: list[str] = []
+
+    def wait(self, name: str, missing_bytes: int, max_wait_ms: int = 60_000) -> DelayedFetch:
+        return DelayedFetch(
+            self.purgatory,
+            [self.first, self.second],
+            missing_bytes,
+            max_wait_ms,
+            lambda: self.completed.append(name),
+        )
+
+
+def test_a_fetch_ends_when_its_partitions_grew_by_what_was_missing() -> None:
+    async def story() -> None:
+        fetches = Fetches()
+        fetches.wait("a", 100)
+        fetches.first.grown(60)
+        fetches.purgatory.complete_ready()
+        assert fetches.completed == []
+        fetches.second.grown(40)
+        assert fetches.completed == [], "it waits for the end of the turn"
+        fetches.purgatory.complete_ready()
+        assert fetches.completed == ["a"]
+        assert fetches.purgatory.waiting == 0
+        assert not fetches.first.waiting
+        assert not fetches.second.waiting
+
+    run(story())
+
+
+def test_outside_of_any_turn_the_loop_completes_it() -> None:
+    async def story() -> None:
+        fetches = Fetches()
+        fetches.wait("a", 1)
+        fetches.first.grown(1)
+        await asyncio.sleep(0)
+        assert fetches.completed == ["a"]
+
+    run(story())
+
+
+def test_time_ends_a_fetch_once() -> None:
+    async def story() -> None:
+        fetches = Fetches()
+        fetches.wait("a", 10, max_wait_ms=5)
+        await asyncio.sleep(0.03)
+        fetches.first.grown(10)
+        fetches.purgatory.complete_ready()
+        assert fetches.completed == ["a"]
+        assert fetches.purgatory.expired == 1
+
+    run(story())
+
+
+def test_other_news_ends_a_fetch_and_cancelling_forgets_it() -> None:
+    async def story() -> None:
+        fetches = Fetches()
+        fetches.wait("a", 10)
+        fetches.wait("b", 10).cancel()
+        fetches.second.changed()
+        fetches.purgatory.complete_ready()
+        assert fetches.completed == ["a"]
+        assert fetches.purgatory.waiting == 0
+
+    run(story())
+
+
+def test_a_fetch_cancelled_after_it_was_ready_is_not_completed() -> None:
+    async def story() -> None:
+        fetches = Fetches()
+        waiter = fetches.wait("a", 1)
+        fetches.first.grown(1)
+        waiter.cancel()
+        fetches.purgatory.complete_ready()
+        assert fetches.completed == []
+
+    run(story())
