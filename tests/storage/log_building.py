@@ -41,16 +41,23 @@ def append_values(
 
 
 def append_marker(
-    log: Log, producer_id: int, producer_epoch: int, *, committed: bool, coordinator_epoch: int = 0
+    log: Log,
+    producer_id: int,
+    producer_epoch: int,
+    *,
+    committed: bool,
+    coordinator_epoch: int = 0,
+    timestamp: int = START_MS,
+    epoch: int = 0,
 ) -> AppendInfo:
     marker = encode_end_txn_marker(
         committed=committed,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         coordinator_epoch=coordinator_epoch,
-        timestamp=START_MS,
+        timestamp=timestamp,
     )
-    return append(log, marker, origin=Origin.COORDINATOR)
+    return append(log, marker, epoch, Origin.COORDINATOR)
 
 
 def read_all(log: Log, max_bytes: int = 1 << 20) -> list[tuple[int, bytes | None]]:
