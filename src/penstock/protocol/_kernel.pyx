@@ -67,7 +67,9 @@ cdef class _View:
 # --- varints ------------------------------------------------------------------------------------------------
 
 
-cdef inline Fault _read_varint(const uint8_t* buf, Py_ssize_t* position, Py_ssize_t end, int32_t* out) noexcept nogil:
+cdef inline Fault _read_varint(
+    const uint8_t* buf, Py_ssize_t* position, Py_ssize_t end, int32_t* out
+) noexcept nogil:
     cdef Py_ssize_t at = position[0]
     cdef uint32_t raw, byte
     cdef int shift = 7
@@ -93,7 +95,9 @@ cdef inline Fault _read_varint(const uint8_t* buf, Py_ssize_t* position, Py_ssiz
     return OK
 
 
-cdef inline Fault _read_varlong(const uint8_t* buf, Py_ssize_t* position, Py_ssize_t end, int64_t* out) noexcept nogil:
+cdef inline Fault _read_varlong(
+    const uint8_t* buf, Py_ssize_t* position, Py_ssize_t end, int64_t* out
+) noexcept nogil:
     cdef Py_ssize_t at = position[0]
     cdef uint64_t raw = 0, byte
     cdef int shift = 0
@@ -236,7 +240,7 @@ cdef struct BatchPlace:
 
 
 cdef class ColumnBuilder:
-    """Columns under construction; see `_kernel_py.ColumnBuilder`, its twin, for the meaning of each method."""
+    """Columns under construction; its twin `_kernel_py.ColumnBuilder` says what each method means."""
 
     cdef bytearray offsets, timestamps, timestamp_types, list_offsets
     cdef _BinarySink keys, values, header_keys, header_values
@@ -409,7 +413,8 @@ cdef class ColumnBuilder:
             PyByteArray_Resize(self.list_offsets, 4 * (self.row_count + 1))
             headers = (self.list_offsets, self.header_keys.finish(), self.header_values.finish())
         return (
-            self.offsets, self.timestamps, self.timestamp_types, self.keys.finish(), self.values.finish(), headers
+            self.offsets, self.timestamps, self.timestamp_types,
+            self.keys.finish(), self.values.finish(), headers,
         )
 
 
@@ -503,7 +508,9 @@ cdef inline int64_t _int64_at(const uint8_t* buffer, int64_t index) noexcept nog
     return value
 
 
-cdef inline Fault _cell(const Source* source, int64_t row, const uint8_t** data, int32_t* size) noexcept nogil:
+cdef inline Fault _cell(
+    const Source* source, int64_t row, const uint8_t** data, int32_t* size
+) noexcept nogil:
     """The bytes of one row; size -1 is null, as is every row of an absent column."""
     cdef int32_t start, stop
     size[0] = -1
@@ -621,7 +628,9 @@ cdef class RowEncoder:
             timestamp[0] = _int64_at(self.timestamps.at, row)
         return OK
 
-    cdef Fault _size(self, int64_t row, int64_t timestamp_delta, int32_t offset_delta, int64_t* size) noexcept nogil:
+    cdef Fault _size(
+        self, int64_t row, int64_t timestamp_delta, int32_t offset_delta, int64_t* size
+    ) noexcept nogil:
         """Bytes of the record's body; checks all that `_write` then relies on."""
         cdef const uint8_t* data = NULL
         cdef int32_t key_size, value_size, start, stop, entry
@@ -746,7 +755,8 @@ cdef inline uint32_t _murmur2(const uint8_t* data, int32_t size) noexcept nogil:
     cdef uint32_t k
     cdef int32_t i, tail = size & ~3
     for i in range(0, tail, 4):
-        k = data[i] | (<uint32_t>data[i + 1] << 8) | (<uint32_t>data[i + 2] << 16) | (<uint32_t>data[i + 3] << 24)
+        k = data[i] | (<uint32_t>data[i + 1] << 8)
+        k |= (<uint32_t>data[i + 2] << 16) | (<uint32_t>data[i + 3] << 24)
         k *= m
         k ^= k >> 24
         h = h * m ^ k * m
@@ -780,7 +790,9 @@ def partition_keys(column, int64_t start, int64_t stop, int32_t partitions):
             fault = _cell(&keys.source, row, &data, &size)
             if fault != OK:
                 break
-            ids[row - start] = -1 if size < 0 else <int32_t>((_murmur2(data, size) & 0x7FFFFFFF) % <uint32_t>partitions)
+            ids[row - start] = -1
+            if size >= 0:
+                ids[row - start] = <int32_t>((_murmur2(data, size) & 0x7FFFFFFF) % <uint32_t>partitions)
     if fault != OK:
         raise ValueError(f"row {row}: {_FAULTS[fault]}")
     return out

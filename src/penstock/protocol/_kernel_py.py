@@ -97,9 +97,7 @@ class ColumnBuilder:
         timestamp_type = header.timestamp_type
         for record in list(decode_records(header, payload)):
             if start_offset <= record.offset < end_offset:
-                self.append_row(
-                    record.offset, record.timestamp, timestamp_type, record.key, record.value, record.headers
-                )
+                self._append(timestamp_type, *record)
 
     def append_row(
         self,
@@ -112,6 +110,17 @@ class ColumnBuilder:
     ) -> None:
         """One record, decoded already."""
         self._check_room(len(key or b"") + len(value or b""))
+        self._append(timestamp_type, offset, timestamp, key, value, headers)
+
+    def _append(
+        self,
+        timestamp_type: int,
+        offset: int,
+        timestamp: int,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: Headers,
+    ) -> None:
         self._offsets.append(offset)
         self._timestamps.append(timestamp)
         self._timestamp_types.append(timestamp_type)

@@ -43,6 +43,8 @@ _END_TXN_MARKER: Final = Struct(">hi")  # version, coordinator epoch
 _INT32: Final = Struct(">i")
 _MASK64: Final = 0xFFFFFFFFFFFFFFFF
 _SIGN64: Final = 1 << 63
+_INT64_MIN: Final = -_SIGN64
+_INT64_MAX: Final = _SIGN64 - 1
 
 
 class Record(NamedTuple):
@@ -92,17 +94,21 @@ def read_varint(buf: Buffer, position: int) -> tuple[int, int]:
 
 def read_varlong(buf: Buffer, position: int) -> tuple[int, int]:
     """As `read_varint`, for 64 bits and at most ten bytes."""
-    raw = shift = 0
-    while True:
-        byte = buf[position]
-        position += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-        if shift > 63:
-            raise MalformedRecords("varlong longer than ten bytes")
-    raw &= _MASK64
+    raw = buf[position]
+    position += 1
+    if raw > 0x7F:
+        raw &= 0x7F
+        shift = 7
+        while True:
+            byte = buf[position]
+            position += 1
+            raw |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift > 63:
+                raise MalformedRecords("varlong longer than ten bytes")
+        raw &= _MASK64
     return (raw >> 1) ^ -(raw & 1), position
 
 
@@ -229,6 +235,8 @@ def records_section(
 ) -> Buffer:
     """What follows the header of the v2 batch at `position`, decompressed."""
     section = memoryview(buf)[position + HEADER_SIZE : position + header.size_bytes]
+    if header.attributes & batch.COMPRESSION_MASK == Codec.NONE:
+        return section
     return decompress(known_codec(header), section, max_bytes)
 
 
@@ -245,57 +253,73 @@ def decode_records(header: BatchHeader, section: Buffer) -> Iterator[Record]:
     Raises MalformedRecords at the first that does not parse.
     """
     append_time = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
+    data = bytes(section)  # its items and slices are cheaper than a memoryview's
     position = 0
     for number in range(header.count):
         try:
-            record, position = _decode_record(section, position, header)
+            record, position = _decode_record(data, position, header)
         except (IndexError, MalformedRecords) as error:
             reason = "bytes end early" if isinstance(error, IndexError) else str(error)
             raise MalformedRecords(
                 f"record {number} of {header.count} after base offset {header.base_offset}: {reason}"
             ) from None
         yield record if append_time is None else record._replace(timestamp=append_time)
-    if position != len(section):
+    if position != len(data):
         raise MalformedRecords(
-            f"{len(section) - position} bytes follow the {header.count} records of {header.base_offset}"
+            f"{len(data) - position} bytes follow the {header.count} records of {header.base_offset}"
         )
 
 
-def _decode_record(section: Buffer, position: int, header: BatchHeader) -> tuple[Record, int]:
-    length, position = read_varint(section, position)
+def _decode_record(data: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
+    length, position = read_varint(data, position)
     end = position + length
-    if length < 0 or end > len(section):
-        raise MalformedRecords(f"record of {length} bytes where {len(section) - position} remain")
-    timestamp_delta, position = read_varlong(section, position + 1)  # past the unused attributes
-    offset_delta, position = read_varint(section, position)
+    if length < 0 or end > len(data):
+        raise MalformedRecords(f"record of {length} bytes where {len(data) - position} remain")
+    timestamp_delta, position = read_varlong(data, position + 1)  # past the unused attributes
+    offset_delta, position = read_varint(data, position)
     if not 0 <= offset_delta <= header.last_offset_delta:
         raise MalformedRecords(f"offset delta {offset_delta} outside 0 to {header.last_offset_delta}")
-    key, position = _read_bytes(section, position, end)
-    value, position = _read_bytes(section, position, end)
-    header_count, position = read_varint(section, position)
-    if not 0 <= header_count <= end - position:
-        raise MalformedRecords(f"{header_count} headers in {end - position} bytes")
-    headers = []
-    for _ in range(header_count):
-        header_key, position = _read_bytes(section, position, end)
-        if header_key is None:
-            raise MalformedRecords("header without key")
-        header_value, position = _read_bytes(section, position, end)
-        headers.append((header_key.decode(errors="replace"), header_value))
+    key, position = _read_bytes(data, position, end)
+    value, position = _read_bytes(data, position, end)
+    header_count, position = read_varint(data, position)
+    headers: Headers = ()
+    if header_count:
+        headers, position = _read_headers(data, position, end, header_count)
     if position != end:
         raise MalformedRecords(f"record ends {end - position} bytes off the length it states")
-    timestamp = _wrap_int64(header.base_timestamp + timestamp_delta)
-    return Record(header.base_offset + offset_delta, timestamp, key, value, tuple(headers)), end
+    timestamp = header.base_timestamp + timestamp_delta
+    if not _INT64_MIN <= timestamp <= _INT64_MAX:
+        timestamp = _wrap_int64(timestamp)
+    return Record(header.base_offset + offset_delta, timestamp, key, value, headers), end
 
 
-def _read_bytes(section: Buffer, position: int, end: int) -> tuple[bytes | None, int]:
+def _read_headers(data: bytes, position: int, end: int, count: int) -> tuple[Headers, int]:
+    if not 0 <= count <= end - position:
+        raise MalformedRecords(f"{count} headers in {end - position} bytes")
+    headers = []
+    for _ in range(count):
+        key, position = _read_bytes(data, position, end)
+        if key is None:
+            raise MalformedRecords("header without key")
+        value, position = _read_bytes(data, position, end)
+        headers.append((key.decode(errors="replace"), value))
+    return tuple(headers), position
+
+
+def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     """Length-prefixed bytes; any negative length is null, as in Java."""
-    length, position = read_varint(section, position)
+    length = data[position]
+    if length < 0x80:  # a varint of one byte, as nearly all are
+        length = (length >> 1) ^ -(length & 1)
+        position += 1
+    else:
+        length, position = read_varint(data, position)
     if length < 0:
         return None, position
-    if length > end - position:
+    stop = position + length
+    if stop > end:
         raise MalformedRecords(f"{length} bytes of data where {end - position} remain in the record")
-    return bytes(section[position : position + length]), position + length
+    return data[position:stop], stop
 
 
 def _wrap_int64(value: int) -> int:
