@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,8 +11,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.spark.session import build_session
 from penstock.testing import Cluster
-
-_numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +34,7 @@ def make_topic(servers: str) -> Callable[..., str]:
     admin = AdminClient({"bootstrap.servers": servers})
 
     def make(partitions: int = 1, name: str | None = None, **config: str) -> str:
-        topic = name or f"pipeline-{next(_numbers)}"
+        topic = name or f"pipeline-{uuid.uuid4().hex}"
         settings = {key.replace("_", "."): value for key, value in config.items()}
         admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
         return topic
