@@ -128,7 +128,7 @@ def _response(
                 host=answer.host,
                 port=answer.port,
                 error_code=answer.error,
-                error_message=answer.message if answer.error else None,
+                error_message="",
             )
             for key, answer in answers.items()
         ]

@@ -1,0 +1,245 @@
+"""The group coordinator on a real node: its topic, its loading, its log."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from penstock.broker import group_loader
+from penstock.broker.context import RequestContext
+from penstock.broker.group_coordinator import GROUP_METADATA_TOPIC
+from penstock.broker.node import Broker
+from penstock.metadata.configs import BrokerConfig
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import (
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+
+SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x01\x00\x02t1\xff\xff\xff\xff"
+
+
+def caller(version: int) -> RequestContext:
+    return RequestContext(version, 1, "client", "127.0.0.1", "User:ANONYMOUS", "PLAINTEXT")
+
+
+@asynccontextmanager
+async def running_node(directory: Path, **properties: str) -> AsyncIterator[Broker]:
+    config = BrokerConfig.single_node(
+        {
+            "log.dirs": str(directory),
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "offsets.topic.num.partitions": "3",
+            "group.initial.rebalance.delay.ms": "0",
+            **properties,
+        }
+    )
+    broker = Broker(config)
+    await broker.start()
+    try:
+        yield broker
+    finally:
+        await broker.stop()
+
+
+async def create(broker: Broker, *names: str) -> None:
+    topics = [
+        CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+        for name in names
+    ]
+    await broker.controller.create_topics(CreateTopicsRequest(topics=topics))
+
+
+def commit(broker: Broker, group_id: str, topic: str, offset: int) -> ErrorCode:
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    request = OffsetCommitRequest(
+        group_id=group_id,
+        topics=[
+            OffsetCommitRequest.OffsetCommitRequestTopic(
+                name=topic, topic_id=broker.image.topics.by_name[topic].topic_id, partitions=[partition]
+            )
+        ],
+    )
+    response = broker.groups.commit_offsets(request, caller(9))
+    return ErrorCode(response.topics[0].partitions[0].error_code)
+
+
+def committed(broker: Broker, group_id: str) -> dict[str, int]:
+    request = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group_id, topics=None)
+    group = broker.groups.fetch_offsets(request, require_stable=False)
+    return {topic.name: topic.partitions[0].committed_offset for topic in group.topics}
+
+
+async def join(broker: Broker, group_id: str) -> JoinGroupResponse:
+    request = JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=SUBSCRIPTION)],
+    )
+    joined = broker.groups.join_group(request, caller(3))
+    return joined if isinstance(joined, JoinGroupResponse) else await joined
+
+
+async def become_stable(broker: Broker, group_id: str) -> None:
+    """One member, joined and synced."""
+    joined = await join(broker, group_id)
+    assignment = SyncGroupRequest.SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"all")
+    synced = broker.groups.sync_group(
+        SyncGroupRequest(
+            group_id=group_id,
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            assignments=[assignment],
+        )
+    )
+    assert isinstance(synced, asyncio.Future)
+    assert (await synced).assignment == b"all"
+
+
+def refusal(call: Callable[[], object]) -> ErrorCode:
+    with pytest.raises(KafkaError) as caught:
+        call()
+    return caught.value.code
+
+
+def run(story: Coroutine[object, object, None]) -> None:
+    asyncio.run(asyncio.wait_for(story, 30))
+
+
+def test_topic_is_created_once_on_first_need(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running_node(tmp_path) as broker:
+            assert refusal(lambda: committed(broker, "g")) is ErrorCode.NOT_COORDINATOR
+            await asyncio.gather(*(broker.groups.ensure_topic() for _ in range(3)))
+            topic = broker.image.topics.by_name[GROUP_METADATA_TOPIC]
+            assert len(topic.partitions) == 3
+            settings = broker.topic_settings(GROUP_METADATA_TOPIC).log
+            assert settings.segment_bytes == 104_857_600
+            assert committed(broker, "g") == {}
+
+    run(story())
+
+
+def test_groups_and_offsets_survive_a_restart(tmp_path: Path) -> None:
+    async def first() -> None:
+        async with running_node(tmp_path) as broker:
+            await broker.groups.ensure_topic()
+            await create(broker, "t1", "t2")
+            await become_stable(broker, "g")
+            for offset in range(50):
+                assert commit(broker, "simple", "t1", offset) is ErrorCode.NONE
+            assert commit(broker, "simple", "t2", 7) is ErrorCode.NONE
+
+    async def second() -> None:
+        async with running_node(tmp_path) as broker:
+            assert committed(broker, "simple") == {"t1": 49, "t2": 7}
+            described = broker.groups.describe_group("g", caller(6))
+            assert described.group_state == "Stable"
+            assert described.members[0].member_assignment == b"all"
+
+    run(first())
+    run(second())
+
+
+def test_offsets_go_with_their_topic(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running_node(tmp_path) as broker:
+            await broker.groups.ensure_topic()
+            await create(broker, "t1", "t2")
+            for group_id in ("a", "b", "c", "d"):
+                commit(broker, group_id, "t1", 1)
+                commit(broker, group_id, "t2", 2)
+            deleted = DeleteTopicsRequest.DeleteTopicState(name="t1")
+            await broker.controller.delete_topics(DeleteTopicsRequest(topics=[deleted]))
+            assert [committed(broker, g) for g in ("a", "b", "c", "d")] == [{"t2": 2}] * 4
+
+    run(story())
+
+
+def test_nobody_is_served_while_a_partition_loads(tmp_path: Path) -> None:
+    """With its node restarted and its log slow to read, the group's clients are asked to wait."""
+
+    async def first() -> None:
+        async with running_node(tmp_path) as broker:
+            await broker.groups.ensure_topic()
+            await create(broker, "t1")
+            for index in range(20):
+                commit(broker, f"g{index}", "t1", index)
+
+    async def second() -> None:
+        async with running_node(tmp_path) as broker:
+            groups = broker.groups
+            partitions = broker.image.topics.by_name[GROUP_METADATA_TOPIC].partitions
+            groups.close()
+            for partition in partitions:
+                groups._follow_leadership(partition)
+            loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            assert refusal(lambda: committed(broker, "g7")) is loading
+            assert refusal(lambda: groups.list_groups([], [])) is loading
+            await groups.wait_until_loaded()
+            assert committed(broker, "g7") == {"t1": 7}
+            assert len(groups.list_groups([], [])) == 20
+
+    run(first())
+    run(second())
+
+
+def test_partition_that_cannot_be_read_is_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def first() -> None:
+        async with running_node(tmp_path) as broker:
+            await broker.groups.ensure_topic()
+            await create(broker, "t1")
+            commit(broker, "g", "t1", 1)
+
+    async def second() -> None:
+        def unreadable(*_: object) -> None:
+            raise OSError("the disk is gone")
+
+        monkeypatch.setattr(group_loader, "load", unreadable)
+        async with running_node(tmp_path) as broker:
+            await broker.groups.wait_until_loaded()
+            assert refusal(lambda: committed(broker, "g")) is ErrorCode.NOT_COORDINATOR
+
+    run(first())
+    run(second())
+
+
+def test_commit_that_cannot_be_written_did_not_happen(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running_node(tmp_path) as broker:
+            await broker.groups.ensure_topic()
+            await create(broker, "t1")
+            assert commit(broker, "g", "t1", 1) is ErrorCode.NONE
+            replica = broker.replicas.get(GROUP_METADATA_TOPIC, broker.groups.partition_of("g"))
+            assert replica is not None
+            replica.log.failure = "no space left"
+            assert refusal(lambda: commit(broker, "g", "t1", 2)) is ErrorCode.NOT_COORDINATOR
+            assert committed(broker, "g") == {"t1": 1}
+            replica.log.failure = None
+            assert commit(broker, "g", "t1", 3) is ErrorCode.NONE
+            assert committed(broker, "g") == {"t1": 3}
+
+    run(story())
+
+
+def test_waiting_members_are_sent_away_when_the_node_stops(tmp_path: Path) -> None:
+    async def story() -> None:
+        delay = {"group.initial.rebalance.delay.ms": "60000"}
+        async with running_node(tmp_path, **delay) as broker:
+            await broker.groups.ensure_topic()
+            joining = asyncio.ensure_future(join(broker, "g"))
+            await asyncio.sleep(0)
+            broker.groups.close()
+            assert (await joining).error_code == ErrorCode.NOT_COORDINATOR
+
+    run(story())
