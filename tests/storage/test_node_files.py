@@ -26,6 +26,8 @@ CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 def test_offset_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / checkpoints.RECOVERY_POINTS
     assert checkpoints.read_offsets(path) == {}
+    path.write_bytes(b"")
+    assert checkpoints.read_offsets(path) == {}, "Kafka creates it empty"
     offsets = {TopicPartition("a.b_c-d", 0): 17, TopicPartition("z", 12): 0}
     checkpoints.write_offsets(REAL_FILES, path, offsets)
     assert path.read_text() == "0\n2\na.b_c-d 0 17\nz 12 0\n"
@@ -34,7 +36,7 @@ def test_offset_checkpoint(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0", "x\n0\n", "1\n0\n", "0\n2\na 0 1\n", "0\n1\na 0\n", "0\n1\na 0 x\n", "0\n0\na 0 1\n"]
+    "text", ["\n", "0", "x\n0\n", "1\n0\n", "0\n2\na 0 1\n", "0\n1\na 0\n", "0\n1\na 0 x\n", "0\n0\na 0 1\n"]
 )
 def test_a_broken_checkpoint_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "some-checkpoint"

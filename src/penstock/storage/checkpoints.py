@@ -24,13 +24,18 @@ class CheckpointCorrupt(ValueError):
 
 
 def read_entries(path: Path, *, columns: int) -> list[list[str]]:
-    """The fields of each entry; none where the file does not exist. Raises CheckpointCorrupt."""
+    """The fields of each entry; none where the file does not exist, or is empty as Kafka creates it.
+
+    Raises CheckpointCorrupt.
+    """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return []
     except UnicodeDecodeError as error:
         raise CheckpointCorrupt(f"{path}: {error}") from None
+    if not lines:
+        return []
     try:
         version, count = int(lines[0]), int(lines[1])
     except (IndexError, ValueError):

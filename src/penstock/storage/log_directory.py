@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,8 @@ from penstock.storage.errors import LogDirectoryError
 from penstock.storage.files import FileSystem
 from penstock.storage.meta_properties import MetaProperties
 from penstock.storage.names import TopicPartition
+
+logger = logging.getLogger(__name__)
 
 LOCK_FILE: Final = ".lock"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
@@ -69,9 +72,17 @@ class LogDirectory:
             self._lock = DirectoryLock(path)
         except OSError as error:
             raise LogDirectoryError(f"{path} cannot be used as a log directory: {error}") from error
-        self.recovery_points = checkpoints.read_offsets(path / checkpoints.RECOVERY_POINTS)
-        self.log_start_offsets = checkpoints.read_offsets(path / checkpoints.LOG_START_OFFSETS)
-        self.high_watermarks = checkpoints.read_offsets(path / checkpoints.HIGH_WATERMARKS)
+        self.recovery_points = self._read_checkpoint(checkpoints.RECOVERY_POINTS)
+        self.log_start_offsets = self._read_checkpoint(checkpoints.LOG_START_OFFSETS)
+        self.high_watermarks = self._read_checkpoint(checkpoints.HIGH_WATERMARKS)
+
+    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+        """A broken one counts as none: more is recovered then, and logs start at their first segment."""
+        try:
+            return checkpoints.read_offsets(self.path / name)
+        except checkpoints.CheckpointCorrupt as error:
+            logger.warning("a broken checkpoint is passed over: %s", error)
+            return {}
 
     def take_clean_shutdown_marker(self) -> tuple[bool, int]:
         """Whether the last stop was clean, and the broker epoch before it (-1 unknown); removes the marker.
