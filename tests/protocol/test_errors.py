@@ -21,3 +21,7 @@ def test_kafka_error() -> None:
     assert (error.code, error.message) == (ErrorCode.INVALID_CONFIG, "retention.ms must be a number")
     assert str(error) == "INVALID_CONFIG: retention.ms must be a number"
     assert KafkaError(ErrorCode.NOT_COORDINATOR).message == ErrorCode.NOT_COORDINATOR.default_message
+
+
+def test_codes_of_later_releases() -> None:
+    assert ErrorCode(9999) is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -171,6 +171,11 @@ def test_null_struct_marks() -> None:
         (m.HeartbeatRequest(generation_id=2**31), "generation_id"),
         (m.HeartbeatRequest(group_id="g" * 40_000), "group_id"),
         (m.MetadataRequest(topics=[None]), "topics"),
+        (
+            m.DeleteTopicsRequest(topics=[m.DeleteTopicsRequest.DeleteTopicState(topic_id=b"short")]),
+            "topic_id",
+        ),
+        (m.ShareGroupStatePartitionMetadataValue(deleting_topics=None), "deleting_topics"),
     ],
 )
 def test_unencodable_values_name_the_field(message: m.Message, field: str) -> None:

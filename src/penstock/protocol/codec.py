@@ -10,17 +10,14 @@ A field that a version does not carry keeps its default when decoded and is drop
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from penstock.protocol import definition as definitions
 from penstock.protocol.decoder import Decoder, compile_decoder
 from penstock.protocol.encoder import Encoder, compile_encoder
 from penstock.protocol.malformed import MalformedMessage, UnencodableMessage, UnsupportedVersion
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = [
     "MalformedMessage",

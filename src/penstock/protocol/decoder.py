@@ -79,14 +79,22 @@ def min_size(struct_: Struct, version: int, flexible: bool) -> int:
 
 
 def _min_field_size(field: Field, version: int, flexible: bool) -> int:
-    compact = flexible and field.compact
     if field.is_array:
-        return 1 if compact else 4
+        return 1 if flexible and field.compact else 4
+    if field.struct is not None and version in field.nullable:
+        return 1
+    return _min_value_size(field, version, flexible)
+
+
+def _min_value_size(field: Field, version: int, flexible: bool) -> int:
+    """The fewest bytes of the field's value, or of one element if it is an array."""
     if field.struct is not None:
-        return 1 if version in field.nullable else min_size(field.struct, version, flexible)
+        return min_size(field.struct, version, flexible)
     if field.type_name in FIXED_SIZES:
         return FIXED_SIZES[field.type_name]
-    return 1 if compact else 2 if field.type_name == "string" else 4
+    if flexible and field.compact:
+        return 1
+    return 2 if field.type_name == "string" else 4
 
 
 def has_records(message: Message) -> bool:
@@ -298,7 +306,8 @@ class _DecoderCompiler:
         out = self.out
         if compact:
             out.line("n -= 1")
-        size = self._element_size(field)
+        # At least one, so that the bytes that remain bound any count.
+        size = max(1, _min_value_size(field, self.version, self.flexible))
         needed = "n" if size == 1 else f"n * {size}"
         out.line(f"if {needed} > end - p: raise too_many_elements(n, end - p)")
         if field.struct is None and field.type_name in FORMATS:
@@ -328,15 +337,6 @@ class _DecoderCompiler:
             out.line(f"if n < {_FAST_ARRAY}: {target} = list({name}[n](b, p))")
             out.line(f"else: {target} = list(unpack_from(f'>{{n}}{code}', b, p))")
         out.line("p = q")
-
-    def _element_size(self, field: Field) -> int:
-        """The fewest bytes of one element; at least one, so that the bytes that remain bound any count."""
-        if field.struct is not None:
-            return max(1, min_size(field.struct, self.version, self.flexible))
-        if field.type_name in FIXED_SIZES:
-            return FIXED_SIZES[field.type_name]
-        compact = self.flexible and field.compact
-        return 1 if compact else 2 if field.type_name == "string" else 4
 
 
 def compile_decoder(message: Message, version: int, classes: dict[str, type]) -> Decoder:

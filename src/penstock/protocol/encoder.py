@@ -20,6 +20,9 @@ that are records in another form than bytes."""
 
 _BYTES_LIKE = frozenset((bytes, bytearray, memoryview))
 _FAST_ARRAY = 33
+"""Arrays of fixed-width elements up to this many have their packing function at hand."""
+
+UUID_SIZE_ERROR = "a UUID has 16 bytes"
 
 
 def uvarint_bytes(value: int) -> bytes:
@@ -170,6 +173,8 @@ class _EncoderCompiler:
         elif field.struct is not None:
             self._nested(field, target)
         elif field.type_name in FORMATS:
+            if field.type_name == "uuid":  # struct would pad or cut it in silence
+                self.out.line(f"if len({target}) != 16: raise ValueError({UUID_SIZE_ERROR!r})")
             self._fixed(FORMATS[field.type_name], target)
         else:
             self._variable(field, target, self.version in field.nullable)
@@ -245,7 +250,10 @@ class _EncoderCompiler:
     def _fixed_elements(self, field: Field, items: str) -> None:
         code = FORMATS[field.type_name]
         if field.type_name == "uuid":
-            self.out.line(f"w(pack('>' + '16s' * len({items}), *{items}))")
+            self.out.line(
+                f"if any(len(uuid) != 16 for uuid in {items}): raise ValueError({UUID_SIZE_ERROR!r})"
+            )
+            self.out.line(f"w(join({items}))")
             return
         few = [struct.Struct(f">{n}{code}").pack for n in range(_FAST_ARRAY)]
         name = self.out.constant(f"pack_few_{field.type_name}", few)

@@ -22,6 +22,11 @@ class ErrorCode(IntEnum):
         member.retriable = retriable
         return member
 
+    @classmethod
+    def _missing_(cls, value: object) -> ErrorCode | None:
+        """A code of a later release is an unknown error, as Kafka's own clients have it."""
+        return cls.UNKNOWN_SERVER_ERROR if isinstance(value, int) else None
+
     UNKNOWN_SERVER_ERROR = -1, "the broker met an unexpected error while handling the request"
     NONE = 0, "no error"
     OFFSET_OUT_OF_RANGE = 1, "no record has the requested offset: it lies outside the log"

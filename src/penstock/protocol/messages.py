@@ -26,7 +26,7 @@ def message_class(name: str) -> type[Message]:
     made = globals().get(name)
     if made is None:
         made = globals()[name] = build_message_class(library.message(name), __name__)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def __getattr__(name: str) -> type[Message]:
