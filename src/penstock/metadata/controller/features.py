@@ -21,7 +21,7 @@ MIN_METADATA_LEVEL: Final = 7
 """3.3-IV3, the oldest that a 4.x node reads."""
 
 SUPPORTED_FEATURES: Final = (
-    FeatureRange("kraft.version", 0, 0),
+    FeatureRange("kraft.version", 0, 1),
     FeatureRange(METADATA_VERSION, MIN_METADATA_LEVEL, TARGET_METADATA_LEVEL),
 )
 

@@ -1,0 +1,23 @@
+"""AlterConfigs (33): replaces all configs of a resource. Clients had better use IncrementalAlterConfigs.
+
+Versions 0 to 2. Log levels are changed by IncrementalAlterConfigs only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.messages import AlterConfigsRequest, AlterConfigsResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.ALTER_CONFIGS
+
+
+async def handle(
+    broker: Broker, request: AlterConfigsRequest, context: RequestContext
+) -> AlterConfigsResponse:
+    return await broker.controller.alter_configs(request)

@@ -1,0 +1,59 @@
+"""ApiVersions (18): which APIs in which versions are served, and which features.
+
+Versions 0 to 4. A request in a newer version is answered in version 0 by the dispatcher (KIP-511). The table
+is gathered from the handler modules; Produce stands there from version 0 on though 0 to 2 are refused
+(KAFKA-18659).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from penstock.metadata.controller.features import SUPPORTED_FEATURES, advertised_features
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.API_VERSIONS
+
+_SOFTWARE_VERSION: Final = 3
+"""Since then clients name themselves (KIP-511), and features are answered (KIP-584)."""
+_ZERO_LEVEL_VERSION: Final = 4
+"""Older clients take a feature whose lowest level is 0 for an error (KAFKA-17011)."""
+_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+    version = context.api_version
+    if version >= _SOFTWARE_VERSION and not _names_itself(request):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    image = broker.image
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersionsResponse.ApiVersion(api_key=key, min_version=lowest, max_version=highest)
+            for key, (lowest, highest) in broker.served_apis.items()
+        ],
+        supported_features=[
+            ApiVersionsResponse.SupportedFeatureKey(
+                name=feature.name, min_version=feature.min_level, max_version=feature.max_level
+            )
+            for feature in SUPPORTED_FEATURES
+            if feature.min_level > 0 or version >= _ZERO_LEVEL_VERSION
+        ],
+        finalized_features_epoch=image.offset,
+        finalized_features=[
+            ApiVersionsResponse.FinalizedFeatureKey(
+                name=name, max_version_level=level, min_version_level=level
+            )
+            for name, level in sorted(advertised_features(image.features).items())
+        ],
+    )
+
+
+def _names_itself(request: ApiVersionsRequest) -> bool:
+    return all(map(_LEGAL_NAME.fullmatch, (request.client_software_name, request.client_software_version)))

@@ -1,0 +1,23 @@
+"""CreatePartitions (37): more partitions for a topic, never fewer.
+
+Versions 0 to 3. The request's timeout is not needed: partitions are there when the answer goes out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.CREATE_PARTITIONS
+
+
+async def handle(
+    broker: Broker, request: CreatePartitionsRequest, context: RequestContext
+) -> CreatePartitionsResponse:
+    return await broker.controller.create_partitions(request)

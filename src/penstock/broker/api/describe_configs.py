@@ -1,0 +1,125 @@
+"""DescribeConfigs (32): configs with their values, where these come from and what they override.
+
+Versions 1 to 4. Secrets are never shown. An empty list of names asks for all configs, like a null one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from penstock.broker import loggers
+from penstock.metadata.configs import describe
+from penstock.metadata.configs.describe import ConfigEntry, ConfigSource
+from penstock.metadata.controller.state import Refusal
+from penstock.metadata.controller.topic_names import check_topic_name
+from penstock.metadata.image import ResourceType
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.DESCRIBE_CONFIGS
+
+Resource = DescribeConfigsRequest.DescribeConfigsResource
+Result = DescribeConfigsResponse.DescribeConfigsResult
+Synonym = DescribeConfigsResponse.DescribeConfigsSynonym
+
+
+def handle(
+    broker: Broker, request: DescribeConfigsRequest, context: RequestContext
+) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_describe(broker, resource, request) for resource in request.resources]
+    )
+
+
+def _describe(broker: Broker, resource: Resource, request: DescribeConfigsRequest) -> Result:
+    result = Result(
+        error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
+    )
+    names = resource.configuration_keys or None
+    try:
+        entries = _entries(broker, resource.resource_type, resource.resource_name, names)
+    except Refusal as refusal:
+        result.error_code, result.error_message = refusal.code, refusal.message or ""
+        return result
+    result.configs = [_encoded(entry, request) for entry in sorted(entries)]
+    return result
+
+
+def _entries(broker: Broker, type_: int, name: str, names: Collection[str] | None) -> Iterable[ConfigEntry]:
+    configs = broker.image.configs
+    match type_:
+        case ResourceType.TOPIC:
+            check_topic_name(name)
+            if name not in broker.image.topics.by_name:
+                raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return describe.describe_topic(broker.config, configs.of(ResourceType.TOPIC, name), names)
+        case ResourceType.BROKER:
+            if not name:
+                return describe.describe_cluster_default(broker.config, names)
+            _check_broker_id(broker, name, "expected {0} or empty string, but received {1}")
+            return describe.describe_broker(broker.config, names)
+        case ResourceType.BROKER_LOGGER:
+            if not name:
+                raise Refusal(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+            _check_broker_id(broker, name, "expected {0} but received {1}")
+            return _logger_entries(names)
+        case ResourceType.GROUP:
+            if not name:
+                raise Refusal(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+            return describe.describe_group(broker.config, configs.of(ResourceType.GROUP, name), names)
+        case ResourceType.CLIENT_METRICS:
+            if not name:
+                raise Refusal(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+            return describe.describe_client_metrics(configs.of(ResourceType.CLIENT_METRICS, name), names)
+    raise Refusal(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {type_}")
+
+
+def _check_broker_id(broker: Broker, name: str, unexpected: str) -> None:
+    """A broker describes itself only: the client is to ask the one it means."""
+    try:
+        broker_id = int(name)
+    except ValueError:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}") from None
+    if broker_id != broker.node_id:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, {unexpected.format(broker.node_id, name)}"
+        )
+
+
+def _logger_entries(names: Collection[str] | None) -> list[ConfigEntry]:
+    return [
+        ConfigEntry(
+            name=name,
+            value=level,
+            source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
+            read_only=False,
+            sensitive=False,
+            type=describe.UNKNOWN_TYPE,
+            synonyms=(),
+            doc=None,
+        )
+        for name, level in loggers.levels().items()
+        if names is None or name in names
+    ]
+
+
+def _encoded(
+    entry: ConfigEntry, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResponse.DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.sensitive,
+        synonyms=[Synonym(name=s.name, value=s.value, source=s.source) for s in synonyms],
+        config_type=entry.type,
+        documentation=entry.doc if request.include_documentation else None,
+    )

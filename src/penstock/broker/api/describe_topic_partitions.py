@@ -1,0 +1,105 @@
+"""DescribeTopicPartitions (75, KIP-966): partitions page by page, with their eligible leader replicas.
+
+Version 0. Topics come in the order of their names; a cursor names the partition that comes next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.api.metadata import offline_replicas
+from penstock.broker.authorized_operations import TOPIC_OPERATIONS
+from penstock.metadata.controller.topic_names import INTERNAL_TOPICS, is_valid_topic_name
+from penstock.metadata.image import PartitionRegistration, TopicImage
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.DESCRIBE_TOPIC_PARTITIONS
+
+Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
+
+
+def handle(
+    broker: Broker, request: DescribeTopicPartitionsRequest, context: RequestContext
+) -> DescribeTopicPartitionsResponse:
+    names = sorted({topic.name for topic in request.topics}) or sorted(broker.image.topics.by_name)
+    first_topic, first_partition = "", 0
+    cursor = request.cursor
+    if cursor is not None:
+        first_topic, first_partition = cursor.topic_name, cursor.partition_index
+        if first_partition < 0 or (request.topics and first_topic not in names):
+            return _refused(request)
+        names = [name for name in names if name >= first_topic]
+    limit = broker.config.get_int("max.request.partition.size.limit")
+    room = max(1, min(limit, request.response_partition_limit))
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        image = broker.image.topics.by_name.get(name)
+        if image is None:
+            response.topics.append(_unknown(name))
+            continue
+        start = first_partition if name == first_topic else 0
+        if room == 0:
+            response.next_cursor = _cursor(name, start)
+            break
+        end = min(start + room, len(image.partitions))
+        response.topics.append(_topic(broker, image, range(start, end)))
+        room -= max(0, end - start)
+        if end < len(image.partitions):
+            response.next_cursor = _cursor(name, end)
+            break
+    return response
+
+
+def _cursor(topic: str, partition: int) -> DescribeTopicPartitionsResponse.Cursor:
+    return DescribeTopicPartitionsResponse.Cursor(topic_name=topic, partition_index=partition)
+
+
+def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """The cursor is not one of ours: each topic is answered with that, as there is no other place for it."""
+    return DescribeTopicPartitionsResponse(
+        topics=[Topic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name) for topic in request.topics]
+    )
+
+
+def _unknown(name: str) -> Topic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not is_valid_topic_name(name):
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    return Topic(
+        error_code=code,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _topic(broker: Broker, image: TopicImage, partitions: range) -> Topic:
+    return Topic(
+        name=image.name,
+        topic_id=image.topic_id,
+        is_internal=image.name in INTERNAL_TOPICS,
+        partitions=[_partition(broker, p, image.partitions[p]) for p in partitions],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _partition(broker: Broker, partition_id: int, partition: PartitionRegistration) -> Partition:
+    has_leader = partition.leader in broker.image.brokers
+    return Partition(
+        error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=partition_id,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        eligible_leader_replicas=list(partition.elr),
+        last_known_elr=list(partition.last_known_elr),
+        offline_replicas=offline_replicas(broker.image.brokers, partition),
+    )

@@ -1,0 +1,54 @@
+"""IncrementalAlterConfigs (44, KIP-339): single configs of topics, brokers, groups, client metrics.
+
+Versions 0 and 1. Log levels (resource type BROKER_LOGGER) are this process's own and are set here, not by
+the controller; they are gone with a restart.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.broker import loggers
+from penstock.metadata.controller.configs import ConfigChange, check_node_id
+from penstock.metadata.controller.state import Refusal
+from penstock.metadata.image import ResourceType
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.INCREMENTAL_ALTER_CONFIGS
+
+Resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+ResourceResponse = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+
+
+async def handle(
+    broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
+) -> IncrementalAlterConfigsResponse:
+    of_loggers = [r for r in request.resources if r.resource_type == ResourceType.BROKER_LOGGER]
+    others = [r for r in request.resources if r.resource_type != ResourceType.BROKER_LOGGER]
+    responses = [_set_log_levels(broker, resource, request.validate_only) for resource in of_loggers]
+    if others or not responses:
+        request.resources = others
+        decided = await broker.controller.incremental_alter_configs(request)
+        responses += decided.responses
+    return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def _set_log_levels(broker: Broker, resource: Resource, validate_only: bool) -> ResourceResponse:
+    response = ResourceResponse(resource_type=resource.resource_type, resource_name=resource.resource_name)
+    changes = [ConfigChange(c.name, c.config_operation, c.value) for c in resource.configs]
+    try:
+        check_node_id(
+            broker.node_id, resource.resource_name, "Unexpected node id. Expected {0}, but received {1}"
+        )
+        loggers.check(changes)
+    except Refusal as refusal:
+        response.error_code, response.error_message = refusal.code, refusal.message
+        return response
+    if not validate_only:
+        loggers.apply(changes)
+    return response

@@ -1,0 +1,191 @@
+"""Metadata (3): brokers, topics, and who leads each partition; where every client begins.
+
+Versions 0 to 13. Topics that do not exist are created on the way if the client and the broker allow it
+(``auto.create.topics.enable``). Kafka answers such a request before the topic is there and lets the client
+ask again; here the first answer has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from penstock.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from penstock.metadata.controller.topic_names import INTERNAL_TOPICS, is_valid_topic_name
+from penstock.metadata.controller.topics import internal_topic
+from penstock.metadata.image import BrokerRegistration, PartitionRegistration, TopicImage
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import ZERO_UUID, CreateTopicsRequest, MetadataRequest, MetadataResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.METADATA
+
+Topic = MetadataResponse.MetadataResponseTopic
+Partition = MetadataResponse.MetadataResponsePartition
+
+_TELLING: Final = {
+    int(code): code for code in (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_REPLICATION_FACTOR)
+}
+"""Why a topic could not be created, where the client's user can do something about it."""
+_AUTO_CREATE_VERSION: Final = 4
+"""Since then the client says whether topics may be created; before, they may."""
+_LISTENER_NOT_FOUND_VERSION: Final = 6
+_TOPIC_ID_VERSION: Final = 12
+"""10 and 11 have the field, but topics could not be asked for by it."""
+
+
+def handle(
+    broker: Broker, request: MetadataRequest, context: RequestContext
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    asked = request.topics
+    if asked is None or (context.api_version == 0 and not asked):
+        return _respond(broker, request, context, _all_topics(broker, context))
+    if context.api_version < _TOPIC_ID_VERSION and any(
+        t.topic_id != ZERO_UUID or t.name is None for t in asked
+    ):
+        return _refuse_topic_ids(asked)
+    ids = [topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID]
+    if ids:
+        return _respond(broker, request, context, [_topic_by_id(broker, context, i) for i in ids])
+    names = list(dict.fromkeys(topic.name or "" for topic in asked))
+    missing = [
+        name for name in names if name not in broker.image.topics.by_name and is_valid_topic_name(name)
+    ]
+    may_create = request.allow_auto_topic_creation or context.api_version < _AUTO_CREATE_VERSION
+    if missing and may_create and broker.config.get_bool("auto.create.topics.enable"):
+        return _create_and_respond(broker, request, context, names, missing)
+    return _respond(broker, request, context, [_topic_by_name(broker, context, name) for name in names])
+
+
+async def _create_and_respond(
+    broker: Broker, request: MetadataRequest, context: RequestContext, names: list[str], missing: list[str]
+) -> MetadataResponse:
+    refused = await _auto_create(broker, missing)
+    topics = [_topic_by_name(broker, context, name) for name in names]
+    for topic in topics:
+        if topic.error_code and topic.name in refused:
+            topic.error_code = refused[topic.name]
+    return _respond(broker, request, context, topics)
+
+
+async def _auto_create(broker: Broker, names: list[str]) -> dict[str, ErrorCode]:
+    """Create topics with the broker's defaults; what to answer for those that could not be."""
+    topics = [
+        internal_topic(name, broker.config)
+        if name in INTERNAL_TOPICS
+        else CreateTopicsRequest.CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+        for name in names
+    ]
+    try:
+        response = await broker.controller.create_topics(CreateTopicsRequest(topics=topics))
+    except KafkaError:
+        return dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE)
+    return {
+        result.name: _TELLING[result.error_code]
+        for result in response.topics
+        if result.error_code in _TELLING
+    }
+
+
+def _respond(
+    broker: Broker, request: MetadataRequest, context: RequestContext, topics: Iterable[Topic]
+) -> MetadataResponse:
+    response = MetadataResponse(
+        brokers=[
+            MetadataResponse.MetadataResponseBroker(
+                node_id=registration.broker_id, host=endpoint.host, port=endpoint.port, rack=registration.rack
+            )
+            for registration in broker.image.cluster.unfenced_brokers()
+            if (endpoint := registration.endpoint(context.listener_name)) is not None
+        ],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        topics=list(topics),
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    if request.include_topic_authorized_operations:
+        for topic in response.topics:
+            if topic.name is not None:
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
+    return response
+
+
+def _refuse_topic_ids(asked: list[MetadataRequest.MetadataRequestTopic]) -> MetadataResponse:
+    return MetadataResponse(
+        topics=[
+            Topic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id)
+            for topic in asked
+        ]
+    )
+
+
+def _all_topics(broker: Broker, context: RequestContext) -> list[Topic]:
+    return [_topic(broker, context, image) for image in broker.image.topics]
+
+
+def _topic_by_id(broker: Broker, context: RequestContext, topic_id: bytes) -> Topic:
+    image = broker.image.topics.by_id.get(topic_id)
+    if image is None:
+        return Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+    return _topic(broker, context, image)
+
+
+def _topic_by_name(broker: Broker, context: RequestContext, name: str) -> Topic:
+    image = broker.image.topics.by_name.get(name)
+    if image is not None:
+        return _topic(broker, context, image)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not is_valid_topic_name(name):
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    return Topic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
+
+
+def _topic(broker: Broker, context: RequestContext, image: TopicImage) -> Topic:
+    brokers = broker.image.brokers
+    return Topic(
+        name=image.name,
+        topic_id=image.topic_id,
+        is_internal=image.name in INTERNAL_TOPICS,
+        partitions=[
+            _partition(brokers, context, partition_id, partition)
+            for partition_id, partition in image.partitions.items()
+        ],
+    )
+
+
+def _partition(
+    brokers: dict[int, BrokerRegistration],
+    context: RequestContext,
+    partition_id: int,
+    partition: PartitionRegistration,
+) -> Partition:
+    return Partition(
+        error_code=_leader_error(brokers, context, partition.leader),
+        partition_index=partition_id,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=offline_replicas(brokers, partition),
+    )
+
+
+def _leader_error(brokers: dict[int, BrokerRegistration], context: RequestContext, leader: int) -> ErrorCode:
+    registration = brokers.get(leader)
+    if registration is None or registration.fenced:
+        return ErrorCode.LEADER_NOT_AVAILABLE
+    if registration.endpoint(context.listener_name) is None:
+        if context.api_version >= _LISTENER_NOT_FOUND_VERSION:
+            return ErrorCode.LISTENER_NOT_FOUND
+        return ErrorCode.LEADER_NOT_AVAILABLE
+    return ErrorCode.NONE
+
+
+def offline_replicas(brokers: dict[int, BrokerRegistration], partition: PartitionRegistration) -> list[int]:
+    """The replicas on brokers that are gone or fenced."""
+    return [r for r in partition.replicas if r not in brokers or brokers[r].fenced]

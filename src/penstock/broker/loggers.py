@@ -1,0 +1,70 @@
+"""Log levels of this process as the Admin API shows and sets them (KIP-412).
+
+Loggers are Python's; ``root`` is the root logger. TRACE lies below DEBUG, FATAL is CRITICAL.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from penstock.metadata.controller.configs import AlterOp, ConfigChange
+from penstock.metadata.controller.state import Refusal
+from penstock.protocol.errors import ErrorCode
+
+ROOT: Final = "root"
+LEVELS: Final = {
+    "TRACE": 5,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+}
+
+
+def levels() -> dict[str, str]:
+    """The level in effect of every logger of ours and of the root, by name."""
+    names = (name for name in logging.root.manager.loggerDict if name.split(".")[0] == "penstock")
+    return {name: _name_of(_logger(name).getEffectiveLevel()) for name in (ROOT, *sorted(names))}
+
+
+def check(changes: Iterable[ConfigChange]) -> None:
+    """Refusal unless every change sets a level of a logger that exists, or unsets one."""
+    known = levels()
+    for change in changes:
+        if change.op in (AlterOp.APPEND, AlterOp.SUBTRACT):
+            raise Refusal(
+                ErrorCode.INVALID_REQUEST,
+                f"{AlterOp(change.op).name} operation is not allowed for the BROKER_LOGGER resource",
+            )
+        if change.name not in known:
+            raise Refusal(ErrorCode.INVALID_CONFIG, f"Logger {change.name} does not exist!")
+        if change.op == AlterOp.DELETE:
+            if change.name == ROOT:
+                raise Refusal(
+                    ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed"
+                )
+        elif change.value not in LEVELS:
+            raise Refusal(
+                ErrorCode.INVALID_CONFIG,
+                f"Cannot set the log level of {change.name} to {change.value} as it is not a supported log "
+                f"level. Valid log levels are {', '.join(sorted(LEVELS))}",
+            )
+
+
+def apply(changes: Iterable[ConfigChange]) -> None:
+    """Carry out changes that `check` has passed."""
+    for change in changes:
+        level = logging.NOTSET if change.op == AlterOp.DELETE else LEVELS[change.value or ""]
+        _logger(change.name).setLevel(level)
+
+
+def _logger(name: str) -> logging.Logger:
+    return logging.getLogger(None if name == ROOT else name)
+
+
+def _name_of(level: int) -> str:
+    """The most severe of Kafka's levels that is not above ``level``."""
+    return max((at, name) for name, at in LEVELS.items() if at <= max(level, LEVELS["TRACE"]))[1]
