@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-
 from broker_wire import Wire, batch_of, fetch_request, produce_request
+
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     ApiVersionsRequest,

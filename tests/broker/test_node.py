@@ -11,11 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from broker_wire import Wire, batch_of
+
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
-    ConfigResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )

@@ -182,8 +182,8 @@ class Connection:
         self._in_turn = True
         try:
             self._handle_frames()
-            self._flush()
             self._server.after_turn()
+            self._flush()
         except HostileFrame as error:
             self._flush_last_words()
             self._server.stats.hostile_frames += 1
@@ -318,13 +318,12 @@ class Connection:
             return
         if self._replies:
             self._replies.append(reply)
-        elif type(reply) is bytes:
+        elif isinstance(reply, bytes):
             self._outbox.put(reply)
-        elif type(reply) is list:
+        elif isinstance(reply, list):
             for part in reply:
                 self._outbox.put(part)
         else:
-            assert isinstance(reply, PendingReply)
             self._replies.append(reply)
         if isinstance(reply, PendingReply):
             if reply.parts is not None:
@@ -351,11 +350,11 @@ class Connection:
                     return
                 for part in reply.parts:
                     put(part)
-            elif type(reply) is bytes:
+            elif isinstance(reply, bytes):
                 put(reply)
             else:
                 for part in reply:
-                    put(part)  # type: ignore[arg-type]
+                    put(part)
             replies.popleft()
 
     def _flush(self) -> None:

@@ -15,7 +15,7 @@ import struct
 import time
 from collections.abc import Awaitable, Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, cast
 
 from penstock.broker import api as api_package
 from penstock.broker.connection import CloseConnection, Connection, HostileFrame, PendingReply, Reply
@@ -23,7 +23,7 @@ from penstock.broker.context import RequestContext
 from penstock.broker.outbox import Part
 from penstock.protocol import api_keys
 from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.codec import MalformedMessage
+from penstock.protocol.codec import MalformedMessage, Message
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import ApiVersionsResponse
 
@@ -38,14 +38,6 @@ _response_v1 = struct.Struct(">iiB").pack
 _now_ns = time.perf_counter_ns
 
 
-class Response(Protocol):
-    """What handlers return: a response message of the codec."""
-
-    def encode(self, version: int) -> bytes: ...
-
-    def encode_parts(self, version: int) -> list[Part]: ...
-
-
 class Promise:
     """A response a handler gives later, while requests behind it on the connection may go ahead.
 
@@ -58,11 +50,11 @@ class Promise:
     def __init__(self, on_abandon: Callable[[], None] | None = None) -> None:
         self.on_abandon = on_abandon
         """Called when nobody waits for the response any more."""
-        self._deliver: Callable[[Response | None], None] | None = None
-        self._response: Response | None = None
+        self._deliver: Callable[[Message | None], None] | None = None
+        self._response: Message | None = None
         self._completed = False
 
-    def complete(self, response: Response | None) -> None:
+    def complete(self, response: Message | None) -> None:
         assert not self._completed, "a promise is kept once"
         self._completed = True
         if self._deliver is not None:
@@ -70,7 +62,7 @@ class Promise:
         else:
             self._response = response
 
-    def deliver_to(self, deliver: Callable[[Response | None], None]) -> None:
+    def deliver_to(self, deliver: Callable[[Message | None], None]) -> None:
         self._deliver = deliver
         if self._completed:
             deliver(self._response)
@@ -295,10 +287,10 @@ def versions(module: ModuleType) -> tuple[int, int]:
     return lowest, highest
 
 
-def encode_reply(served: Served, correlation_id: int, response: Response) -> bytes | list[Part]:
+def encode_reply(served: Served, correlation_id: int, response: Message) -> bytes | list[Part]:
     """The whole frame: size, response header, body; in parts if it carries slices of files."""
     if served.has_records:
-        parts = response.encode_parts(served.version)
+        parts = cast("list[Part]", response.encode_parts(served.version))
         size = sum(map(len, parts))
         if served.flexible_response:
             return [_response_v1(size + 5, correlation_id, 0), *parts]

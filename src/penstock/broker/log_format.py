@@ -8,14 +8,14 @@ import time
 
 
 class LineFormatter(logging.Formatter):
-    """`2026-01-31T12:00:00.123Z INFO penstock.broker.node message`; a traceback follows on lines of its own."""
+    """`2026-01-31T12:00:00.123Z INFO penstock.broker.node message`; tracebacks follow on lines of their own."""
 
-    converter = time.gmtime
     default_time_format = "%Y-%m-%dT%H:%M:%S"
     default_msec_format = "%s.%03dZ"
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
+        self.converter = time.gmtime
 
     def format(self, record: logging.LogRecord) -> str:
         line = super().format(record)

@@ -1,7 +1,8 @@
 """What a connection has yet to send: bytes and slices of segment files, in order.
 
 Bytes leave by `send`, with `MSG_MORE` when a slice follows, and slices by `sendfile`, straight from the
-page cache. What the socket does not take now stays here.
+page cache. A small slice is read and joined to its neighbours instead: one system call for all of them is
+cheaper than one for each. What the socket does not take now stays here.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections import deque
 from typing import Protocol
 
 JOINED_BYTES_MAX = 256 * 1024
+READ_BYTES_MAX = 8 * 1024
+"""Slices up to this size are read."""
 
 
 class FileRange(Protocol):
@@ -45,8 +48,14 @@ class Outbox:
         self.unsent_bytes = 0
 
     def put(self, part: Part) -> None:
+        """Add a part. Raises OSError if a small slice can't be read."""
+        size_bytes = len(part)
+        if size_bytes <= READ_BYTES_MAX and not isinstance(part, bytes):
+            part = os.pread(part.fd, size_bytes, part.position)
+            if len(part) < size_bytes:
+                raise FileTooShort(f"{size_bytes} bytes promised, {len(part)} there")
         self._parts.append(part)
-        self.unsent_bytes += len(part)
+        self.unsent_bytes += size_bytes
 
     def flush(self) -> bool:
         """Send what the socket takes; True when nothing is left. Raises OSError if the peer is gone."""

@@ -51,3 +51,7 @@ def main() -> None:
     """Entry point of the `penstock` script."""
     called = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
     build_app(called)(prog_name="penstock")
+
+
+if __name__ == "__main__":
+    main()

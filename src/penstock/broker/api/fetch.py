@@ -64,7 +64,7 @@ class _Fetch:
         self._replicas: list[Replica] = []
 
     def read(self) -> tuple[Results, int]:
-        """What each partition gives now, and how many bytes are missing; none if there is an error to tell."""
+        """What each partition gives now, and how many bytes are missing; none if there's an error to tell."""
         left_bytes = self._max_bytes
         found_bytes = 0
         urgent = False
