@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help install demo test lint types tests bench fuzz soak-kill librdkafka clean
+.PHONY: help install demo test lint types tests docs bench fuzz librdkafka clean
 
 help:
 	@echo "make demo     real flights through a node and a Spark pipeline, the result checked"
@@ -37,8 +37,8 @@ test: lint types tests
 
 lint: $(INSTALLED)
 	@echo "== lint and format"
-	@$(BIN)/ruff check src tests setup.py
-	@$(BIN)/ruff format --check --quiet src tests setup.py
+	@$(BIN)/ruff check src tests docs setup.py
+	@$(BIN)/ruff format --check --quiet src tests docs setup.py
 
 types: $(INSTALLED)
 	@echo "== types"
@@ -47,6 +47,12 @@ types: $(INSTALLED)
 tests: $(INSTALLED)
 	@echo "== tests"
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup -q
+
+docs: $(INSTALLED)
+	@$(BIN)/python docs/generate.py || true
+
+librdkafka: $(INSTALLED)
+	@$(BIN)/python tests/clients/librdkafka_suite.py
 
 bench: $(INSTALLED)
 	@$(BIN)/penstock bench
