@@ -157,7 +157,8 @@ def test_other_unserved_versions_close_the_connection(
 
 
 def test_produce_is_advertised_from_version_0(wire: Wire) -> None:
-    response = wire.ask(ApiVersionsRequest(), ApiVersionsResponse, 3)
+    request = ApiVersionsRequest(client_software_name="wire", client_software_version="1")
+    response = wire.ask(request, ApiVersionsResponse, 3)
     assert [(api.min_version, api.max_version) for api in response.api_keys if api.api_key == 0] == [(0, 13)]
 
 
@@ -193,7 +194,7 @@ def test_responses_before_a_hostile_frame_still_arrive(wire: Wire) -> None:
 
 
 def test_random_frames(wire: Wire, node: Cluster, topic: str) -> None:
-    """Noise, truncations and bit flips of real requests; PENSTOCK_FUZZ_SEED and _FRAMES repeat or prolong it."""
+    """Noise, truncations, bit flips of real requests; PENSTOCK_FUZZ_SEED and _FRAMES repeat and prolong it."""
     print(f"PENSTOCK_FUZZ_SEED={FUZZ_SEED}")
     rng = random.Random(FUZZ_SEED)
     real = [

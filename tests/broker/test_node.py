@@ -60,7 +60,7 @@ def test_data_survives_a_clean_restart(start_node: StartNode) -> None:
 def test_acknowledged_records_survive_a_kill(start_node: StartNode) -> None:
     node = start_node()
     with Wire(node.bootstrap_servers) as wire:
-        wire.create_topic("t", segment_bytes="2000")
+        wire.create_topic("t", internal_segment_bytes="2000")
         for number in range(50):
             assert wire.produce("t", batch_of(b"%d" % number * 20)).base_offset == number
     node.kill()

@@ -142,6 +142,8 @@ class Dispatcher:
         body = 10
         if client_id_bytes > 0:
             body += client_id_bytes
+            if body > len(frame):
+                raise HostileFrame("client id ends beyond the frame")
             raw = frame[10:body]
             if raw != connection.client_id_raw:
                 _set_client_id(connection, raw)

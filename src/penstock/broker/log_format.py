@@ -8,7 +8,7 @@ import time
 
 
 class LineFormatter(logging.Formatter):
-    """`2026-01-31T12:00:00.123Z INFO penstock.broker.node message`; tracebacks follow on lines of their own."""
+    """`2026-01-31T12:00:00.123Z INFO penstock.broker.node message`; a traceback follows on lines below."""
 
     default_time_format = "%Y-%m-%dT%H:%M:%S"
     default_msec_format = "%s.%03dZ"

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from penstock.broker.controller import ControllerRuntime
 from penstock.broker.dispatch import Dispatcher
@@ -28,6 +28,9 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.storage.errors import LogDirectoryError
 from penstock.storage.log_manager import LogManager
 from penstock.storage.names import TopicPartition
+
+if TYPE_CHECKING:
+    from penstock.broker.metrics import MetricsServer
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +67,7 @@ class Broker:
         )
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="worker")
         self._tick_timer: asyncio.TimerHandle | None = None
+        self._metrics: MetricsServer | None = None
         self._addresses: dict[str, tuple[str, int]] = {}
         try:
             self.logs = LogManager(
@@ -127,6 +131,7 @@ class Broker:
         self.controller.on_image_change(self._image_changed)
         await self.controller.start()
         await self.groups.wait_until_loaded()
+        self._serve_metrics()
         self._tick()
         self.server.accept()
         return bound[self.config.broker_listeners[0].name]
@@ -137,6 +142,8 @@ class Broker:
         if self._tick_timer is not None:
             self._tick_timer.cancel()
         self.server.close()
+        if self._metrics is not None:
+            await self.run_in_worker(self._metrics.close)
         self.groups.close()
         await self.controller.close()
         await self.run_in_worker(self.logs.close, self.controller.broker_epoch)
@@ -148,9 +155,16 @@ class Broker:
         """Addresses for clients: as configured, with the real port for 0 and the host's name for none."""
         addresses = {}
         for listener in self.config.advertised_listeners:
-            host, port = bound[listener.name]
+            _host, port = bound[listener.name]
             addresses[listener.name] = (listener.host or socket.gethostname(), listener.port or port)
         return addresses
+
+    def _serve_metrics(self) -> None:
+        port = self.config.get_int("penstock.metrics.port")
+        if port >= 0:
+            from penstock.broker.metrics import MetricsServer  # a tenth of a second that others need not wait
+
+            self._metrics = MetricsServer(self, self.config.get_str("penstock.metrics.host"), port)
 
     def _image_changed(self, delta: MetadataDelta) -> None:
         if any(resource.type == ResourceType.BROKER for resource in delta.changed_configs):

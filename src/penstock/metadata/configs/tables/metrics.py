@@ -27,6 +27,10 @@ alter.log.dirs.replication.quota.window.size.seconds: int = 1 [1..]
     Length of one sample of the quota on moves between directories.
 controller.quota.window.size.seconds: int = 1 [1..]
     Length of one sample of controller mutation quotas.
+penstock.metrics.port: int = -1 [-1..65535]
+    Port on which metrics are served to Prometheus, 0 for a free one; -1 serves none.
+penstock.metrics.host: string = 127.0.0.1
+    Address on which metrics are served.
 client.quota.callback.class: class
     Class that decides client quotas.
 """
