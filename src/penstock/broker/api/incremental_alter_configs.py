@@ -39,7 +39,9 @@ async def handle(
 
 
 def _set_log_levels(broker: Broker, resource: Resource, validate_only: bool) -> ResourceResponse:
-    response = ResourceResponse(resource_type=resource.resource_type, resource_name=resource.resource_name)
+    response = ResourceResponse(
+        error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+    )
     changes = [ConfigChange(c.name, c.config_operation, c.value) for c in resource.configs]
     try:
         check_node_id(

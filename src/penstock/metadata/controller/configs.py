@@ -68,7 +68,7 @@ def incremental_alter_configs(
     for resource in request.resources:
         changes = [ConfigChange(c.name, c.config_operation, c.value) for c in resource.configs]
         response = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
-            resource_type=resource.resource_type, resource_name=resource.resource_name
+            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
         )
         try:
             _check_once((resource.resource_type, resource.resource_name), duplicates)
@@ -89,7 +89,7 @@ def alter_configs(state: ControllerState, request: AlterConfigsRequest) -> Decis
     for resource in request.resources:
         changes = [ConfigChange(c.name, AlterOp.SET, c.value) for c in resource.configs]
         response = AlterConfigsResponse.AlterConfigsResourceResponse(
-            resource_type=resource.resource_type, resource_name=resource.resource_name
+            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
         )
         try:
             _check_once((resource.resource_type, resource.resource_name), duplicates)

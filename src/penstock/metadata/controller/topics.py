@@ -98,6 +98,7 @@ def _create_topic(
     result = CreateTopicsResponse.CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,
+        error_message=None,
         num_partitions=len(partitions),
         replication_factor=len(partitions[0].replicas),
         configs=_result_configs(config, overrides),
@@ -207,8 +208,10 @@ def delete_topics(state: ControllerState, request: DeleteTopicsRequest) -> Decis
         DeleteTopicsRequest.DeleteTopicState(name=name) for name in request.topic_names
     ]
     records: dict[bytes, Message] = {}
-    duplicate_names = set(repeated(s.name for s in states if s.name is not None))
-    duplicate_ids = set(repeated(s.topic_id for s in states if s.topic_id != ZERO_UUID))
+    by_name_only = (asked.name for asked in states if asked.topic_id == ZERO_UUID)
+    duplicate_names = set(repeated(name for name in by_name_only if name is not None))
+    by_id_only = (asked.topic_id for asked in states if asked.name is None)
+    duplicate_ids = set(repeated(topic_id for topic_id in by_id_only if topic_id != ZERO_UUID))
     results = [
         _not_deleted(name, ZERO_UUID, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         for name in sorted(duplicate_names)
@@ -218,7 +221,8 @@ def delete_topics(state: ControllerState, request: DeleteTopicsRequest) -> Decis
         for topic_id in sorted(duplicate_ids)
     ]
     for asked in states:
-        if asked.name in duplicate_names or asked.topic_id in duplicate_ids:
+        is_single = asked.name is None or asked.topic_id == ZERO_UUID
+        if is_single and (asked.name in duplicate_names or asked.topic_id in duplicate_ids):
             continue
         try:
             topic = _topic_to_delete(state, asked)
