@@ -63,7 +63,7 @@ def load_frames(days: int = DAYS_IN_DATA) -> Frames:
     import pandas as pd
 
     flights = _read("flights.csv.zip")
-    day_of_year = pd.to_datetime(flights[["year", "month", "day"]]).dt.dayofyear
+    day_of_year = pd.to_datetime(flights[["year", "month", "day"]]).dt.day_of_year
     return Frames(
         flights=flights[day_of_year <= days],
         airlines=_read("airlines.csv"),
