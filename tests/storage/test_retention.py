@@ -57,6 +57,11 @@ def test_by_size(log: Log, keep: int) -> None:
         assert bases == [12]
 
 
+def test_what_goes_for_another_reason_counts_for_the_size(log: Log) -> None:
+    log.delete_records_before(6)
+    assert retain(log, retention_bytes=8 * BATCH_BYTES) == [6, 8, 10]
+
+
 def test_never_above_the_high_watermark(log: Log) -> None:
     assert retain(log, high_watermark=5, retention_bytes=0) == [4, 6, 8, 10]
     assert log.log_start_offset == 4

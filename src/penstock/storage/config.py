@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Final
@@ -53,6 +54,11 @@ class LogConfig:
     def max_segment_ms(self) -> int:
         """Longest time before a roll; a compacted log rolls in time for its compaction lag (KIP-354)."""
         return min(self.max_compaction_lag_ms, self.segment_ms) if self.compacts else self.segment_ms
+
+    def segment_jitter(self, rng: random.Random) -> int:
+        """Milliseconds by which a segment rolls early, so that many logs do not roll at once."""
+        jitter_ms = min(self.segment_jitter_ms, self.segment_ms)
+        return rng.randrange(jitter_ms) if jitter_ms > 0 else 0
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, object], base: LogConfig | None = None) -> LogConfig:

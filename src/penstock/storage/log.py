@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from penstock.protocol.batch import (
+    LOG_OVERHEAD,
     NO_TIMESTAMP,
+    TIMESTAMP_TYPE_MASK,
     BatchHeader,
     CorruptBatch,
     MalformedRecords,
@@ -91,7 +93,7 @@ class Log:
         self.closed = False  # by `close`, cleanly
         self.deleted = False
         self.last_flush_ms = clock()
-        self._segment_jitter_ms = loader.segment_jitter_ms
+        self._rng = loader.rng
         self._producer_id_expiration_ms = loader.producer_id_expiration_ms
         self._clock = clock
         self._files = loader.files
@@ -126,13 +128,6 @@ class Log:
         """
         files.mkdir(directory, exist_ok=True)
         name = TopicPartition(topic, partition)
-        rng = rng or random.Random()
-
-        def segment_jitter_ms() -> int:
-            """Spreads the rolls of many logs (`segment.jitter.ms`)."""
-            jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
-            return rng.randrange(jitter_ms) if jitter_ms > 0 else 0
-
         loader = LogLoader(
             directory=directory,
             name=name,
@@ -142,7 +137,7 @@ class Log:
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             now_ms=clock(),
-            segment_jitter_ms=segment_jitter_ms,
+            rng=rng or random.Random(),
             producer_id_expiration_ms=producer_id_expiration_ms,
             leader_epochs=LeaderEpochs(directory, files),
             producer_state=ProducerState(directory, name, files),
@@ -176,31 +171,16 @@ class Log:
         if self.failure is not None:
             raise StorageFailed(f"{self.name}: {self.failure}")
         first_offset, segment, _ = self._tail
-        config = self.config
-        next_offset, max_timestamp, idempotent = first_offset, NO_TIMESTAMP, False
-        for header in headers:
-            if header.batch_length + 12 > config.max_message_bytes:
-                raise MessageTooLarge(
-                    f"{self.name}: a batch of {header.size_bytes} bytes, max.message.bytes is "
-                    f"{config.max_message_bytes}"
-                )
-            next_offset += header.last_offset_delta + 1
-            if header.max_timestamp > max_timestamp:
-                max_timestamp = header.max_timestamp
-            if header.producer_id >= 0:
-                idempotent = True
         size_bytes = len(records)
-        if size_bytes > config.segment_bytes:
-            raise RecordListTooLarge(
-                f"{self.name}: {size_bytes} bytes at once, segment.bytes is {config.segment_bytes}"
-            )
+        count, max_timestamp, idempotent = self._survey(headers, size_bytes)
+        next_offset = first_offset + count
         staged: dict[int, StagedAppend] = {}
         if idempotent:
             duplicate = self.producer_state.duplicate_of(headers) if origin is Origin.CLIENT else None
             if duplicate is not None:
                 return AppendInfo(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, True)
             staged = self._stage(records, headers, first_offset, origin)
-        if segment.should_roll(config, size_bytes, max_timestamp, next_offset - 1, self._clock):
+        if segment.should_roll(self.config, size_bytes, max_timestamp, next_offset - 1, self._clock):
             segment = self._roll(first_offset)
         if type(records) is bytes:
             records = bytearray(records)
@@ -217,8 +197,28 @@ class Log:
             self._apply(staged, segment)
         self.producer_state.end_offset = next_offset
         header = headers[0]
-        append_time_ms = header.max_timestamp if header.attributes & 0x08 else NO_TIMESTAMP
+        append_time_ms = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_MASK else NO_TIMESTAMP
         return AppendInfo(first_offset, next_offset - 1, append_time_ms, False)
+
+    def _survey(self, headers: Sequence[BatchHeader], size_bytes: int) -> tuple[int, int, bool]:
+        """(records, largest timestamp, is any producer idempotent); sizes that are refused raise."""
+        count, max_timestamp, idempotent = 0, NO_TIMESTAMP, False
+        for header in headers:
+            if header.batch_length + LOG_OVERHEAD > self.config.max_message_bytes:
+                raise MessageTooLarge(
+                    f"{self.name}: a batch of {header.size_bytes} bytes, max.message.bytes is "
+                    f"{self.config.max_message_bytes}"
+                )
+            count += header.last_offset_delta + 1
+            if header.max_timestamp > max_timestamp:
+                max_timestamp = header.max_timestamp
+            if header.producer_id >= 0:
+                idempotent = True
+        if size_bytes > self.config.segment_bytes:
+            raise RecordListTooLarge(
+                f"{self.name}: {size_bytes} bytes at once, segment.bytes is {self.config.segment_bytes}"
+            )
+        return count, max_timestamp, idempotent
 
     def _stage(
         self,
@@ -290,14 +290,7 @@ class Log:
             old.finish()
             self.producer_state.end_offset = base_offset
             self.producer_state.take_snapshot()
-            segment = Segment.create(
-                self.directory,
-                base_offset,
-                self.config,
-                self._files,
-                self._clock(),
-                self._segment_jitter_ms(),
-            )
+            segment = self._create_segment(base_offset)
         except OSError as error:
             logger.error("%s: no new segment at offset %d: %s", self.name, base_offset, error)
             self._hooks.io_error(self, error)
@@ -306,6 +299,11 @@ class Log:
         self._directory_changed = True
         self._hooks.wants_flush(self)
         return segment
+
+    def _create_segment(self, base_offset: int) -> Segment:
+        return Segment.create(
+            self.directory, base_offset, self.config, self._files, now_ms=self._clock(), rng=self._rng
+        )
 
     # --- reading
 
@@ -426,9 +424,7 @@ class Log:
         logger.info("%s: truncating fully, to start at offset %d", self.name, offset)
         try:
             self._drop(list(self._segments))
-            segment = Segment.create(
-                self.directory, offset, self.config, self._files, self._clock(), self._segment_jitter_ms()
-            )
+            segment = self._create_segment(offset)
             self.leader_epochs.clear()
             self.producer_state.remove_snapshots_above(-1)
             self.log_start_offset = offset

@@ -232,7 +232,7 @@ class ProducerState:
         self._files = files
         self.producers: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}  # first offset → producer id, in offset order
-        self._unreplicated: dict[int, int] = {}  # first offset → offset of the marker, in offset order
+        self._unreplicated: dict[int, int] = {}  # first offset → offset of the marker
         self._snapshot_offsets: list[int] = []
         self._unsynced: list[Path] = []
         self.end_offset = 0  # the state is that of all records below
@@ -304,14 +304,12 @@ class ProducerState:
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Where the oldest transaction begins that is open, or whose marker is not replicated yet."""
-        self._unreplicated = {
-            first: last for first, last in self._unreplicated.items() if last >= high_watermark
-        }
-        candidates = [
-            offset
-            for offset in (next(iter(self._unreplicated), None), self.first_undecided_offset)
-            if offset is not None
-        ]
+        if self._unreplicated:
+            self._unreplicated = {
+                first: last for first, last in self._unreplicated.items() if last >= high_watermark
+            }
+        undecided = self.first_undecided_offset
+        candidates = [*self._unreplicated] if undecided is None else [*self._unreplicated, undecided]
         return min(candidates, default=None)
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:

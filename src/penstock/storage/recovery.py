@@ -10,7 +10,7 @@ in a worker.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import random
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,7 +57,7 @@ class LogLoader:
     recovery_point: int
     log_start_offset: int
     now_ms: int
-    segment_jitter_ms: Callable[[], int]
+    rng: random.Random
     producer_id_expiration_ms: int
     leader_epochs: LeaderEpochs
     producer_state: ProducerState
@@ -115,14 +115,14 @@ class LogLoader:
                 self.files,
                 size=status.st_size,
                 created_ms=int(status.st_mtime * 1000),
-                jitter_ms=self.segment_jitter_ms(),
+                rng=self.rng,
             )
             for offset, status in sorted(base_offsets.items())
         ]
 
     def _create_segment(self, base_offset: int) -> Segment:
         return Segment.create(
-            self.directory, base_offset, self.config, self.files, self.now_ms, self.segment_jitter_ms()
+            self.directory, base_offset, self.config, self.files, now_ms=self.now_ms, rng=self.rng
         )
 
     def _first_unsound(self, segments: list[Segment]) -> int | None:

@@ -39,12 +39,10 @@ def deletable_segments(
             conditions.append(lambda segment, _: now_ms - segment.largest_timestamp > config.retention_ms)
     deletable = []
     for segment, next_offset in zip(segments, following, strict=True):
+        # each condition sees each segment, as the one on size counts what goes for other reasons too
+        judgements = [condition(segment, next_offset) for condition in conditions]
         empty = segment is segments.active and segment.size == 0
-        if (
-            empty
-            or next_offset > high_watermark
-            or not any(test(segment, next_offset) for test in conditions)
-        ):
+        if empty or next_offset > high_watermark or not any(judgements):
             break
         deletable.append(segment)
     if deletable:

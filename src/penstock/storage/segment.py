@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -46,13 +47,13 @@ class Segment:
         *,
         size: int,
         created_ms: int,
-        jitter_ms: int = 0,
+        rng: random.Random,
     ) -> None:
         self.directory = directory
         self.base_offset = base_offset
         self.size = size
         self.created_ms = created_ms
-        self.jitter_ms = jitter_ms
+        self.jitter_ms = config.segment_jitter(rng)
         self.deleted = False
         self._files = files
         self._index_interval_bytes = config.index_interval_bytes
@@ -85,11 +86,12 @@ class Segment:
         base_offset: int,
         config: LogConfig,
         files: FileSystem,
+        *,
         now_ms: int,
-        jitter_ms: int,
+        rng: random.Random,
     ) -> Segment:
         """A new, empty segment; files of that name left over from a crash are emptied. Raises OSError."""
-        segment = cls(directory, base_offset, config, files, size=0, created_ms=now_ms, jitter_ms=jitter_ms)
+        segment = cls(directory, base_offset, config, files, size=0, created_ms=now_ms, rng=rng)
         segment.file.create()
         if config.preallocate:
             files.ftruncate(segment.file.fd, config.segment_bytes)
@@ -99,8 +101,10 @@ class Segment:
     # --- appending
 
     def prepare_for_appends(self) -> None:
-        """Load what an append needs to know, so that it fails in writing or not at all. Raises OSError."""
-        self.file.fd  # noqa: B018
+        """Load what an append notes after its write, so that it fails in writing or not at all.
+
+        The file itself is opened by the first append: idle partitions cost no descriptor. Raises OSError.
+        """
         self.offset_index.last()
         self.max_timestamp  # noqa: B018
 
@@ -141,7 +145,8 @@ class Segment:
 
     def undo_write(self) -> None:
         """Cut off what a failed append may have left behind the last whole one. Raises OSError."""
-        self._files.ftruncate(self.file.fd, self.size)
+        if self.file.is_open:
+            self._files.ftruncate(self.file.fd, self.size)
 
     def should_roll(
         self,
@@ -173,7 +178,8 @@ class Segment:
         self.time_index.add_if_later(*self.max_timestamp)
         self.offset_index.spill()
         self.time_index.spill()
-        self._files.ftruncate(self.file.fd, self.size)
+        if self.file.is_open:
+            self._files.ftruncate(self.file.fd, self.size)
 
     def sync(self, *, finished: bool) -> None:
         """Make the segment durable; its indexes only when finished, as those of an active one are rebuilt."""

@@ -22,6 +22,10 @@ class SegmentFile:
         self._fd = -1
 
     @property
+    def is_open(self) -> bool:
+        return self._fd >= 0
+
+    @property
     def fd(self) -> int:
         """The open descriptor. Raises OSError where the file cannot be opened."""
         if self._fd < 0:
