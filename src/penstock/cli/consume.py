@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -25,6 +26,7 @@ from penstock.cli.record_json import bytes_to_json, headers_to_json
 from penstock.cli.timestamps import parse_timestamp_ms
 
 POLL_S = 0.2
+JOIN_ALLOWANCE_S = 15.0  # for a group to form, beside any idle limit
 
 
 def consume(
@@ -76,15 +78,18 @@ def consume(
     with reported_errors(bootstrap):
         consumer = Consumer(settings)
         try:
+            reading = _Reading(consumer, max_messages, timeout, exit_at_end)
             if group is not None:
-                consumer.subscribe(topics)
-                ends_expected: int | None = None
+                consumer.subscribe(topics, on_assign=reading.assigned)
             else:
-                assigned = _start_positions(consumer, topics, partition, from_beginning, offset, timestamp_ms)
-                consumer.assign(assigned)
-                ends_expected = len(assigned)
+                positions = _start_positions(
+                    consumer, topics, partition, from_beginning, offset, timestamp_ms
+                )
+                consumer.assign(positions)
+                reading.assigned(consumer, positions)
             printer = _Printer(json_output, show_key, show_headers, show_timestamp)
-            _print_records(consumer, printer, max_messages, timeout, exit_at_end, ends_expected, bootstrap)
+            for message in reading.messages(bootstrap):
+                printer.print(message)
         except KeyboardInterrupt:
             pass
         finally:
@@ -129,38 +134,52 @@ def _start_positions(
     return positions
 
 
-def _print_records(
-    consumer: Consumer,
-    printer: "_Printer",
-    max_messages: int | None,
-    timeout: float | None,
-    exit_at_end: bool,
-    ends_expected: int | None,
-    bootstrap: str,
-) -> None:
-    printed = 0
-    at_end: set[tuple[str | None, int | None]] = set()
-    last_activity = time.monotonic()
-    while max_messages is None or printed < max_messages:
-        message = consumer.poll(POLL_S)
-        if message is None:
-            if timeout is not None and time.monotonic() - last_activity > timeout:
-                return
-            continue
-        place = (message.topic(), message.partition())
-        error = message.error()
-        if error is None:
-            at_end.discard(place)
-            printer.print(message)
-            printed += 1
-            last_activity = time.monotonic()
-        elif error.code() == KafkaError._PARTITION_EOF:
-            at_end.add(place)
-            expected = ends_expected if ends_expected is not None else len(consumer.assignment())
-            if exit_at_end and len(at_end) >= expected:
-                return
-        elif error.fatal() or not error.retriable():
-            explain(error, bootstrap)
+class _Reading:
+    """Polls until there is a reason to end. The idle clock starts once partitions are assigned."""
+
+    def __init__(
+        self, consumer: Consumer, max_messages: int | None, idle_limit_s: float | None, exit_at_end: bool
+    ) -> None:
+        self._consumer = consumer
+        self._left = max_messages
+        self._idle_limit_s = idle_limit_s
+        self._exit_at_end = exit_at_end
+        self._at_end: set[tuple[str | None, int | None]] = set()
+        self._assigned: set[tuple[str | None, int | None]] = set()
+        self._idle_since_s = time.monotonic() + JOIN_ALLOWANCE_S
+
+    def assigned(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Take note of the partitions to read; the callback of a group's rebalance."""
+        self._assigned = {(tp.topic, tp.partition) for tp in partitions}
+        self._at_end &= self._assigned
+        self._idle_since_s = time.monotonic()
+
+    def messages(self, bootstrap: str) -> Iterator[Message]:
+        """Records in the order they arrive; an error that cannot pass ends the command."""
+        while not self._is_over():
+            message = self._consumer.poll(POLL_S)
+            if message is None:
+                continue
+            place = (message.topic(), message.partition())
+            error = message.error()
+            if error is None:
+                self._at_end.discard(place)
+                self._idle_since_s = time.monotonic()
+                if self._left is not None:
+                    self._left -= 1
+                yield message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._at_end.add(place)
+            elif error.fatal() or not error.retriable():
+                explain(error, bootstrap)
+
+    def _is_over(self) -> bool:
+        if self._left == 0:
+            return True
+        if self._exit_at_end and self._assigned and self._at_end >= self._assigned:
+            return True
+        idle_s = time.monotonic() - self._idle_since_s
+        return self._idle_limit_s is not None and idle_s > self._idle_limit_s
 
 
 class _Printer:
