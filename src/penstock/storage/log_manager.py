@@ -197,9 +197,9 @@ class LogManager:
         if log is None:
             directory = self._emptiest_directory()
             log = self._open(directory.path / str(name), name, config, directory, clean=True)
-            log.leader_epochs.flush()
             self._add(log, directory)
         log.assign_topic_id(topic_id)
+        self._flush_soon(log)
         return log
 
     def _emptiest_directory(self) -> LogDirectory:

@@ -92,6 +92,8 @@ class LogLoader:
             self._load_producers(loaded, end_offset)
         self.producer_state.remove_snapshots_above(end_offset)
         self.producer_state.remove_stray_snapshots(loaded.base_offsets)
+        for segment in loaded:
+            segment.release_file()
         return loaded, end_offset
 
     # --- what lies there

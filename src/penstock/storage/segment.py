@@ -257,6 +257,10 @@ class Segment:
                 return at
         return start
 
+    def release_file(self) -> None:
+        """Let go of the descriptor that opening the log needed; whoever holds a slice keeps it."""
+        self.file = SegmentFile(self.file.path, self._files)
+
     def read_next_offset(self) -> int:
         """The offset after the last record, from the last index entry on: a few KiB read at most."""
         last = self.offset_index.last()
