@@ -243,3 +243,18 @@ def test_waiting_members_are_sent_away_when_the_node_stops(tmp_path: Path) -> No
             assert (await joining).error_code == ErrorCode.NOT_COORDINATOR
 
     run(story())
+
+
+def test_more_tombstones_than_fit_into_one_batch(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running_node(tmp_path, **{"offsets.topic.num.partitions": "1"}) as broker:
+            await broker.groups.ensure_topic()
+            await create(broker, "t1")
+            group_ids = [f"{index:05}-" + "x" * 30_000 for index in range(50)]  # 1.5 MB of keys
+            for group_id in group_ids:
+                assert commit(broker, group_id, "t1", 1) is ErrorCode.NONE
+            deleted = DeleteTopicsRequest.DeleteTopicState(name="t1")
+            await broker.controller.delete_topics(DeleteTopicsRequest(topics=[deleted]))
+            assert broker.groups.offset_count() == 0
+
+    run(story())

@@ -213,7 +213,8 @@ class GroupCoordinatorRuntime:
             self._partition_count = len(topic.partitions)
         for deleted in delta.deleted_topics:
             for owner in list(self._loaded.values()):
-                owner.settle(owner.coordinator.handle_topic_deleted(deleted.name, deleted.topic_id))
+                records = owner.coordinator.handle_topic_deleted(deleted.name, deleted.topic_id)
+                owner.settle(records, atomic=False)
 
     def close(self) -> None:
         """Stop serving; requests that wait are answered NOT_COORDINATOR."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from penstock.coordinators.group.records import CoordinatorRecord
@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 
 #: Timers that fire in one turn of the event loop before others have theirs.
 MAX_TIMERS_PER_TURN = 50
+
+#: Well below the 1 MiB of max.message.bytes, whatever each record adds.
+MAX_BATCH_KEY_BYTES = 256 * 1024
 
 
 class GroupPartition:
@@ -60,18 +63,20 @@ class GroupPartition:
         self.coordinator.on_unloaded()
         self._deliver()
 
-    def settle(self, records: list[CoordinatorRecord]) -> ErrorCode:
+    def settle(self, records: list[CoordinatorRecord], *, atomic: bool = True) -> ErrorCode:
         """Append and replay what a call has returned, answer who can be answered, set the timer.
 
-        The error is NONE, or why the records are not in the log; the coordinator knows of it then.
+        The error is NONE, or why the records are not in the log; the coordinator knows of it then. Records
+        that need not be there together (`atomic=False`) may take several batches.
         """
         error = ErrorCode.NONE
-        if records:
-            error = self._write(records)
+        for batch in (records,) if atomic else _split(records):
+            error = self._write(batch) if batch else error
             if error is not ErrorCode.NONE:
-                followups = self.coordinator.fail_append(records, error, self._clock_ms())
+                followups = self.coordinator.fail_append(batch, error, self._clock_ms())
                 if followups:
                     self.settle(followups)
+                break
         self._deliver()
         self._arm()
         return error
@@ -109,12 +114,28 @@ class GroupPartition:
     def _on_timer(self) -> None:
         self._timer = None
         now_ms = self._clock_ms()
-        for _ in range(MAX_TIMERS_PER_TURN):
-            deadline_ms = self.coordinator.next_deadline_ms
-            if deadline_ms is None or deadline_ms > now_ms:
-                break
-            self.settle(self.coordinator.on_timeout(now_ms))
-        self._arm()
+        try:
+            for _ in range(MAX_TIMERS_PER_TURN):
+                deadline_ms = self.coordinator.next_deadline_ms
+                if deadline_ms is None or deadline_ms > now_ms:
+                    break
+                self.settle(self.coordinator.on_timeout(now_ms), atomic=False)
+        finally:
+            self._arm()
+
+
+def _split(records: list[CoordinatorRecord]) -> Iterator[list[CoordinatorRecord]]:
+    """Runs of records whose keys stay below MAX_BATCH_KEY_BYTES; for tombstones that is all there is."""
+    run: list[CoordinatorRecord] = []
+    size_bytes = 0
+    for record in records:
+        key_bytes = len(encode_coordinator_key(record.key))
+        if run and size_bytes + key_bytes > MAX_BATCH_KEY_BYTES:
+            yield run
+            run, size_bytes = [], 0
+        run.append(record)
+        size_bytes += key_bytes
+    yield run
 
 
 def encode_records(records: list[CoordinatorRecord], now_ms: int, compression: int) -> bytes:
