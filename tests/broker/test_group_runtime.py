@@ -10,6 +10,7 @@ import pytest
 from penstock.broker import group_loader
 from penstock.broker.context import RequestContext
 from penstock.broker.group_coordinator import GROUP_METADATA_TOPIC
+from penstock.broker.group_metrics import group_metrics
 from penstock.broker.node import Broker
 from penstock.metadata.configs import BrokerConfig
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -256,5 +257,27 @@ def test_more_tombstones_than_fit_into_one_batch(tmp_path: Path) -> None:
             deleted = DeleteTopicsRequest.DeleteTopicState(name="t1")
             await broker.controller.delete_topics(DeleteTopicsRequest(topics=[deleted]))
             assert broker.groups.offset_count() == 0
+
+    run(story())
+
+
+def test_figures(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running_node(tmp_path) as broker:
+            await broker.groups.ensure_topic()
+            await create(broker, "t1", "t2")
+            await become_stable(broker, "g")
+            commit(broker, "simple", "t1", 1)
+            commit(broker, "simple", "t2", 1)
+            samples = {
+                (sample.name, *sample.labels.values()): sample.value
+                for metric in group_metrics(broker.groups)
+                for sample in metric.samples
+            }
+            assert samples["penstock_groups", "Stable"] == 1
+            assert samples["penstock_groups", "Empty"] == 1
+            assert samples["penstock_group_offsets",] == 2
+            assert samples["penstock_group_offset_commits_total",] == 2
+            assert samples["penstock_group_rebalances_total",] == 1
 
     run(story())

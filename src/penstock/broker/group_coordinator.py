@@ -273,18 +273,18 @@ class GroupCoordinatorRuntime:
     def group_counts(self) -> Counter[ClassicGroupState]:
         """Groups by state."""
         counts: Counter[ClassicGroupState] = Counter()
-        for owner in self._loaded.values():
+        for owner in list(self._loaded.values()):
             counts.update(owner.coordinator.state_counts())
         return counts
 
     def offset_count(self) -> int:
         """Committed offsets held."""
-        return sum(owner.coordinator.offset_count for owner in self._loaded.values())
+        return sum(owner.coordinator.offset_count for owner in list(self._loaded.values()))
 
     def counters(self) -> Counters:
         """What all partitions have done since they were loaded."""
         total = Counters()
-        for owner in self._loaded.values():
+        for owner in list(self._loaded.values()):
             each = owner.coordinator.counters
             total.completed_rebalances += each.completed_rebalances
             total.offset_commits += each.offset_commits

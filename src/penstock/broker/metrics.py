@@ -13,6 +13,8 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from penstock.broker.group_metrics import group_metrics
+
 if TYPE_CHECKING:
     from penstock.broker.node import Broker
 
@@ -30,6 +32,7 @@ class BrokerCollector(Collector):
         yield from self._connections()
         yield from self._log()
         yield from self._loop()
+        yield from group_metrics(self._broker.groups)
 
     def _requests(self) -> Iterable[Metric]:
         requests = CounterMetricFamily("penstock_requests", "Requests handled.", labels=["api"])

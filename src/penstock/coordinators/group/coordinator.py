@@ -194,4 +194,6 @@ class GroupCoordinator:
         return Counter(group.state for group in self._classic_groups())
 
     def _classic_groups(self) -> list[ClassicGroup]:
-        return [group for group in self._shard.groups.values() if isinstance(group, ClassicGroup)]
+        # Copied in one step: metrics are read by a thread of their own.
+        groups = list(self._shard.groups.values())
+        return [group for group in groups if isinstance(group, ClassicGroup)]
