@@ -1,0 +1,65 @@
+"""Spark's own Kafka connector on a node: batch and streaming, both ways; run as a program of its own.
+
+Arguments: the connector's jars (comma separated), the node's address, a directory for checkpoints. Spark
+loads jars when its JVM starts, so this cannot share the session of the other tests.
+"""
+
+import sys
+from pathlib import Path
+
+from penstock.spark.session import build_session
+
+
+def main(jars: str, servers: str, scratch: Path) -> None:
+    conf = {"spark.jars": jars, "spark.sql.shuffle.partitions": "1"}
+    spark = build_session("spark-kafka", "local[2]", conf, profile="quick")
+    kafka = {"kafka.bootstrap.servers": servers, "includeHeaders": "true"}
+    rows = spark.range(0, 2000, 1, 2).selectExpr(
+        "cast(id % 7 as string) key",
+        "cast(id as string) value",
+        "array(named_struct('key', 'h', 'value', cast('x' as binary))) headers",
+    )
+    columns = ("cast(key as string)", "cast(value as string)", "headers")
+
+    def read(source_format: str, topic: str):
+        frame = spark.read.format(source_format).options(**kafka, subscribe=topic).load()
+        return frame, frame.selectExpr(*columns)
+
+    def stream(source_format: str, sink_format: str, source: str, target: str) -> None:
+        frame = spark.readStream.format(source_format).options(
+            **kafka, subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="900"
+        )
+        sink = {"kafka.bootstrap.servers": servers, "topic": target, "kafka.compression.type": "lz4"}
+        query = (
+            frame.load()
+            .selectExpr("key", "value", "headers")
+            .writeStream.format(sink_format)
+            .options(**sink, checkpointLocation=str(scratch / target))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+        assert len(query.recentProgress) == 3, "2,000 records in batches of 900"
+
+    def same(left, right) -> bool:
+        return left.exceptAll(right).isEmpty() and right.exceptAll(left).isEmpty()
+
+    rows.write.format("kafka").options(**kafka, topic="by-kafka").save()
+    theirs, theirs_rows = read("kafka", "by-kafka")
+    ours, _ = read("penstock", "by-kafka")
+    assert same(theirs_rows, rows), "the connector reads what it wrote"
+    assert theirs.dtypes == ours.dtypes, "one schema"
+    assert same(theirs, ours), "every column of every record"
+
+    stream("kafka", "kafka", "by-kafka", "kafka-to-kafka")
+    stream("penstock", "kafka", "by-kafka", "penstock-to-kafka")
+    stream("kafka", "penstock", "by-kafka", "kafka-to-penstock")
+    for topic in ("kafka-to-kafka", "penstock-to-kafka", "kafka-to-penstock"):
+        assert same(read("kafka", topic)[1], rows), topic
+        assert same(read("penstock", topic)[1], rows), topic
+    spark.stop()
+    print("the connector and the source agree")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
