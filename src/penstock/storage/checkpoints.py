@@ -15,7 +15,6 @@ from penstock.storage.names import TopicPartition
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
-CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 _VERSION: Final = 0
 
 

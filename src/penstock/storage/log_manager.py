@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import random
 import shutil
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -32,6 +33,7 @@ from penstock.storage.names import (
 logger = logging.getLogger(__name__)
 
 _REMOVAL_INTERVAL_MS: Final = 1_000
+_RETAINED_LOGS_PER_TICK: Final = 200  # a few milliseconds, where each has an index entry to read
 
 
 class LogManagerConfig(NamedTuple):
@@ -76,6 +78,7 @@ class LogManager:
         self._logs: dict[TopicPartition, Log] = {}
         self._directory_of: dict[TopicPartition, LogDirectory] = {}
         self._delete_delays: list[tuple[int, Path]] = []
+        self._awaiting_retention: deque[Log] = deque()
         self._flushing: set[TopicPartition] = set()
         self._due: dict[str, int] = {}
         self._background: set[Future[None]] = set()
@@ -236,7 +239,8 @@ class LogManager:
         """Do, or start in a worker, what is due; to be called about every second."""
         config = self.config
         if self._is_due("retention", now_ms, config.log_retention_check_interval_ms):
-            self.apply_retention(now_ms)
+            self._awaiting_retention = deque(self)
+        self._retain_some(now_ms)
         if self._is_due("producers", now_ms, config.producer_id_expiration_check_interval_ms):
             for log in self:
                 log.remove_expired_producers(now_ms)
@@ -262,16 +266,15 @@ class LogManager:
         self._due[task] = now_ms + interval_ms
         return True
 
-    def apply_retention(self, now_ms: int) -> int:
-        """Take the segments that may go out of all logs. Returns how many."""
-        marks = self.high_watermarks()
-        deleted = 0
-        for log in self:
+    def _retain_some(self, now_ms: int) -> None:
+        """Take the segments that may go out of the next logs in line."""
+        marks = self.high_watermarks() if self._awaiting_retention else {}
+        for _ in range(min(len(self._awaiting_retention), _RETAINED_LOGS_PER_TICK)):
+            log = self._awaiting_retention.popleft()
             try:
-                deleted += log.delete_old_segments(now_ms, marks.get(log.name))
+                log.delete_old_segments(now_ms, marks.get(log.name))
             except LogError as error:
                 logger.error("retention: %s", error)
-        return deleted
 
     def _flush_soon(self, log: Log) -> None:
         """Flush `log` in a worker, unless that is under way or waiting already."""

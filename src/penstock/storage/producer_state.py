@@ -233,10 +233,13 @@ class ProducerState:
         self.producers: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}  # first offset → producer id, in offset order
         self._unreplicated: dict[int, int] = {}  # first offset → offset of the marker
-        self._snapshot_offsets: list[int] = []
         self._unsynced: list[Path] = []
         self.end_offset = 0  # the state is that of all records below
-        self.list_snapshots()
+        self._snapshot_offsets = sorted(
+            offset
+            for path in directory.glob("*" + PRODUCER_SNAPSHOT_SUFFIX)
+            if (offset := offset_of_file(path.name)) is not None
+        )
 
     # --- appends
 
@@ -324,14 +327,6 @@ class ProducerState:
         return len(expired)
 
     # --- snapshots
-
-    def list_snapshots(self) -> None:
-        """Learn which snapshots lie in the directory."""
-        self._snapshot_offsets = sorted(
-            offset
-            for path in self._directory.glob("*" + PRODUCER_SNAPSHOT_SUFFIX)
-            if (offset := offset_of_file(path.name)) is not None
-        )
 
     @property
     def snapshot_offsets(self) -> list[int]:
