@@ -39,7 +39,7 @@ _NO_SESSION_EPOCH: Final = -1  # a full fetch, no session wanted (KIP-227)
 class FetchConfig:
     """Byte limits are larger than Kafka's consumer's: whole partitions are read, not a trickle."""
 
-    max_wait_ms: int = setting("fetch.max.wait.ms", 500, whole_number(0))
+    max_wait_ms: int = setting("fetch.max.wait.ms", 100, whole_number(0))
     min_bytes: int = setting("fetch.min.bytes", 1, whole_number(0))
     max_bytes: int = setting("fetch.max.bytes", 50 << 20, whole_number(1))
     max_partition_bytes: int = setting("max.partition.fetch.bytes", 4 << 20, whole_number(1))
