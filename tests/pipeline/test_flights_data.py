@@ -70,7 +70,7 @@ def test_a_missing_value_is_null_and_minutes_are_whole(year: Frames) -> None:
 
 def test_table_records_carry_every_column_exactly(year: Frames) -> None:
     records = table_records(year.weather.head(3), ["origin", "time_hour"])
-    assert [record.key for record in records][0] == "EWR 2013-01-01T06:00:00Z"
+    assert records[0].key == "EWR 2013-01-01T06:00:00Z"
     row = json.loads(records[0].value)
     assert row["wind_speed"] == year.weather["wind_speed"][0]
     assert row["wind_gust"] is None

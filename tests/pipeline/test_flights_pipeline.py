@@ -38,10 +38,9 @@ def table(spark: SparkSession, frame: pd.DataFrame, keys: list[str], schema: str
 @pytest.fixture(scope="module")
 def small_tables(spark: SparkSession) -> Tables:
     airports = [{"faa": "JFK", "name": "John F Kennedy Intl"}, {"faa": "IAH", "name": "Houston"}]
-    weather = [
-        {"origin": "JFK", "time_hour": "2013-01-01T10:00:00Z", "precip": 0.1, "visib": 10.0, "wind_speed": None},
-        {"origin": "JFK", "time_hour": "2013-01-01T11:00:00Z", "precip": 0.0, "visib": None, "wind_speed": 24.9},
-    ]  # fmt: skip
+    rain = {"time_hour": "2013-01-01T10:00:00Z", "precip": 0.1, "visib": 10.0, "wind_speed": None}
+    breeze = {"time_hour": "2013-01-01T11:00:00Z", "precip": 0.0, "visib": None, "wind_speed": 24.9}
+    weather = [{"origin": "JFK", **hour} for hour in (rain, breeze)]
     return Tables(
         airlines=table(
             spark, pd.DataFrame([{"carrier": "B6", "name": "JetBlue"}]), ["carrier"], pipeline.AIRLINE_SCHEMA

@@ -58,6 +58,8 @@ def demo(
     warnings.filterwarnings(
         "ignore", message="PySpark does not yet fully support pandas", category=FutureWarning
     )
+    from pyspark.errors import PySparkException
+
     from penstock.spark.flights.job import JobFailed, Options, run
     from penstock.spark.flights.replay import DeliveryFailed
     from penstock.spark.flights.topics import Topics, TopicsExist
@@ -72,6 +74,8 @@ def demo(
             outcome = run(Options(servers, topics, output, days=days, partitions=partitions), view)
     except (JobFailed, DeliveryFailed, JavaNotFound, TopicsExist) as error:
         fail(str(error), EXIT_REFUSED)
+    except PySparkException as error:
+        fail(f"Spark: {error.getMessage() or error}".splitlines()[0], EXIT_REFUSED)
     except KafkaException as error:
         fail(f"{bootstrap or 'the node'}: {error.args[0].str()}", EXIT_UNREACHABLE)
     _report(outcome, view, time.monotonic() - started_s)

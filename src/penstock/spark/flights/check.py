@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from penstock.spark.flights.pipeline import Source, Tables, delay_records
+from penstock.spark.flights.topics import LOG_LEVEL_ERRORS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +67,12 @@ def batch_result(source: Source, tables: Tables) -> pd.DataFrame:
 def read_values(bootstrap_servers: str, topic: str) -> Iterator[bytes]:
     """Yield the values of all records that are in `topic` now, partition by partition."""
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap_servers, "group.id": "penstock-demo", "enable.auto.commit": False}
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "log_level": LOG_LEVEL_ERRORS,
+            "group.id": "penstock-demo",
+            "enable.auto.commit": False,
+        }
     )
     try:
         for partition in consumer.list_topics(topic, READ_TIMEOUT_S).topics[topic].partitions:

@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.spark.flights.topics import Topics
+from penstock.spark.flights.topics import LOG_LEVEL_ERRORS, Topics
 
 WORST_KEPT = 8
 REQUEST_TIMEOUT_S = 10.0
@@ -88,6 +88,7 @@ class Monitor:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap_servers,
+                "log_level": LOG_LEVEL_ERRORS,
                 "group.id": "penstock-demo-view",
                 "enable.auto.commit": False,
                 "fetch.wait.max.ms": 50,
