@@ -30,7 +30,7 @@ class LogHistory(RuleBasedStateMachine):
     log: Log
 
     @initialize(
-        segment_bytes=st.sampled_from([500, 2_000, 1 << 20]), interval=st.sampled_from([0, 100, 1000, 4096])
+        segment_bytes=st.sampled_from([600, 2_000, 1 << 20]), interval=st.sampled_from([0, 100, 1000, 4096])
     )
     def begin(self, segment_bytes: int, interval: int) -> None:
         shutil.rmtree(_directory, ignore_errors=True)
