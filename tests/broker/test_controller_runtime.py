@@ -1,0 +1,248 @@
+"""The controller at work on a real node in this process: commits, restarts, snapshots, a failing disk."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.metadata_log import MetadataLog
+from penstock.broker.node import Broker, CannotStart
+from penstock.metadata.configs import BrokerConfig
+from penstock.metadata.image import MetadataDelta, MetadataImage
+from penstock.metadata.snapshot import decode_snapshot
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest
+from penstock.storage.errors import StorageFailed
+
+METADATA = "__cluster_metadata-0"
+
+
+def config(directory: Path, **properties: str) -> BrokerConfig:
+    return BrokerConfig.single_node(
+        {
+            "log.dirs": str(directory),
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            **{name.replace("_", "."): value for name, value in properties.items()},
+        }
+    )
+
+
+@asynccontextmanager
+async def running(directory: Path, **properties: str) -> AsyncIterator[Broker]:
+    broker = Broker(config(directory, **properties))
+    try:
+        await broker.start()
+        yield broker
+    finally:
+        await broker.stop()
+
+
+async def create(broker: Broker, *names: str) -> CreateTopicsResponse:
+    return await broker.controller.create_topics(
+        CreateTopicsRequest(
+            topics=[
+                CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+                for name in names
+            ]
+        )
+    )
+
+
+def recovered(directory: Path) -> MetadataImage:
+    """The image that a stopped node's directory holds."""
+    image = MetadataImage()
+    log = MetadataLog(directory, config(directory), lambda: 0)
+    log.open(image, MetadataDelta())
+    log.close()
+    return image
+
+
+def test_a_new_directory_is_formatted(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as broker:
+            assert broker.image.features == {"metadata.version": 30}
+            (registration,) = broker.image.cluster.unfenced_brokers()
+            assert registration.epoch == broker.controller.broker_epoch == 2
+            assert registration.endpoints[0].port != 0
+
+    asyncio.run(scenario())
+    bootstrap = decode_snapshot((tmp_path / "bootstrap.checkpoint").read_bytes())
+    assert [type(record).__name__ for record in bootstrap.records] == ["FeatureLevelRecord"]
+    assert '"leaderEpoch":1' in (tmp_path / METADATA / "quorum-state").read_text()
+    assert recovered(tmp_path).brokers[1].in_controlled_shutdown
+
+
+def test_every_start_is_an_epoch_and_nothing_is_forgotten(tmp_path: Path) -> None:
+    epochs = []
+
+    async def scenario(*topics: str) -> None:
+        async with running(tmp_path) as broker:
+            if topics:
+                await create(broker, *topics)
+            epochs.append((broker.image.epoch, broker.controller.broker_epoch))
+
+    asyncio.run(scenario("a", "b"))
+    asyncio.run(scenario())
+    asyncio.run(scenario("c"))
+    assert [epoch for epoch, _ in epochs] == [1, 2, 3]
+    assert epochs == sorted(epochs)
+    image = recovered(tmp_path)
+    assert sorted(image.topics.by_name) == ["a", "b", "c"]
+    partition = image.topics.partition("a", 0)
+    assert partition is not None
+    assert partition.leader_epoch == 2, "one for each restart"
+
+
+def test_listeners_hear_of_a_commit_before_its_caller(tmp_path: Path) -> None:
+    heard: list[list[str]] = []
+
+    async def scenario() -> None:
+        async with running(tmp_path) as broker:
+            broker.controller.on_image_change(
+                lambda delta: heard.append([topic.name for topic in delta.created_topics])
+            )
+            await create(broker, "a")
+            assert heard == [["a"]]
+            assert broker.replicas.get("a", 0) is not None
+
+    asyncio.run(scenario())
+
+
+def test_the_first_call_of_a_listener_brings_all_there_is(tmp_path: Path) -> None:
+    async def first() -> None:
+        async with running(tmp_path) as broker:
+            await create(broker, "a", "b")
+
+    async def second() -> None:
+        deltas: list[MetadataDelta] = []
+        broker = Broker(config(tmp_path))
+        broker.controller.on_image_change(deltas.append)
+        try:
+            await broker.start()
+            (delta,) = deltas
+            assert [topic.name for topic in delta.created_topics] == ["a", "b"]
+            assert len(delta.changed_partitions) == 2
+        finally:
+            await broker.stop()
+
+    asyncio.run(first())
+    asyncio.run(second())
+
+
+def test_decisions_that_gather_share_a_flush(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as broker:
+            flushes = count_calls(monkeypatch, MetadataLog, "flush")
+            await asyncio.gather(*(create(broker, f"t{i}") for i in range(50)))
+            assert len(broker.image.topics) == 50
+            assert flushes() <= 3
+
+    asyncio.run(scenario())
+
+
+def count_calls(monkeypatch: pytest.MonkeyPatch, owner: type[MetadataLog], name: str) -> Callable[[], int]:
+    original, calls = getattr(owner, name), []
+
+    def counted(self: MetadataLog) -> int:
+        calls.append(1)
+        return int(original(self))
+
+    monkeypatch.setattr(owner, name, counted)
+    return lambda: len(calls)
+
+
+def test_a_decision_sees_those_that_are_not_committed_yet(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as broker:
+            first, second = await asyncio.gather(create(broker, "a"), create(broker, "a"))
+            assert first.topics[0].error_code == 0
+            assert second.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+            blocks = await asyncio.gather(*(broker.controller.allocate_producer_ids() for _ in range(3)))
+            assert [block[0] for block in blocks] == [0, 1000, 2000]
+
+    asyncio.run(scenario())
+
+
+def test_a_failing_disk_stops_decisions_not_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_log: MetadataLog) -> int:
+        raise StorageFailed("no space left on device")
+
+    async def scenario() -> None:
+        async with running(tmp_path) as broker:
+            await create(broker, "before")
+            with monkeypatch.context() as patch:
+                patch.setattr(MetadataLog, "flush", fails)
+                with pytest.raises(KafkaError, match="no space left on device"):
+                    await create(broker, "after")
+            assert list(broker.image.topics.by_name) == ["before"]
+            with pytest.raises(KafkaError, match="the metadata log cannot be written"):
+                await create(broker, "later")
+
+    asyncio.run(scenario())
+
+
+def test_a_snapshot_replaces_the_log_before_it(tmp_path: Path) -> None:
+    small = {
+        "metadata_log_max_record_bytes_between_snapshots": "2000",
+        "internal_metadata_log_segment_bytes": "4000",
+        "metadata_max_retention_bytes": "1",
+    }
+
+    async def scenario() -> None:
+        async with running(tmp_path, **small) as broker:
+            for i in range(40):
+                await create(broker, f"t{i}")
+            delete = DeleteTopicsRequest.DeleteTopicState(name="t7")
+            await broker.controller.delete_topics(DeleteTopicsRequest(topics=[delete]))
+
+    asyncio.run(scenario())
+    snapshots = sorted(path.name for path in (tmp_path / METADATA).glob("*.checkpoint"))
+    assert 1 <= len(snapshots) <= 2
+    assert not (tmp_path / METADATA / f"{0:020d}.log").exists()
+    image = recovered(tmp_path)
+    assert len(image.topics) == 39
+    assert "t7" not in image.topics.by_name
+    asyncio.run(scenario_restart(tmp_path))
+
+
+async def scenario_restart(directory: Path) -> None:
+    async with running(directory) as broker:
+        assert len(broker.image.topics) == 39
+        assert (await create(broker, "t7")).topics[0].error_code == 0
+
+
+def test_a_snapshot_without_its_log_is_enough(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, metadata_log_max_record_bytes_between_snapshots="500") as broker:
+            for i in range(10):
+                await create(broker, f"t{i}")
+
+    asyncio.run(scenario())
+    before = recovered(tmp_path)
+    for path in (tmp_path / METADATA).iterdir():
+        if path.suffix in (".log", ".index", ".timeindex") or path.name == "leader-epoch-checkpoint":
+            path.unlink()
+    after = recovered(tmp_path)
+    assert set(after.topics.by_name) <= set(before.topics.by_name)
+    assert len(after.topics) >= 8
+    assert after.offset > 0
+
+
+@pytest.mark.parametrize("damaged", ["quorum-state", "bootstrap.checkpoint", "snapshot"])
+def test_damaged_files_are_named(tmp_path: Path, damaged: str) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path):
+            pass
+
+    if damaged != "bootstrap.checkpoint":
+        asyncio.run(scenario())
+    path = {
+        "quorum-state": tmp_path / METADATA / "quorum-state",
+        "bootstrap.checkpoint": tmp_path / "bootstrap.checkpoint",
+        "snapshot": tmp_path / METADATA / f"{3:020d}-{1:010d}.checkpoint",
+    }[damaged]
+    path.write_bytes(b"not what it should be")
+    with pytest.raises(CannotStart, match=path.name):
+        asyncio.run(scenario())

@@ -1,0 +1,209 @@
+"""Changes to configs: of whom, by which operation, and what stands in the way."""
+
+import re
+
+import pytest
+from controller_bench import ControllerBench
+
+from penstock.metadata.controller.configs import AlterOp, alter_configs, incremental_alter_configs
+from penstock.metadata.image import ResourceType
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import AlterConfigsRequest, IncrementalAlterConfigsRequest
+
+TOPIC, BROKER, GROUP = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP
+CLIENT_METRICS = ResourceType.CLIENT_METRICS
+
+Answer = tuple[int, str | None]
+OK: Answer = (0, None)
+
+
+@pytest.fixture
+def bench() -> ControllerBench:
+    bench = ControllerBench()
+    bench.create("t")
+    bench.records.clear()
+    return bench
+
+
+def alter(
+    bench: ControllerBench, type_: int, resource: str, name: str, value: str | None, op: int = AlterOp.SET
+) -> Answer:
+    config = IncrementalAlterConfigsRequest.AlterableConfig(name=name, config_operation=op, value=value)
+    return alter_all(bench, type_, resource, [config])
+
+
+def alter_all(
+    bench: ControllerBench,
+    type_: int,
+    resource: str,
+    configs: list[IncrementalAlterConfigsRequest.AlterableConfig],
+    validate_only: bool = False,
+) -> Answer:
+    asked = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=type_, resource_name=resource, configs=configs
+    )
+    request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=validate_only)
+    response = bench.do(incremental_alter_configs, request).responses[0]
+    assert (response.resource_type, response.resource_name) == (type_, resource)
+    return response.error_code, response.error_message
+
+
+def test_set_and_delete(bench: ControllerBench) -> None:
+    assert alter(bench, TOPIC, "t", "retention.ms", "5") == OK
+    assert bench.image.configs.of(TOPIC, "t") == {"retention.ms": "5"}
+    assert alter(bench, TOPIC, "t", "retention.ms", None, AlterOp.DELETE) == OK
+    assert bench.image.configs.of(TOPIC, "t") == {}
+    assert alter(bench, TOPIC, "t", "no.such.config", None, AlterOp.DELETE) == OK
+
+
+def test_lists_are_appended_to_and_subtracted_from(bench: ControllerBench) -> None:
+    assert alter(bench, TOPIC, "t", "cleanup.policy", "compact", AlterOp.APPEND) == OK
+    assert bench.image.configs.of(TOPIC, "t") == {"cleanup.policy": "delete,compact"}
+    bench.records.clear()
+    assert alter(bench, TOPIC, "t", "cleanup.policy", "compact", AlterOp.APPEND) == OK
+    assert bench.records == [], "nothing changes, nothing is written"
+    assert alter(bench, TOPIC, "t", "cleanup.policy", "delete", AlterOp.SUBTRACT) == OK
+    assert bench.image.configs.of(TOPIC, "t") == {"cleanup.policy": "compact"}
+    assert alter(bench, TOPIC, "t", "retention.ms", "7", AlterOp.APPEND) == (
+        ErrorCode.INVALID_CONFIG,
+        "Can't APPEND to key retention.ms because its type is not LIST.",
+    )
+
+
+def test_validation_changes_nothing(bench: ControllerBench) -> None:
+    config = IncrementalAlterConfigsRequest.AlterableConfig(name="retention.ms", value="5")
+    assert alter_all(bench, TOPIC, "t", [config], validate_only=True) == OK
+    assert bench.records == []
+
+
+def test_a_change_is_judged_with_what_is_set_already(bench: ControllerBench) -> None:
+    assert alter(bench, TOPIC, "t", "max.compaction.lag.ms", "10") == OK
+    code, message = alter(bench, TOPIC, "t", "min.compaction.lag.ms", "20")
+    assert code == ErrorCode.INVALID_CONFIG
+    assert message is not None
+    assert "min.compaction.lag.ms (20) > max.compaction.lag.ms (10)" in message
+
+
+REFUSALS = """
+TOPIC "t" foo=5
+    INVALID_CONFIG: Unknown topic config name: foo
+TOPIC "nope" foo=5
+    UNKNOWN_TOPIC_OR_PARTITION: The topic 'nope' does not exist.
+TOPIC "" foo=5
+    INVALID_REQUEST: Default topic resources are not allowed.
+TOPIC "a b" foo=5
+    INVALID_TOPIC_EXCEPTION: Topic name is invalid: 'a b' contains
+TOPIC "t" retention.ms=null
+    INVALID_REQUEST: Null value not supported for : retention.ms
+3 "t" foo=5
+    INVALID_REQUEST: Unknown resource type 3
+BROKER "2" max.connections=5
+    INVALID_REQUEST: Unexpected broker id, expected 1, but received 2
+BROKER "x" max.connections=5
+    INVALID_REQUEST: Node id must be an integer, but it is: x
+BROKER "1" node.id=5
+    INVALID_REQUEST: Cannot update these configs dynamically: [node.id]
+BROKER "1" log.cleaner.threads=-1
+    INVALID_REQUEST: Value must be at least 0
+BROKER "1" ssl.key.password=s
+    INVALID_REQUEST: only per-listener using the listener prefix: [ssl
+BROKER "" listener.name.a.ssl.key.password=s
+    INVALID_REQUEST: broker id must be specified: [listener
+BROKER "1" num.io.threads=100
+    INVALID_REQUEST: not be greater than double the current value 8
+BROKER "1" num.io.threads=3
+    INVALID_REQUEST: should be at least half the current value 8
+GROUP "" foo=5
+    INVALID_REQUEST: Default group resources are not allowed.
+GROUP "g" foo=5
+    INVALID_CONFIG: Unknown group config name: foo
+GROUP "g" consumer.session.timeout.ms=5
+    INVALID_CONFIG: must be greater than or equal to group.consumer.min
+GROUP "g" consumer.heartbeat.interval.ms=16000
+    INVALID_CONFIG: must be less than or equal to group.consumer.max
+GROUP "g" streams.num.standby.replicas=3
+    INVALID_CONFIG: must be less than or equal to group.streams.max.standby
+CLIENT_METRICS "" interval.ms=1000
+    INVALID_REQUEST: Subscription name can't be empty
+CLIENT_METRICS "m" foo=1
+    INVALID_REQUEST: Unknown client metrics configuration: foo
+CLIENT_METRICS "m" interval.ms=10
+    INVALID_REQUEST: interval must be between 100 and 3600000
+CLIENT_METRICS "m" match=client_id=(
+    INVALID_CONFIG: Illegal client matching pattern: client_id=(
+CLIENT_METRICS "m" match=shoe_size=9
+    INVALID_CONFIG: Illegal client matching pattern
+"""
+
+LINES = REFUSALS.strip().split("\n")
+ASKED = re.compile(r'(\w+) "(.*)" ([\w.]+)=(.*)')
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    list(zip(LINES[::2], LINES[1::2], strict=True)),
+    ids=lambda row: row.strip(),
+)
+def test_refusals_in_kafkas_words(bench: ControllerBench, asked: str, answer: str) -> None:
+    match = ASKED.fullmatch(asked)
+    assert match is not None
+    type_ = ResourceType[match[1]] if match[1] in ResourceType.__members__ else int(match[1])
+    found, said = alter(bench, type_, match[2], match[3], None if match[4] == "null" else match[4])
+    code, _, message = answer.strip().partition(": ")
+    assert found == ErrorCode[code], said
+    assert message in (said or "")
+    assert bench.records == []
+
+
+def test_what_may_be_set(bench: ControllerBench) -> None:
+    for type_, resource, name, value in (
+        (BROKER, "1", "max.connections", "5"),
+        (BROKER, "", "log.retention.ms", "5000"),
+        (BROKER, "", "num.io.threads", "100"),
+        (BROKER, "1", "listener.name.edge.max.connections", "5"),
+        (BROKER, "1", "somebody.elses", "5"),
+        (GROUP, "g", "consumer.session.timeout.ms", "50000"),
+        (CLIENT_METRICS, "m", "match", "client_id=app.*,client_software_name=x"),
+    ):
+        assert alter(bench, type_, resource, name, value) == OK, name
+        assert bench.image.configs.of(type_, resource)[name] == value
+
+
+def test_a_changed_default_moves_topics_that_follow_it(bench: ControllerBench) -> None:
+    assert alter(bench, BROKER, "", "log.cleaner.max.compaction.lag.ms", "10") == OK
+    code, _ = alter(bench, TOPIC, "t", "min.compaction.lag.ms", "20")
+    assert code == ErrorCode.INVALID_CONFIG
+
+
+def test_a_resource_or_a_config_twice_is_refused(bench: ControllerBench) -> None:
+    config = IncrementalAlterConfigsRequest.AlterableConfig(name="retention.ms", value="5")
+    assert alter_all(bench, TOPIC, "t", [config, config]) == (
+        ErrorCode.INVALID_REQUEST,
+        "Error due to duplicate config keys",
+    )
+    asked = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=TOPIC, resource_name="t", configs=[config]
+    )
+    response = bench.do(incremental_alter_configs, IncrementalAlterConfigsRequest(resources=[asked, asked]))
+    assert [r.error_message for r in response.responses] == ["Each resource must appear at most once."] * 2
+    assert alter(bench, TOPIC, "t", "retention.ms", "5", op=7)[0] == ErrorCode.INVALID_REQUEST
+
+
+def test_alter_configs_replaces_everything(bench: ControllerBench) -> None:
+    def replace(*configs: tuple[str, str | None], resource: str = "t") -> Answer:
+        asked = AlterConfigsRequest.AlterConfigsResource(
+            resource_type=TOPIC,
+            resource_name=resource,
+            configs=[AlterConfigsRequest.AlterableConfig(name=name, value=value) for name, value in configs],
+        )
+        response = bench.do(alter_configs, AlterConfigsRequest(resources=[asked])).responses[0]
+        return response.error_code, response.error_message
+
+    assert replace(("retention.ms", "5"), ("flush.ms", "6")) == OK
+    assert replace(("flush.ms", "7")) == OK
+    assert bench.image.configs.of(TOPIC, "t") == {"flush.ms": "7"}
+    assert replace(("foo", "7")) == (ErrorCode.INVALID_CONFIG, "Unknown topic config name: foo")
+    assert replace(("flush.ms", None))[0] == ErrorCode.INVALID_REQUEST
+    assert replace(resource="nope")[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert replace() == OK
+    assert bench.image.configs.of(TOPIC, "t") == {}
