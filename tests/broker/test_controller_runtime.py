@@ -71,7 +71,7 @@ def test_a_new_directory_is_formatted(tmp_path: Path) -> None:
     bootstrap = decode_snapshot((tmp_path / "bootstrap.checkpoint").read_bytes())
     assert [type(record).__name__ for record in bootstrap.records] == ["FeatureLevelRecord"]
     assert '"leaderEpoch":1' in (tmp_path / METADATA / "quorum-state").read_text()
-    assert recovered(tmp_path).brokers[1].in_controlled_shutdown
+    assert recovered(tmp_path).brokers[1].fenced
 
 
 def test_every_start_is_an_epoch_and_nothing_is_forgotten(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_every_start_is_an_epoch_and_nothing_is_forgotten(tmp_path: Path) -> Non
     assert sorted(image.topics.by_name) == ["a", "b", "c"]
     partition = image.topics.partition("a", 0)
     assert partition is not None
-    assert partition.leader_epoch == 2, "one for each restart"
+    assert partition.leader_epoch == 5, "one for each stop and one for each restart"
 
 
 def test_listeners_hear_of_a_commit_before_its_caller(tmp_path: Path) -> None:

@@ -92,6 +92,7 @@ def test_kill_and_start(node: Node) -> None:
     assert manager.broker_epoch_before == -1
     assert len(content) == 47
     assert read_all(again) != []
+    assert again.topic_id == TOPIC_ID, "written before anything was flushed"
     node.manager.close()
 
 

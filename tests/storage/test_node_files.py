@@ -81,6 +81,8 @@ def test_partition_metadata(tmp_path: Path) -> None:
     partition_metadata.write_topic_id(REAL_FILES, tmp_path, topic_id)
     assert (tmp_path / "partition.metadata").read_text() == "version: 0\ntopic_id: jXszXF77TkmMS5gaD-lLPA"
     assert partition_metadata.read_topic_id(tmp_path) == topic_id
+    (tmp_path / "partition.metadata").write_text("")
+    assert partition_metadata.read_topic_id(tmp_path) is None
     (tmp_path / "partition.metadata").write_text("version: 1\ntopic_id: x")
     with pytest.raises(partition_metadata.PartitionMetadataCorrupt, match=r"partition\.metadata"):
         partition_metadata.read_topic_id(tmp_path)

@@ -29,7 +29,7 @@ from penstock.protocol import messages as m
 from penstock.protocol.api_keys import TARGET_METADATA_LEVEL
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import ControlRecordType, encode_control_batch
-from penstock.protocol.uuids import ZERO_UUID, uuid_from_text
+from penstock.protocol.uuids import uuid_from_text
 from penstock.storage.errors import LogError
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ R = TypeVar("R")
 ImageListener = Callable[[MetadataDelta], None]
 
 _RECORDS_PER_BATCH: Final = 10_000
+_LEADER_CHANGE_VERSION: Final = 0
+"""The only one Kafka writes, and the only one it reads, however the voters are kept."""
 
 
 def random_uuid() -> bytes:
@@ -137,7 +139,7 @@ class ControllerRuntime:
             self._snapshot_timer.cancel()
         if self.broker_epoch >= 0 and self._failure is None:
             try:
-                await self.submit(lambda state: brokers.begin_shutdown(state, self._broker.node_id))
+                await self.submit(lambda state: brokers.shut_down_broker(state, self._broker.node_id))
             except KafkaError as error:
                 log.error("shutdown not noted in the metadata log error=%s", error)
         if self._flusher is not None:
@@ -243,28 +245,19 @@ class ControllerRuntime:
 
     def _begin_epoch(self, begin: BeginEpoch) -> int:
         """Append the LeaderChange of a new epoch; its offset."""
-        version = min(self._log.quorum.kraft_version, 1)
-        directory_id = self._log_directory_id() if version else ZERO_UUID
         voter = m.LeaderChangeMessage.Voter
         change = m.LeaderChangeMessage(
-            version=version,
+            version=_LEADER_CHANGE_VERSION,
             leader_id=self._broker.node_id,
-            voters=[voter(voter_id=v, voter_directory_id=directory_id) for v in begin.voters],
-            granting_voters=[
-                voter(voter_id=v, voter_directory_id=directory_id) for v in begin.granting_voters
-            ],
+            voters=[voter(voter_id=v) for v in begin.voters],
+            granting_voters=[voter(voter_id=v) for v in begin.granting_voters],
         )
         data = encode_control_batch(
-            [(ControlRecordType.LEADER_CHANGE, change.encode(version))], timestamp=self._broker.clock_ms()
+            [(ControlRecordType.LEADER_CHANGE, change.encode(_LEADER_CHANGE_VERSION))],
+            timestamp=self._broker.clock_ms(),
         )
         log.info("metadata quorum leader epoch=%d", begin.epoch)
         return self._log.append(data, begin.epoch).first_offset
-
-    def _log_directory_id(self) -> bytes:
-        for directory in self._broker.logs.directories:
-            if directory.path == self._log.log_dir and directory.properties is not None:
-                return uuid_from_text(directory.properties.directory_id)
-        return ZERO_UUID
 
     def _commit(self, high_watermark: int) -> None:
         """Replay what is now committed into the broker's image and tell the listeners."""

@@ -89,7 +89,7 @@ class Log:
         self.leader_epochs = loader.leader_epochs
         self.producer_state = loader.producer_state
         self.topic_id = partition_metadata.read_topic_id(loader.directory)
-        self._topic_id_unwritten = False
+        self._topic_id_unsynced = False
         self.failure: str | None = None  # why appends are refused
         self.closed = False  # by `close`, cleanly
         self.deleted = False
@@ -538,9 +538,9 @@ class Log:
                     segment.sync(finished=segment is not segments.active)
                 self.producer_state.sync_snapshots()
                 self.leader_epochs.flush()
-                if self._topic_id_unwritten and self.topic_id is not None:
-                    partition_metadata.write_topic_id(self._files, self.directory, self.topic_id)
-                    self._topic_id_unwritten = False
+                if self._topic_id_unsynced:
+                    self._files.sync_path(self.directory / partition_metadata.FILE_NAME)
+                    self._topic_id_unsynced = False
                 if self._directory_changed:
                     self._directory_changed = False
                     self._files.sync_directory(self.directory)
@@ -556,13 +556,15 @@ class Log:
         return self.log_end_offset - self.recovery_point
 
     def assign_topic_id(self, topic_id: bytes) -> None:
-        """Take on the topic's id, which the next flush writes down, or check it against the one there.
+        """Take on the topic's id, or check it against the one there.
 
-        Raises InconsistentTopicId.
+        It is written down at once, and made durable with the next flush: Kafka takes a log that does not say
+        whose it is for a stray, so no record may come before it. Raises InconsistentTopicId, OSError.
         """
         if self.topic_id is None:
+            partition_metadata.write_topic_id(self._files, self.directory, topic_id)
             self.topic_id = topic_id
-            self._topic_id_unwritten = True
+            self._topic_id_unsynced = self._directory_changed = True
         elif self.topic_id != topic_id:
             raise InconsistentTopicId(
                 f"{self.name}: {self.directory} holds topic id {self.topic_id.hex()}, not {topic_id.hex()}"

@@ -20,11 +20,16 @@ class PartitionMetadataCorrupt(ValueError):
 
 
 def read_topic_id(directory: Path) -> bytes | None:
-    """The 16 bytes of the topic id, None where the file does not exist. Raises PartitionMetadataCorrupt."""
+    """The 16 bytes of the topic id. Raises PartitionMetadataCorrupt.
+
+    None where the file does not exist, or is empty because the machine failed before it was synced.
+    """
     path = directory / FILE_NAME
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
+        return None
+    if not text:
         return None
     parsed = _CONTENT.fullmatch(text)
     if parsed is None or int(parsed["version"]) != _VERSION:
@@ -36,5 +41,8 @@ def read_topic_id(directory: Path) -> bytes | None:
 
 
 def write_topic_id(files: FileSystem, directory: Path, topic_id: bytes) -> None:
+    """Write the file, whole or not at all should the process die; syncing it is left to the caller."""
     text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
-    files.write_atomically(directory / FILE_NAME, f"version: {_VERSION}\ntopic_id: {text}".encode())
+    temporary = directory / f"{FILE_NAME}.tmp"
+    files.write_file(temporary, f"version: {_VERSION}\ntopic_id: {text}".encode(), sync=False)
+    files.rename(temporary, directory / FILE_NAME)

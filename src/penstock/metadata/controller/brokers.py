@@ -14,7 +14,7 @@ from penstock.metadata.controller.state import ControllerState, Decision
 from penstock.metadata.image import NO_LEADER, BrokerRegistration, Endpoint, PartitionRegistration
 from penstock.protocol.messages import BrokerRegistrationChangeRecord, Message, PartitionChangeRecord
 
-_UNFENCE, _SHUTTING_DOWN = -1, 1
+_UNFENCE, _FENCE = -1, 1
 
 
 def register_broker(
@@ -75,10 +75,20 @@ def _election(broker_id: int, partition: PartitionRegistration) -> PartitionChan
     return None
 
 
-def begin_shutdown(state: ControllerState, broker_id: int) -> Decision[None]:
-    """Note that a broker stops in good order."""
+def shut_down_broker(state: ControllerState, broker_id: int) -> Decision[None]:
+    """Fence a broker that stops in good order, and take its partitions from it.
+
+    This is how Kafka ends a controlled shutdown: a log that says so lets the node register again at once,
+    while one that still has it alive makes a Kafka controller wait for its session to time out.
+    """
     registration = state.image.brokers[broker_id]
-    record = BrokerRegistrationChangeRecord(
-        broker_id=broker_id, broker_epoch=registration.epoch, in_controlled_shutdown=_SHUTTING_DOWN
+    records: list[Message] = [
+        PartitionChangeRecord(topic_id=topic.topic_id, partition_id=partition_id, leader=NO_LEADER)
+        for topic in state.image.topics
+        for partition_id, partition in topic.partitions.items()
+        if partition.leader == broker_id
+    ]
+    records.append(
+        BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=registration.epoch, fenced=_FENCE)
     )
-    return Decision([record], None)
+    return Decision(records, None)
