@@ -1,0 +1,172 @@
+"""A real Apache Kafka node (KRaft, one process for both roles) on the jars of the target release."""
+
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+START_TIMEOUT_S = 90
+STOP_TIMEOUT_S = 60
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+COMPLAINT = re.compile(r"^\[[^\]]*\] (WARN|ERROR|FATAL) ")
+
+# A process that lives for seconds gains nothing from the second compiler and from parallel collection.
+JAVA = ("java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+LOGGING = {
+    "defaultLogLevel": "info",
+    "levelInBrackets": "false",
+    "showDateTime": "true",
+    "dateTimeFormat": "[HH:mm:ss.SSS]",
+    "showThreadName": "false",
+    "showShortLogName": "true",
+}
+
+PROPERTIES: Mapping[str, str] = {
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+def run_java(libs: Path, *words: str, timeout_s: float = 120) -> str:
+    """Run a class of Kafka's, or a source file against its classes; what it prints. Fails if it does."""
+    options = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{libs}/*"]
+    done = subprocess.run(
+        [*JAVA, *options, *words], capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+    assert done.returncode == 0, f"{words}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+class KafkaNode:
+    """One node on free ports of 127.0.0.1, its address kept over restarts. A context manager.
+
+    A data directory without `meta.properties` is formatted first: for a fixed set of voters
+    (`controller.quorum.voters`), or with `dynamic_quorum` for one that is kept in the log (KIP-853). One that
+    has it is opened as it is.
+    """
+
+    def __init__(
+        self,
+        libs: Path,
+        directory: Path,
+        *,
+        data_dir: Path | None = None,
+        port: int = 0,
+        dynamic_quorum: bool = False,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        self.data_dir = data_dir or directory / "data"
+        self.log_file = directory / "kafka.log"
+        self._libs = libs
+        self._port = port or free_port()
+        self._dynamic_quorum = dynamic_quorum
+        self._properties_file = directory / "server.properties"
+        self._process: subprocess.Popen[bytes] | None = None
+        controller = f"127.0.0.1:{free_port()}"
+        quorum = (
+            {"controller.quorum.bootstrap.servers": controller}
+            if dynamic_quorum
+            else {"controller.quorum.voters": f"1@{controller}"}
+        )
+        self.config = {
+            **PROPERTIES,
+            **quorum,
+            "node.id": "1",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://{controller}",
+            "log.dirs": str(self.data_dir),
+            **(config or {}),
+        }
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    def start(self) -> Self:
+        """Return once it accepts connections."""
+        assert self._process is None, "the node runs already"
+        text = "".join(f"{name}={value}\n" for name, value in self.config.items())
+        self._properties_file.write_text(text)
+        if not (self.data_dir / "meta.properties").exists():
+            self.format()
+        self._process = self._java("kafka.Kafka", str(self._properties_file))
+        self._await_port(self._process)
+        return self
+
+    def format(self) -> None:
+        words = ["format", "-t", CLUSTER_ID, "-c", str(self._properties_file)]
+        if self._dynamic_quorum:
+            words.append("--standalone")
+        formatting = self._java("kafka.tools.StorageTool", *words)
+        assert formatting.wait(STOP_TIMEOUT_S) == 0, self._log_tail()
+
+    def stop(self) -> None:
+        """SIGTERM, and wait for the end of a clean shutdown; nothing if the node does not run."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise AssertionError(f"Kafka did not stop:\n{self._log_tail()}") from None
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+
+    def complaints(self) -> list[str]:
+        """The warnings and errors it has logged so far."""
+        return [line for line in self.log_file.read_text().splitlines() if COMPLAINT.match(line)]
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _java(self, *words: str) -> subprocess.Popen[bytes]:
+        logging = [f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in LOGGING.items()]
+        with self.log_file.open("ab") as log:
+            command = [*JAVA, *logging, "-cp", f"{self._libs}/*", *words]
+            return subprocess.Popen(command, stdout=log, stderr=log)
+
+    def _await_port(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline and process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", self._port), 1).close()
+            except OSError:
+                time.sleep(0.1)
+            else:
+                return
+        process.kill()
+        process.wait()
+        raise AssertionError(f"Kafka did not start:\n{self._log_tail()}")
+
+    def _log_tail(self) -> str:
+        return self.log_file.read_text()[-8000:]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
