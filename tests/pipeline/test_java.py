@@ -78,6 +78,15 @@ def test_launch_script_drops_the_incubator_module_only(
     assert printed.stdout.splitlines() == ["-Xmx1g", "two words", "", "--add-modules=java.sql"]
 
 
+def test_launch_script_sends_stderr_where_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    home = launch_home(Java(fake_java(tmp_path / "java", 'openjdk version "21"'), 21, "PATH"))
+    log = tmp_path / "a log"
+    environ = {**os.environ, "PENSTOCK_SPARK_LOG": str(log)}
+    subprocess.run([home / "bin" / "java", "-version"], env=environ, check=True)
+    assert log.read_text() == 'openjdk version "21"\n'
+
+
 def test_launch_script_needs_no_writable_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")

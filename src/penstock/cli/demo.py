@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from penstock.spark.flights.job import Outcome
     from penstock.spark.flights.view import View
 
+DEFAULT_OUTPUT = Path("penstock-demo")
+
 # Import name: what pip calls it.
 REQUIRED = {
     "pyspark": "pyspark",
@@ -39,9 +41,7 @@ def demo(
             "--bootstrap", "-b", metavar="HOST:PORT", help="Use this cluster, not a node made for it."
         ),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", metavar="DIR", help="Where the chart goes.")] = Path(
-        "penstock-demo"
-    ),
+    output: Annotated[Path, typer.Option(metavar="DIR", help="For chart and Spark's log.")] = DEFAULT_OUTPUT,
     days: Annotated[int, typer.Option(min=1, max=365, help="Replay only the first days of the year.")] = 365,
     partitions: Annotated[int, typer.Option(min=1, help="Partitions of each topic.")] = 2,
     prefix: Annotated[
@@ -50,9 +50,10 @@ def demo(
 ) -> None:
     """Stream real flights through Spark and check the result.
 
-    Replays the 336,776 flights that left New York in 2013 as JSON events, joins them with airlines, airports,
-    planes and weather in a Structured Streaming query, writes delays per origin, carrier and hour to a topic,
-    and compares that with Spark's batch result and with pandas, row for row.
+    Replays the 336,776 flights that left New York in 2013 as JSON events,
+    joins them with airlines, airports, planes and weather in a streaming query,
+    writes delays per origin, carrier and hour of event time to a topic,
+    and compares that, row for row, with Spark's batch result and with pandas.
     """
     _require_extra()
     warnings.filterwarnings(
@@ -60,7 +61,7 @@ def demo(
     )
     from pyspark.errors import PySparkException
 
-    from penstock.spark.flights.job import JobFailed, Options, run
+    from penstock.spark.flights.job import LOG_NAME, JobFailed, Options, run
     from penstock.spark.flights.replay import DeliveryFailed
     from penstock.spark.flights.topics import Topics, TopicsExist
     from penstock.spark.flights.view import View
@@ -75,7 +76,7 @@ def demo(
     except (JobFailed, DeliveryFailed, JavaNotFound, TopicsExist) as error:
         fail(str(error), EXIT_REFUSED)
     except PySparkException as error:
-        fail(f"Spark: {error.getMessage() or error}".splitlines()[0], EXIT_REFUSED)
+        fail(f"Spark: {str(error).splitlines()[0]} (more in {output / LOG_NAME})", EXIT_REFUSED)
     except KafkaException as error:
         fail(f"{bootstrap or 'the node'}: {error.args[0].str()}", EXIT_UNREACHABLE)
     _report(outcome, view, time.monotonic() - started_s)

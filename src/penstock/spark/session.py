@@ -67,12 +67,14 @@ def build_session(
     extra_conf: Mapping[str, str] | None = None,
     profile: Profile = "steady",
     log_level: str = "error",
+    log_file: Path | None = None,
 ) -> SparkSession:
     """Return the active session, or a new one on `master` with Penstock's settings under `extra_conf`.
 
     `profile` is "steady" for queries that stay, "quick" for jobs and tests of a minute or two. `log_level`
-    is log4j's name for what Spark prints on stderr. Raises `JavaNotFound` if no Java fits. A session that
-    is already active is returned with the settings that can still change; those of its JVM stay.
+    is log4j's name for what Spark prints on stderr; with `log_file` it is appended to that file, and so is
+    what the Python workers print. Raises `JavaNotFound` if no Java fits. A session that is already active
+    is returned with the settings that can still change; those of its JVM stay.
     """
     from pyspark.sql import SparkSession
 
@@ -82,7 +84,10 @@ def build_session(
         builder = builder.config(key, value)
     if SparkSession.getActiveSession() is not None:
         return builder.getOrCreate()
-    with _environment(JAVA_HOME=str(launch_home(find_java()))):
+    launch = {"JAVA_HOME": str(launch_home(find_java()))}
+    if log_file is not None:
+        launch["PENSTOCK_SPARK_LOG"] = str(log_file.absolute())
+    with _environment(launch):
         return builder.getOrCreate()
 
 
@@ -103,7 +108,7 @@ def _settings(master: str, profile: Profile, log_level: str, extra_conf: Mapping
 
 
 @contextmanager
-def _environment(**variables: str) -> Iterator[None]:
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
     """Set environment variables for the block only: the JVM inherits them, the caller keeps its own."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CHART_NAME = "flights.png"
+LOG_NAME = "spark.log"
 VIEW_EVERY_S = 0.25
 # About a dozen batches for the year: enough to watch, few enough that their fixed cost stays small.
 MAX_OFFSETS_PER_TRIGGER = 40_000
@@ -39,7 +40,10 @@ MAX_OFFSETS_PER_TRIGGER = 40_000
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to run and where. `days` cuts the year short; `partitions` holds for every topic."""
+    """What to run and where; chart and Spark's log go to the directory `output`, made if need be.
+
+    `days` cuts the year short; `partitions` holds for every topic.
+    """
 
     bootstrap_servers: str
     topics: Topics
@@ -82,9 +86,10 @@ def run(options: Options, view: View, spark: SparkSession | None = None) -> Outc
     Without `spark` a session is started here, and stopped at the end. Raises `JobFailed`, and what the
     cluster or Spark raise.
     """
+    options.output.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(1) as background:
         input_ready = background.submit(_prepare_input, options, view)
-        session = spark or _start_spark(view)
+        session = spark or _start_spark(options, view)
         try:
             return _run(options, view, session, input_ready)
         finally:
@@ -107,7 +112,6 @@ def _run(options: Options, view: View, spark: SparkSession, input_ready: Future[
     stream, batch, frames = _results(options, view, source, tables, job_input.frames)
     chart = options.output / CHART_NAME
     with _timed(view, f"chart drawn: {chart}"):
-        options.output.mkdir(parents=True, exist_ok=True)
         draw_chart(stream, chart)
     comparisons = (
         check.compare("the stream", stream, "Spark's batch", batch),
@@ -128,9 +132,9 @@ def _prepare_input(options: Options, view: View) -> _Input:
     return _Input(frames, flights, replay)
 
 
-def _start_spark(view: View) -> SparkSession:
+def _start_spark(options: Options, view: View) -> SparkSession:
     started_s = time.monotonic()
-    spark = build_session("penstock demo", profile="quick")
+    spark = build_session("penstock demo", profile="quick", log_file=options.output / LOG_NAME)
     seconds = time.monotonic() - started_s
     view.step(f"Spark {spark.version} on Java {find_java().version}", seconds)
     return spark

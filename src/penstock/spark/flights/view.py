@@ -81,16 +81,20 @@ def render(snapshot: Snapshot, total: int) -> RenderableType:
 
 
 def worst_table(snapshot: Snapshot) -> Table:
-    """The most delayed departures found so far, one row each."""
-    table = Table(box=None, padding=(0, 2, 0, 0), title="worst delays so far", title_justify="left")
+    """The most delayed departures found so far, one row each; only names shrink on a narrow terminal."""
+    table = Table(
+        box=None, padding=(0, 2, 0, 0), title="worst delays so far", title_justify="left", expand=True
+    )
     table.title_style = "bold"
-    for heading, justify in (("delay", "right"), ("flight", "left"), ("airline", "left"), ("route", "left")):
-        table.add_column(heading, justify="right" if justify == "right" else "left", no_wrap=True)
-    table.add_column("scheduled (UTC)", no_wrap=True)
+    table.add_column("delay", justify="right", min_width=len("21 h 41 min"), no_wrap=True)
+    table.add_column("flight", min_width=len("HA 5100"), no_wrap=True)
+    table.add_column("airline", ratio=2, no_wrap=True)
+    table.add_column("route", ratio=3, no_wrap=True)
+    table.add_column("day (UTC)", min_width=len("2013-01-09"), no_wrap=True)
     for delay in snapshot.worst:
         route = f"{delay.origin} → {delay.destination}"
-        hour = delay.hour[:13].replace("T", " ") + " h"
-        table.add_row(Text(duration(delay.minutes), style="red"), delay.flight, delay.airline, route, hour)
+        lateness = Text(duration(delay.minutes), style="red")
+        table.add_row(lateness, delay.flight, delay.airline, route, delay.hour[: len("2013-01-09")])
     return table
 
 
