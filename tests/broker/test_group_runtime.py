@@ -17,6 +17,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,
     OffsetCommitRequest,
@@ -78,10 +79,10 @@ def committed(broker: Broker, group_id: str) -> dict[str, int]:
     return {topic.name: topic.partitions[0].committed_offset for topic in group.topics}
 
 
-async def join(broker: Broker, group_id: str) -> JoinGroupResponse:
+async def join(broker: Broker, group_id: str, session_timeout_ms: int = 10_000) -> JoinGroupResponse:
     request = JoinGroupRequest(
         group_id=group_id,
-        session_timeout_ms=10_000,
+        session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=10_000,
         member_id="",
         protocol_type="consumer",
@@ -91,9 +92,9 @@ async def join(broker: Broker, group_id: str) -> JoinGroupResponse:
     return joined if isinstance(joined, JoinGroupResponse) else await joined
 
 
-async def become_stable(broker: Broker, group_id: str) -> None:
+async def become_stable(broker: Broker, group_id: str, session_timeout_ms: int = 10_000) -> JoinGroupResponse:
     """One member, joined and synced."""
-    joined = await join(broker, group_id)
+    joined = await join(broker, group_id, session_timeout_ms)
     assignment = SyncGroupRequest.SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"all")
     synced = broker.groups.sync_group(
         SyncGroupRequest(
@@ -105,6 +106,7 @@ async def become_stable(broker: Broker, group_id: str) -> None:
     )
     assert isinstance(synced, asyncio.Future)
     assert (await synced).assignment == b"all"
+    return joined
 
 
 def refusal(call: Callable[[], object]) -> ErrorCode:
@@ -279,5 +281,36 @@ def test_figures(tmp_path: Path) -> None:
             assert samples["penstock_group_offsets",] == 2
             assert samples["penstock_group_offset_commits_total",] == 2
             assert samples["penstock_group_rebalances_total",] == 1
+
+    run(story())
+
+
+def test_a_clock_that_is_set_anew_neither_ends_nor_prolongs_a_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_by_ms = 0
+    true_clock_ms = Broker.clock_ms
+    monkeypatch.setattr(Broker, "clock_ms", lambda broker: true_clock_ms(broker) + set_by_ms)
+
+    def state(broker: Broker) -> str:
+        [group] = broker.groups.list_groups([], [])
+        return group.group_state
+
+    async def story() -> None:
+        nonlocal set_by_ms
+        async with running_node(tmp_path, **{"group.min.session.timeout.ms": "1"}) as broker:
+            await broker.groups.ensure_topic()
+            joined = await become_stable(broker, "g", session_timeout_ms=1200)
+            await asyncio.sleep(0.8)
+            heartbeat = HeartbeatRequest(
+                group_id="g", generation_id=joined.generation_id, member_id=joined.member_id
+            )
+            assert broker.groups.heartbeat(heartbeat) is ErrorCode.NONE
+            set_by_ms = 2 * 3_600_000
+            await asyncio.sleep(0.6)  # the timer armed for the first deadline has fired
+            assert state(broker) == "Stable"
+            set_by_ms = -3 * 3_600_000
+            await asyncio.sleep(1.2)  # without any heartbeat
+            assert state(broker) == "Empty"
 
     run(story())

@@ -3,10 +3,10 @@
     python tests/clients/librdkafka_suite.py              # everything that needs a broker
     python tests/clients/librdkafka_suite.py 0012 0045    # only these
 
-The suite's source ships in the npm package @confluentinc/kafka-javascript. It is fetched and built in a cache
-outside the repository (npm, a C compiler, make, and the headers of OpenSSL, zlib, zstd, SASL and curl), and
-each test runs in a process of its own, never in quick mode. Tests flagged local and those on librdkafka's mock
-cluster prove nothing about a broker and are left out.
+The suite's source ships in the npm package @confluentinc/kafka-javascript. It is fetched and built in a
+cache outside the repository (npm, a C compiler, make, and the headers of OpenSSL, zlib, zstd, SASL and curl),
+and each test runs in a process of its own, never in quick mode. Tests flagged local and those on librdkafka's
+mock cluster prove nothing about a broker and are left out.
 """
 
 import argparse
@@ -16,9 +16,12 @@ import re
 import shutil
 import subprocess
 import sys
-import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from librdkafka_later import LATER
@@ -33,10 +36,12 @@ ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "compatibility.md"
 BEGIN, END = "<!-- librdkafka: generated -->", "<!-- librdkafka: end -->"
 
-# What the suite's own cluster (scenarios/default.json) sets.
-SCENARIO_CONFIG = {"num.partitions": "4", "offsets.topic.num.partitions": "50"}
-NO_AUTO_CREATE_CONFIG = {**SCENARIO_CONFIG, "auto.create.topics.enable": "false"}
-NO_AUTO_CREATE_TESTS = {"0111"}
+# What the suite's own clusters (scenarios/*.json) set.
+DEFAULT_SCENARIO = {"num.partitions": "4", "offsets.topic.num.partitions": "50"}
+SCENARIOS = {
+    "default": DEFAULT_SCENARIO,
+    "noautocreate": {**DEFAULT_SCENARIO, "auto.create.topics.enable": "false"},
+}
 
 KAFKA_TOOLS = {
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
@@ -62,10 +67,11 @@ def main() -> int:
     )
     parser.add_argument("tests", nargs="*", help="numbers such as 0012; default: all that need a broker")
     parser.add_argument("--bootstrap", help="another broker, for comparison; the document is then left alone")
+    parser.add_argument("--jobs", type=int, default=3, help="tests at a time, each on a node of its own")
     arguments = parser.parse_args()
     tests_dir = prepare()
-    names = [n for n in broker_tests(tests_dir) if not arguments.tests or n[:4] in arguments.tests]
-    outcomes = run_all(tests_dir, names, arguments.bootstrap)
+    tests = [t for t in broker_tests(tests_dir) if not arguments.tests or t.name[:4] in arguments.tests]
+    outcomes = run_all(tests_dir, tests, arguments.bootstrap, arguments.jobs)
     print(summary(outcomes))
     if not arguments.tests and not arguments.bootstrap:
         write_document(outcomes)
@@ -95,96 +101,124 @@ def prepare() -> Path:
     return tests_dir
 
 
-def broker_tests(tests_dir: Path) -> list[str]:
-    """Names of the tests that talk to a real broker, in the suite's order."""
+@dataclass(frozen=True, order=True)
+class Test:
+    """A test of the suite that talks to a real broker, and the scenario it asks for."""
+
+    name: str
+    scenario: str
+
+    @property
+    def unit(self) -> tuple[str, str]:
+        """Tests that share a number and a scenario run in one process."""
+        return self.name[:4], self.scenario
+
+
+def broker_tests(tests_dir: Path) -> list[Test]:
+    """Read off the suite's own table."""
     source = (tests_dir / "test.c").read_text()
-    table = source[
-        source.index("struct test tests[]") : source.index(
-            "/* Manual tests */", source.index("struct test tests[]")
-        )
-    ]
+    begin = source.index("struct test tests[]")
+    table = source[begin : source.index("/* Manual tests */", begin)]
     found = re.findall(r"_TEST\((\w+),\s*(.*?)(?=_TEST\(|\Z)", table, flags=re.DOTALL)
-    return [
-        name
-        for name, rest in found
-        if not re.search(r"TEST_F_LOCAL|TEST_F_MANUAL", rest.split(")")[0])
-        and "_mock" not in name
-        and name != "0009_mock_cluster"
-    ]
+    tests = []
+    for name, rest in found:
+        scenario = re.search(r'\.scenario = "(\w+)"', rest)
+        local = "TEST_F_LOCAL" in rest.split(")")[0]
+        if not local and "_mock" not in name:
+            tests.append(Test(name, scenario[1] if scenario else "default"))
+    return tests
 
 
-def run_all(tests_dir: Path, names: list[str], bootstrap: str | None) -> list[Outcome]:
+def run_all(tests_dir: Path, tests: list[Test], bootstrap: str | None, jobs: int) -> list[Outcome]:
+    """Run the tests, each job against a node of its own: most tests wait more than they work."""
+    queue: SimpleQueue[list[Test]] = SimpleQueue()
+    for _, family in groupby(
+        sorted(tests, key=lambda test: (*test.unit, test.name)), key=lambda test: test.unit
+    ):
+        queue.put(list(family))
     outcomes: list[Outcome] = []
-    for no_auto_create in (False, True):
-        chosen = [n for n in names if (n[:4] in NO_AUTO_CREATE_TESTS) == no_auto_create]
-        if not chosen:
-            continue
-        if bootstrap is not None:
-            outcomes += [run_one(tests_dir, name, bootstrap, no_auto_create) for name in chosen]
-            continue
-        config = NO_AUTO_CREATE_CONFIG if no_auto_create else SCENARIO_CONFIG
-        with Cluster(config) as cluster:
-            for name in chosen:
-                outcomes.append(run_one(tests_dir, name, cluster.bootstrap_servers, no_auto_create))
+
+    def work() -> None:
+        with Nodes(bootstrap) as nodes:
+            while True:
+                try:
+                    family = queue.get_nowait()
+                except Empty:
+                    return
+                outcomes.extend(run_family(tests_dir, family, nodes))
+
+    with ThreadPoolExecutor(jobs) as pool:
+        for done in [pool.submit(work) for _ in range(jobs)]:
+            done.result()
     return sorted(outcomes, key=lambda outcome: outcome.name)
 
 
-def run_one(tests_dir: Path, name: str, bootstrap: str, no_auto_create: bool) -> Outcome:
-    """Run one test; a test that needs a later capability of Penstock is not run."""
-    if name[:4] in LATER:
-        return Outcome(name, "LATER", 0, LATER[name[:4]])
+class Nodes(ExitStack):
+    """The nodes of one job: one for nearly all tests, one that creates no topics by itself."""
+
+    def __init__(self, bootstrap: str | None) -> None:
+        super().__init__()
+        self._bootstrap = bootstrap
+        self._running: dict[str, Cluster] = {}
+
+    def address_for(self, scenario: str) -> str:
+        """Where to run a test; starts the node at its first use."""
+        if self._bootstrap is not None:
+            return self._bootstrap
+        if scenario not in self._running:
+            self._running[scenario] = self.enter_context(Cluster(SCENARIOS[scenario]))
+        return self._running[scenario].bootstrap_servers
+
+
+def run_family(tests_dir: Path, family: list[Test], nodes: Nodes) -> list[Outcome]:
+    """Run the tests of one unit; those that need a later capability of Penstock are not run."""
+    number, scenario = family[0].unit
+    if number in LATER:
+        return [Outcome(test.name, "LATER", 0, LATER[number]) for test in family]
     work = cache_root() / "librdkafka-runs"
     work.mkdir(parents=True, exist_ok=True)
-    conf = work / "test.conf"
+    bootstrap = nodes.address_for(scenario)
+    conf, log = work / f"{number}-{scenario}.conf", work / f"{number}-{scenario}.log"
     conf.write_text(f"metadata.broker.list={bootstrap}\ntest.topic.random=true\n")
-    log = work / f"{name}.log"
-    command = [str(tests_dir / "test-runner"), "-p1", "-r", "-K"]
-    if no_auto_create:
-        command += ["-s", "noautocreate"]
+    command = [str(tests_dir / "test-runner"), "-p1", "-K", "-L", "-s", scenario]
     environment = {
         **os.environ,
-        "TESTS": name,
-        "LD_LIBRARY_PATH": f"{tests_dir.parent}/src:{tests_dir.parent}/src-cpp",  # not the system's librdkafka
+        "TESTS": number,
+        "LD_LIBRARY_PATH": f"{tests_dir.parent}/src:{tests_dir.parent}/src-cpp",  # its own, not the system's
         "RDKAFKA_TEST_CONF": str(conf),
         "TEST_KAFKA_VERSION": TARGET_RELEASE,
         "BROKERS": bootstrap,
         **kafka_path(work),
     }
     environment.pop("CI", None)  # the suite relaxes some checks there
-    started = time.monotonic()
     with log.open("wb") as output:
+        runner = subprocess.Popen(command, cwd=tests_dir, env=environment, stdout=output, stderr=output)
         try:
-            code = subprocess.run(
-                command,
-                cwd=tests_dir,
-                env=environment,
-                stdout=output,
-                stderr=output,
-                timeout=TEST_TIMEOUT_S,
-                check=False,
-            ).returncode
+            ending = f"exit code {runner.wait(TEST_TIMEOUT_S)}"
         except subprocess.TimeoutExpired:
-            code = -1
-    seconds = time.monotonic() - started
-    outcome = judge(name, code, seconds, log.read_text(errors="replace"))
-    print(f"{outcome.result:8}{seconds:7.1f} s  {name}  {outcome.detail}", flush=True)
-    return outcome
+            runner.kill()
+            ending = f"not finished after {TEST_TIMEOUT_S} s"
+    text = re.sub(r"\x1b\[[0-9;]*m", "", log.read_text(errors="replace"))
+    outcomes = [judge(test.name, text, ending) for test in family]
+    for outcome in outcomes:
+        print(f"{outcome.result:8}{outcome.seconds:7.1f} s  {outcome.name}  {outcome.detail}", flush=True)
+    return outcomes
 
 
-def judge(name: str, code: int, seconds: float, text: str) -> Outcome:
-    """Read a finished run's log."""
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    skipped = re.search(rf"\|\s*{name}\s*\|\s*SKIPPED", plain)
-    passed = re.search(rf"\|\s*{name}\s*\|\s*PASSED", plain)
-    if passed and code == 0:
-        return Outcome(name, "PASSED", seconds, "")
-    if skipped and code == 0:
-        reason = re.findall(rf"SKIPPING TEST:?\s*(.*)|{name}.*?SKIP\w*[: ]+(.*)", plain)
-        return Outcome(name, "SKIPPED", seconds, next((a or b for a, b in reason), "by the suite itself"))
-    if code == -1:
-        return Outcome(name, "FAILED", seconds, f"not finished after {TEST_TIMEOUT_S} s")
-    failure = re.search(r"(?:TEST FAILURE|failed:|Test failure)[^\n]*\n?(?:###[^\n]*\n)?([^\n]*)", plain)
-    return Outcome(name, "FAILED", seconds, (failure[0] if failure else f"exit code {code}").strip()[:300])
+def judge(name: str, log: str, ending: str) -> Outcome:
+    """Read one test's result from a finished run's log."""
+    row = re.search(rf"\|\s*{name}\s*\|\s*(PASSED|FAILED|SKIPPED)\s*\|\s*([\d.]+)s", log)
+    if row is None:
+        return Outcome(name, "FAILED", 0, ending)
+    result, seconds = row[1], float(row[2])
+    detail = ""
+    if result == "SKIPPED":
+        found = re.search(rf"\[{name}\s*/[^\]]*\] (?:SKIPPING )?TEST: ([^\n]*)", log)
+        detail = found[1] if found else "by the suite itself"
+    elif result == "FAILED":
+        found = re.search(rf'### Test "{name}[^\n]*\n([^\n]*)', log)
+        detail = found[1].strip()[:300] if found else ending
+    return Outcome(name, result, seconds, detail)
 
 
 def kafka_path(work: Path) -> dict[str, str]:

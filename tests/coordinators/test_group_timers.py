@@ -11,6 +11,7 @@ STEPS = st.lists(
         st.tuples(st.just("schedule"), KEYS, st.integers(0, 20)),
         st.tuples(st.just("cancel"), KEYS, st.just(0)),
         st.tuples(st.just("pop"), st.just(""), st.integers(0, 20)),
+        st.tuples(st.just("shift"), st.just(""), st.integers(-5, 5)),
     ),
     max_size=40,
 )
@@ -26,6 +27,9 @@ def test_timers_fire_when_the_model_says(steps: list[tuple[str, str, int]]) -> N
         elif step == "cancel":
             timers.cancel(key)
             model.pop(key, None)
+        elif step == "shift":
+            timers.shift(at_ms)
+            model = {name: deadline_ms + at_ms for name, deadline_ms in model.items()}
         else:
             earliest_ms = min(model.values(), default=at_ms + 1)
             fired = timers.pop_due(at_ms)

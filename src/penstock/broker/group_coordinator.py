@@ -76,7 +76,7 @@ class GroupCoordinatorRuntime:
         """Answered at once, or when the join round ends."""
         owner = self._owner(request.group_id)
         ticket: asyncio.Future[JoinGroupResponse] = asyncio.get_running_loop().create_future()
-        records, response = owner.coordinator.handle_join_group(request, context, ticket, self._now_ms())
+        records, response = owner.coordinator.handle_join_group(request, context, ticket, owner.now_ms())
         error = owner.settle(records)
         if isinstance(response, Parked):
             return ticket
@@ -93,18 +93,19 @@ class GroupCoordinatorRuntime:
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
         # A heartbeat only moves a deadline later: there is nothing to append, answer or arm.
-        return self._owner(request.group_id).coordinator.handle_heartbeat(request, self._now_ms())
+        owner = self._owner(request.group_id)
+        return owner.coordinator.handle_heartbeat(request, owner.now_ms())
 
     def leave_group(self, request: LeaveGroupRequest) -> LeaveGroupResponse:
         owner = self._owner(request.group_id)
-        records, response = owner.coordinator.handle_leave_group(request, self._now_ms())
+        records, response = owner.coordinator.handle_leave_group(request, owner.now_ms())
         _raise_for(owner.settle(records))
         return response
 
     def commit_offsets(self, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
         """The request's topics must exist and have their ids filled in."""
         owner = self._owner(request.group_id)
-        records, response = owner.coordinator.handle_offset_commit(request, context, self._now_ms())
+        records, response = owner.coordinator.handle_offset_commit(request, context, owner.now_ms())
         if records:
             _raise_for(owner.settle(records))
         return response
@@ -151,9 +152,6 @@ class GroupCoordinatorRuntime:
                 raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return owner
-
-    def _now_ms(self) -> int:
-        return self._broker.clock_ms()
 
     # -- where groups live ---------------------------------------------------------------------------
 
@@ -242,7 +240,7 @@ class GroupCoordinatorRuntime:
     async def _load(self, partition: int, replica: Replica, coordinator: GroupCoordinator) -> None:
         try:
             await self._broker.run_in_worker(
-                group_loader.load, replica.log, replica.high_watermark, coordinator, self._now_ms()
+                group_loader.load, replica.log, replica.high_watermark, coordinator, self._broker.clock_ms()
             )
         except Exception:
             log.exception("cannot load groups partition=%d", partition)

@@ -26,6 +26,9 @@ MAX_TIMERS_PER_TURN = 50
 #: Well below the 1 MiB of max.message.bytes, whatever each record adds.
 MAX_BATCH_KEY_BYTES = 256 * 1024
 
+#: A wall clock that differs this much from the steady one was set, not slewed.
+CLOCK_JUMP_MS = 500
+
 
 class GroupPartition:
     """Does for a coordinator what its contract asks of the owner.
@@ -34,7 +37,16 @@ class GroupPartition:
     never rests on a record that is not in the log yet.
     """
 
-    __slots__ = ("_append", "_armed_ms", "_clock_ms", "_compression", "_loop", "_timer", "coordinator")
+    __slots__ = (
+        "_append",
+        "_armed_ms",
+        "_clock_ahead_ms",
+        "_clock_ms",
+        "_compression",
+        "_loop",
+        "_timer",
+        "coordinator",
+    )
 
     def __init__(
         self,
@@ -48,12 +60,24 @@ class GroupPartition:
         self._clock_ms = clock_ms
         self._compression = compression
         self._loop = asyncio.get_running_loop()
+        self._clock_ahead_ms = clock_ms() - self._loop.time() * 1000
         self._timer: asyncio.TimerHandle | None = None
         self._armed_ms = 0
 
+    def now_ms(self) -> int:
+        """The wall clock, for records and timers alike; when it is set anew, the timers move along."""
+        now_ms = self._clock_ms()
+        jump_ms = now_ms - self._loop.time() * 1000 - self._clock_ahead_ms
+        if abs(jump_ms) > CLOCK_JUMP_MS:
+            log.warning("clock jumped by_ms=%d", jump_ms)
+            self._clock_ahead_ms += jump_ms
+            self._armed_ms += int(jump_ms)
+            self.coordinator.shift_timers(int(jump_ms))
+        return now_ms
+
     def start(self) -> None:
         """Begin to serve: sessions of loaded members run from now on."""
-        self.settle(self.coordinator.on_loaded(self._clock_ms()))
+        self.settle(self.coordinator.on_loaded(self.now_ms()))
 
     def stop(self) -> None:
         """Serve no longer; requests that wait are told to look elsewhere."""
@@ -73,7 +97,7 @@ class GroupPartition:
         for batch in (records,) if atomic else _split(records):
             error = self._write(batch) if batch else error
             if error is not ErrorCode.NONE:
-                followups = self.coordinator.fail_append(batch, error, self._clock_ms())
+                followups = self.coordinator.fail_append(batch, error, self.now_ms())
                 if followups:
                     self.settle(followups)
                 break
@@ -82,7 +106,7 @@ class GroupPartition:
         return error
 
     def _write(self, records: list[CoordinatorRecord]) -> ErrorCode:
-        now_ms = self._clock_ms()
+        now_ms = self.now_ms()
         try:
             info = self._append(encode_records(records, now_ms, self._compression))
         except KafkaError as error:
@@ -108,12 +132,12 @@ class GroupPartition:
         if self._timer is not None:
             self._timer.cancel()
         self._armed_ms = deadline_ms
-        delay_ms = max(deadline_ms - self._clock_ms(), 0)
+        delay_ms = max(deadline_ms - self.now_ms(), 0)
         self._timer = self._loop.call_later(delay_ms / 1000, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
-        now_ms = self._clock_ms()
+        now_ms = self.now_ms()
         try:
             for _ in range(MAX_TIMERS_PER_TURN):
                 deadline_ms = self.coordinator.next_deadline_ms

@@ -165,6 +165,10 @@ class GroupCoordinator:
     def next_deadline_ms(self) -> int | None:
         return self._shard.timers.next_deadline_ms
 
+    def shift_timers(self, by_ms: int) -> None:
+        """The clock has jumped by so much: sessions and rounds last as long as they would have."""
+        self._shard.timers.shift(by_ms)
+
     def on_timeout(self, now_ms: int) -> Records:
         """Fire one timer that is due, if there is one."""
         key = self._shard.timers.pop_due(now_ms)

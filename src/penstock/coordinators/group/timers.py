@@ -41,6 +41,13 @@ class Timers:
         self._settle()
         return self._heap[0][0] if self._heap else None
 
+    def shift(self, by_ms: int) -> None:
+        """Move every deadline: the clock that `pop_due` is asked with has jumped by so much."""
+        self._deadlines = {key: deadline_ms + by_ms for key, deadline_ms in self._deadlines.items()}
+        self._queued = {key: entry_ms + by_ms for key, entry_ms in self._queued.items()}
+        # All entries move alike, so the heap stays in order.
+        self._heap = [(entry_ms + by_ms, sequence, key) for entry_ms, sequence, key in self._heap]
+
     def pop_due(self, now_ms: int) -> Hashable | None:
         """Remove and return one key whose deadline has come, earliest first; None if there is none."""
         self._settle()
