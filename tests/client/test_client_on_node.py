@@ -18,6 +18,10 @@ from penstock.protocol.compression import Codec
 from penstock.protocol.records import Record, decode_batches, encode_batch
 from penstock.testing import Cluster as Node
 
+# The records of these tests are from 1970.
+KEEP_OLD_RECORDS = {"retention.ms": "-1"}
+KEEP_ALL_LOGS = {"log.retention.ms": "-1"}
+
 
 @pytest.fixture
 def cluster(penstock_cluster):
@@ -30,7 +34,7 @@ def make_topic(cluster):
     def make(partitions=1, **config):
         name = f"client-{uuid.uuid4().hex}"
         admin = AdminClient({"bootstrap.servers": cluster.config.servers_text})
-        settings = {key.replace("_", "."): value for key, value in config.items()}
+        settings = KEEP_OLD_RECORDS | {key.replace("_", "."): value for key, value in config.items()}
         admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
         return name
 
@@ -181,7 +185,7 @@ def test_a_record_that_the_broker_refuses_fails_the_delivery(cluster, make_topic
 
 def test_a_node_killed_while_producing_gets_every_record_once_and_in_order():
     """Seven batches are in flight or waiting whenever the node dies; the producer goes on by itself."""
-    with Node() as node:
+    with Node(KEEP_ALL_LOGS) as node:
         config = config_for(node, **{"request.timeout.ms": "2000", "retry.backoff.ms": "20"})
         with Cluster(config) as cluster:
             cluster.refresh(["killed"], create=True)
@@ -211,7 +215,7 @@ def test_a_node_killed_while_producing_gets_every_record_once_and_in_order():
 
 
 def test_a_fetch_goes_on_when_the_node_comes_back():
-    with Node() as node, Cluster(config_for(node, **{"retry.backoff.ms": "20"})) as cluster:
+    with Node(KEEP_ALL_LOGS) as node, Cluster(config_for(node, **{"retry.backoff.ms": "20"})) as cluster:
         cluster.refresh(["back"], create=True)
         produce(cluster, "back", *(batch(numbered(i, 10)) for i in range(0, 500, 10)))
         fetcher = Fetcher(cluster, FetchConfig(max_partition_bytes=300))

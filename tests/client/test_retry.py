@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.client.errors import ClientError, ProtocolViolation, ServerUnreachable
+from penstock.client.errors import ProtocolViolation, ServerUnreachable
 from penstock.client.retry import RetryPolicy
 
 
@@ -58,11 +58,3 @@ def test_what_cannot_get_better_is_not_tried_again():
     with pytest.raises(ProtocolViolation):
         policy(time).run(failing(1, ProtocolViolation("no Kafka")))
     assert time.slept == []
-
-
-def test_each_failure_is_seen_before_the_wait():
-    seen = []
-    error = ServerUnreachable("gone")
-    policy(Time()).run(failing(2, error), on_failure=seen.append)
-    assert seen == [error, error]
-    assert all(isinstance(one, ClientError) for one in seen)

@@ -35,7 +35,8 @@ def make_topic(servers: str) -> Callable[..., str]:
 
     def make(partitions: int = 1, name: str | None = None, **config: str) -> str:
         topic = name or f"pipeline-{uuid.uuid4().hex}"
-        settings = {key.replace("_", "."): value for key, value in config.items()}
+        settings = {"retention.ms": "-1"}  # whatever times a test gives its records
+        settings |= {key.replace("_", "."): value for key, value in config.items()}
         admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
         return topic
 

@@ -16,7 +16,6 @@ from penstock.spark.sink.options import parse_sink
 from penstock.spark.sink.partitioner import Partitioner, RowRefused
 
 SERVERS = {"kafka.bootstrap.servers": "h:1"}
-VALUE_ONLY = SinkColumns(value="value", key=None, headers=None, topic=None, partition=None, timestamp=None)
 
 
 @pytest.fixture(scope="module")

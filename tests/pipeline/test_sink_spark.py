@@ -114,12 +114,14 @@ def test_a_batch_write_round_trip(spark, servers, make_topic):
     )
     rows.write.format("penstock").options(**options, topic=topic).mode("append").save()
     found = spark.read.format("penstock").options(**options, subscribe=topic, includeHeaders="true").load()
-    read = found.selectExpr(
-        "cast(key as string)", "cast(value as string)", "headers", "timestamp", "partition"
-    )
-    assert read.drop("partition").exceptAll(rows).count() == 0
-    assert read.count() == 1000
-    assert read.select("key", "partition").distinct().count() == 10, "a key has one partition"
+    read = {int(row.value): row for row in found.collect()}
+    assert sorted(read) == list(range(1000))
+    for number, row in read.items():
+        assert bytes(row.key) == b"%d" % (number % 10)
+        assert [(h.key, bytes(h.value)) for h in row.headers] == [("id", b"%d" % number)]
+        assert round(row.timestamp.timestamp() * 1000) == 1_700_000_000_000 + number
+    places = {(bytes(row.key), row.partition) for row in read.values()}
+    assert len(places) == 10, "a key has one partition"
 
 
 @pytest.mark.spark

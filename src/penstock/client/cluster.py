@@ -60,14 +60,6 @@ class Cluster:
         if connection is not None:
             connection.close()
 
-    def call(self, node_id: int, request: Message, response_type: type[Response]) -> Response:
-        """One request to one broker, without retry."""
-        try:
-            return self.connection(node_id).call(request, response_type)
-        except ServerUnreachable:
-            self.disconnect(node_id)
-            raise
-
     def call_any(self, request: Message, response_type: type[Response]) -> Response:
         """One request to whichever server answers first: one we are connected to, then the rest in turn."""
         try:

@@ -31,10 +31,9 @@ class RetryPolicy:
         plain_ms = min(self.backoff_max_ms, self.backoff_ms << min(failures - 1, 30))
         return plain_ms * self.uniform(1 - _JITTER, 1 + _JITTER) / 1000
 
-    def run(self, operation: Callable[[], T], on_failure: Callable[[ClientError], None] | None = None) -> T:
+    def run(self, operation: Callable[[], T]) -> T:
         """Call ``operation`` until it returns, fails for good, or the time is up.
 
-        ``on_failure`` sees each retriable error before the wait: the place to drop connections and metadata.
         The error raised in the end is the last one seen, with the number of attempts in a note.
         """
         deadline = self.clock() + self.timeout_ms / 1000
@@ -49,6 +48,4 @@ class RetryPolicy:
                     if failures > 1:
                         error.add_note(f"gave up after {failures} attempts within {self.timeout_ms} ms")
                     raise
-                if on_failure is not None:
-                    on_failure(error)
             self.sleep(wait_s)
