@@ -31,8 +31,11 @@ class TransactionIndex:
     def __init__(self, path: Path, files: FileSystem) -> None:
         self.path = path
         self._files = files
+        self._is_empty = False
+        """Known to be: most are, and every `read_committed` fetch asks all from its segment on."""
 
     def append(self, aborted: AbortedTransaction) -> None:
+        self._is_empty = False
         fd = self._files.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
             end = os.fstat(fd).st_size // _ENTRY.size * _ENTRY.size
@@ -45,9 +48,12 @@ class TransactionIndex:
 
         Raises ValueError for an entry of an unknown version.
         """
+        if self._is_empty:
+            return []
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
+            self._is_empty = True
             return []
         whole = memoryview(data)[: len(data) // _ENTRY.size * _ENTRY.size]
         result = []
