@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from broker_wire import Wire, batch_of, fetch_request, produce_request
 
+from broker_wire import Wire, batch_of, fetch_request, produce_request
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     ApiVersionsRequest,
@@ -194,7 +194,7 @@ def test_responses_before_a_hostile_frame_still_arrive(wire: Wire) -> None:
 
 
 def test_random_frames(wire: Wire, node: Cluster, topic: str) -> None:
-    """Noise, truncations, bit flips of real requests; PENSTOCK_FUZZ_SEED and _FRAMES repeat and prolong it."""
+    """Noise, truncations, bit flips of real requests; PENSTOCK_FUZZ_SEED and _FRAMES repeat, prolong it."""
     print(f"PENSTOCK_FUZZ_SEED={FUZZ_SEED}")
     rng = random.Random(FUZZ_SEED)
     real = [

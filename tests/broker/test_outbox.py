@@ -83,8 +83,7 @@ def test_a_range_beyond_the_end_of_its_file_is_an_error_not_a_loop(
         outbox.put(Range(file, 299_999, 10))
     outbox.put(Range(file, 290_000, 10_001))
     with pytest.raises(FileTooShort):
-        while not outbox.flush():
-            pair[1].recv(50_000)
+        drain(outbox, pair[1], 10_001)
 
 
 def test_a_closed_peer_is_an_error(pair: tuple[socket.socket, socket.socket]) -> None:
