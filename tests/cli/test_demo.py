@@ -1,12 +1,17 @@
-"""`penstock demo` before it starts anything: what is missing is said, with what installs it."""
+"""`penstock demo` around the job: what is missing, what went wrong, and exit codes that scripts can trust."""
 
 import importlib.util
+from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from penstock.cli import demo as demo_command
+from penstock.spark.flights import job
+from penstock.spark.flights.check import Comparison
+from penstock.spark.flights.monitor import Totals
+from penstock.spark.flights.topics import TopicsExist
 
 
 @pytest.fixture
@@ -33,3 +38,34 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
 
 def test_days_outside_the_year_are_refused(app: typer.Typer) -> None:
     assert CliRunner().invoke(app, ["--days", "366"]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("differences", "rows_late", "exit_code"),
+    [([], 0, 0), (["10 h JFK B6: flights is 3 in the stream, 4 in pandas"], 0, 1), ([], 5, 1)],
+)
+def test_the_exit_code_says_whether_the_result_is_right(
+    app: typer.Typer,
+    monkeypatch: pytest.MonkeyPatch,
+    differences: list[str],
+    rows_late: int,
+    exit_code: int,
+) -> None:
+    comparison = Comparison("the stream", "pandas", 1000, differences)
+    outcome = job.Outcome(5000, 1000, Totals(3, 5002, rows_late), (comparison,), Path("chart.png"))
+    monkeypatch.setattr(job, "run", lambda options, view: outcome)
+    result = CliRunner().invoke(app, ["--bootstrap", "127.0.0.1:1"])
+    assert result.exit_code == exit_code
+    assert ("equal, row for row" in result.output) is not bool(differences)
+    assert all(difference in result.output for difference in differences)
+    assert ("no row dropped as late" in result.output) is not bool(rows_late)
+
+
+def test_what_stops_the_job_is_one_line(app: typer.Typer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(options: object, view: object) -> None:
+        raise TopicsExist("topic nyc.flights exists: choose another prefix with --prefix")
+
+    monkeypatch.setattr(job, "run", fail)
+    result = CliRunner().invoke(app, ["--bootstrap", "127.0.0.1:1", "--prefix", "nyc"])
+    assert result.exit_code == 1
+    assert result.output.strip().endswith("choose another prefix with --prefix")

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from confluent_kafka import KafkaException
 from rich.console import Console
 
-from penstock.cli.connection import EXIT_REFUSED, EXIT_UNREACHABLE, fail
+from penstock.cli.connection import EXIT_REFUSED, fail, reported_errors
 
 if TYPE_CHECKING:
     from penstock.spark.flights.job import Outcome
@@ -71,14 +70,12 @@ def demo(
     view = View(Console(highlight=False))
     topics = Topics(prefix or f"nyc-{datetime.now(UTC):%Y%m%d-%H%M%S}")
     try:
-        with _cluster(bootstrap, view) as servers:
+        with _cluster(bootstrap, view) as servers, reported_errors(servers):
             outcome = run(Options(servers, topics, output, days=days, partitions=partitions), view)
     except (JobFailed, DeliveryFailed, JavaNotFound, TopicsExist) as error:
         fail(str(error), EXIT_REFUSED)
     except PySparkException as error:
         fail(f"Spark: {str(error).splitlines()[0]} (more in {output / LOG_NAME})", EXIT_REFUSED)
-    except KafkaException as error:
-        fail(f"{bootstrap or 'the node'}: {error.args[0].str()}", EXIT_UNREACHABLE)
     _report(outcome, view, time.monotonic() - started_s)
     if bootstrap is not None:
         view.note(f"The topics stay: {topics.prefix}.*")

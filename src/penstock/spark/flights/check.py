@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from penstock.spark.flights.pipeline import Source, Tables, delay_records
-from penstock.spark.flights.topics import LOG_LEVEL_ERRORS
+from penstock.spark.flights.topics import LOG_LEVEL_CRITICAL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +69,7 @@ def read_values(bootstrap_servers: str, topic: str) -> Iterator[bytes]:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
-            "log_level": LOG_LEVEL_ERRORS,
+            "log_level": LOG_LEVEL_CRITICAL,
             "group.id": "penstock-demo",
             "enable.auto.commit": False,
         }

@@ -1,8 +1,8 @@
 """The whole job, step by step, on a cluster that runs already.
 
-replay tables ─┐
-start Spark ───┴→ start the query → replay flights → stream drained → end event → windows closed
-                  → read the result → batch → pandas → compare → chart
+create topics ─┬→ replay tables ─┐
+               └→ start Spark ───┴→ start the query → replay flights → stream drained → end event
+                  → windows closed → read the result → batch → pandas → chart → compare
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ def run(options: Options, view: View, spark: SparkSession | None = None) -> Outc
     cluster or Spark raise.
     """
     options.output.mkdir(parents=True, exist_ok=True)
+    create_topics(options.bootstrap_servers, options.topics, options.partitions)
     with ThreadPoolExecutor(1) as background:
         input_ready = background.submit(_prepare_input, options, view)
         session = spark or _start_spark(options, view)
@@ -121,12 +122,11 @@ def _run(options: Options, view: View, spark: SparkSession, input_ready: Future[
 
 
 def _prepare_input(options: Options, view: View) -> _Input:
-    """Load the frames, create the topics and fill the table topics, while Spark starts."""
+    """Load the frames and fill the table topics, while Spark starts."""
     with _timed(view, f"events of {options.days} days made"):
         frames = load_frames(options.days)
         flights = flight_records(frames.flights)
-    with _timed(view, "topics created, airlines, airports, planes and weather replayed"):
-        create_topics(options.bootstrap_servers, options.topics, options.partitions)
+    with _timed(view, "airlines, airports, planes and weather replayed"):
         replay = Replay(options.bootstrap_servers, options.topics, options.partitions)
         replay.send_tables(frames)
     return _Input(frames, flights, replay)

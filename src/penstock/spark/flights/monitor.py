@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.spark.flights.topics import LOG_LEVEL_ERRORS, Topics
+from penstock.spark.flights.topics import LOG_LEVEL_CRITICAL, Topics
 
 WORST_KEPT = 8
 REQUEST_TIMEOUT_S = 10.0
@@ -38,7 +38,10 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state of the job at one moment. `watermark` is ISO 8601 in UTC, empty before the first batch."""
+    """The state of the job at one moment. `watermark` is ISO 8601 in UTC, empty before the first batch.
+
+    `rows_per_second` is that of the last batch, and once nothing waits that of the whole run.
+    """
 
     elapsed_s: float
     batches: int
@@ -88,7 +91,7 @@ class Monitor:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap_servers,
-                "log_level": LOG_LEVEL_ERRORS,
+                "log_level": LOG_LEVEL_CRITICAL,
                 "group.id": "penstock-demo-view",
                 "enable.auto.commit": False,
                 "fetch.wait.max.ms": 50,
@@ -109,12 +112,13 @@ class Monitor:
         last = self._query.lastProgress
         progress: dict[str, Any] = json.loads(last.json) if last is not None else {}
         rows_read, lag = self._position(progress)
+        elapsed_s = time.monotonic() - self._started_s
         return Snapshot(
-            elapsed_s=time.monotonic() - self._started_s,
+            elapsed_s=elapsed_s,
             batches=progress["batchId"] + 1 if progress else 0,
             rows_read=rows_read,
             lag=lag,
-            rows_per_second=float(progress.get("processedRowsPerSecond", 0.0)),
+            rows_per_second=progress.get("processedRowsPerSecond", 0.0) if lag else rows_read / elapsed_s,
             watermark=str(progress.get("eventTime", {}).get("watermark", "")),
             results=self._results,
             worst=tuple(self._worst),

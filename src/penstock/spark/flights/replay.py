@@ -21,7 +21,7 @@ from itertools import groupby
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from penstock.spark.flights.data import Frames, Record, end_record, table_records
-from penstock.spark.flights.topics import LOG_LEVEL_ERRORS, Topics
+from penstock.spark.flights.topics import LOG_LEVEL_CRITICAL, Topics
 
 DAY_MS = 86_400_000
 DELIVERY_TIMEOUT_S = 60.0
@@ -43,7 +43,7 @@ class Replay:
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap_servers,
-                "log_level": LOG_LEVEL_ERRORS,
+                "log_level": LOG_LEVEL_CRITICAL,
                 "enable.idempotence": True,
                 "partitioner": "murmur2_random",  # Kafka's own, so that any client finds a table's key
                 "linger.ms": 5,

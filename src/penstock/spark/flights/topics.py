@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-CREATE_TIMEOUT_S = 30.0
-LOG_LEVEL_ERRORS = 3  # of syslog; what librdkafka says below it would break into the view
+CREATE_TIMEOUT_S = 10.0
+LOG_LEVEL_CRITICAL = 2  # of syslog; what librdkafka says above it would break into the view
 
 # Flights carry their own time of 2013, which any retention by time would find expired at once.
 EVENTS_CONFIG = {"retention.ms": "-1"}
@@ -64,10 +64,10 @@ def create_topics(bootstrap_servers: str, topics: Topics, partitions: int) -> No
         topics.weather: TABLE_CONFIG,
     }
     new = [NewTopic(name, partitions, config=config) for name, config in configs.items()]
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": LOG_LEVEL_ERRORS})
-    for name, created in admin.create_topics(new, operation_timeout=CREATE_TIMEOUT_S).items():
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": LOG_LEVEL_CRITICAL})
+    for name, created in admin.create_topics(new, request_timeout=CREATE_TIMEOUT_S).items():
         try:
-            created.result(CREATE_TIMEOUT_S)
+            created.result()
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 raise TopicsExist(f"topic {name} exists: choose another prefix with --prefix") from None
