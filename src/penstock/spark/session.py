@@ -50,8 +50,8 @@ LOCAL_SETTINGS: dict[str, str] = {
 }
 
 JVM_OPTIONS: dict[Profile, str] = {
-    # C1 alone: a session starts and answers its first query in two thirds of the time, and what runs
-    # for a minute never earns back the second compiler's work.
+    # C1 alone: a session starts and answers its first query in about two thirds of the time. From half a
+    # minute of steady work on, the second compiler has earned its start-up back.
     "quick": "-XX:TieredStopAtLevel=1",
     "steady": "",
 }
@@ -71,7 +71,7 @@ def build_session(
 ) -> SparkSession:
     """Return the active session, or a new one on `master` with Penstock's settings under `extra_conf`.
 
-    `profile` is "steady" for queries that stay, "quick" for jobs and tests of a minute or two. `log_level`
+    `profile` is "steady" for queries that stay, "quick" for tests and jobs of a few seconds. `log_level`
     is log4j's name for what Spark prints on stderr; with `log_file` it is appended to that file, and so is
     what the Python workers print. Raises `JavaNotFound` if no Java fits. A session that is already active
     is returned with the settings that can still change; those of its JVM stay.

@@ -134,7 +134,7 @@ def _prepare_input(options: Options, view: View) -> _Input:
 
 def _start_spark(options: Options, view: View) -> SparkSession:
     started_s = time.monotonic()
-    spark = build_session("penstock demo", profile="quick", log_file=options.output / LOG_NAME)
+    spark = build_session("penstock demo", log_file=options.output / LOG_NAME)
     seconds = time.monotonic() - started_s
     view.step(f"Spark {spark.version} on Java {find_java().version}", seconds)
     return spark
