@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from broker_wire import Wire, batch_of
 
+from broker_wire import Wire, batch_of
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     IncrementalAlterConfigsRequest,
@@ -87,6 +87,22 @@ def test_deleted_topics_stay_deleted(start_node: StartNode) -> None:
         assert wire.fetch("t").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         wire.create_topic("t")
         assert wire.values("t") == []
+
+
+def test_logs_of_no_known_topic_are_set_aside(start_node: StartNode) -> None:
+    node = start_node()
+    with Wire(node.bootstrap_servers) as wire:
+        wire.create_topic("t")
+        wire.produce("t", batch_of(b"known"))
+    node.stop()
+    (node.data_dir / "t-0").rename(node.data_dir / "unknown-0")
+    node.start()
+    with Wire(node.bootstrap_servers) as wire:
+        assert wire.values("t") == []
+        wire.create_topic("unknown")
+        assert wire.values("unknown") == []
+    (stray,) = node.data_dir.glob("unknown-0.*-stray")
+    assert b"known" in (stray / f"{0:020}.log").read_bytes()
 
 
 def test_a_second_node_on_the_same_data_is_refused(start_node: StartNode) -> None:

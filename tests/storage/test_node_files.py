@@ -13,8 +13,9 @@ from penstock.storage.files import REAL_FILES
 from penstock.storage.leader_epochs import LeaderEpochs
 from penstock.storage.meta_properties import MetaProperties
 from penstock.storage.names import (
+    DELETE_DIRECTORY_SUFFIX,
     TopicPartition,
-    delete_directory_name,
+    marked_directory_name,
     offset_file_name,
     offset_of_file,
     parse_directory_name,
@@ -129,11 +130,11 @@ def test_names() -> None:
     assert offset_of_file("leader-epoch-checkpoint") is None
     flights = TopicPartition("a-b.c_d", 7)
     assert parse_directory_name("a-b.c_d-7") == (flights, "")
-    marked = delete_directory_name(flights)
+    marked = marked_directory_name(flights, DELETE_DIRECTORY_SUFFIX)
     assert parse_directory_name(marked) == (flights, "-delete")
     longest = TopicPartition("t" * 249, 99999)
-    assert len(delete_directory_name(longest)) == 255
-    parsed = parse_directory_name(delete_directory_name(longest))
+    assert len(marked_directory_name(longest, DELETE_DIRECTORY_SUFFIX)) == 255
+    parsed = parse_directory_name(marked_directory_name(longest, DELETE_DIRECTORY_SUFFIX))
     assert parsed is not None
     assert parsed.topic_partition.partition == 99999
     for other in ("lost+found", "a", "-1", "a-b", "a-1-delete/"):

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 R = TypeVar("R")
-ImageListener = Callable[[MetadataDelta], None]
+ImageListener = Callable[[MetadataDelta], Coroutine[object, object, None] | None]
 
 _RECORDS_PER_BATCH: Final = 10_000
 _LEADER_CHANGE_VERSION: Final = 0
@@ -76,6 +76,7 @@ class ControllerRuntime:
         self._log = MetadataLog(self._config.metadata_log_dir, self._config, broker.clock_ms)
         self._raft: Raft | None = None
         self._listeners: list[ImageListener] = []
+        self._following: list[asyncio.Task[None]] = []
         self._pending: deque[_Pending[object]] = deque()
         self._flusher: asyncio.Task[None] | None = None
         self._failure: str | None = None
@@ -113,6 +114,7 @@ class ControllerRuntime:
         delta, self._recovered = self._recovered, None
         assert delta is not None
         self._notify(delta)
+        await self._listeners_followed()
         self._schedule_snapshot()
 
     def _register(self, state: ControllerState) -> Decision[BrokerRegistration]:
@@ -151,7 +153,8 @@ class ControllerRuntime:
     def on_image_change(self, listener: ImageListener) -> None:
         """Call ``listener`` after every commit that changed something, in the turn that changed it.
 
-        The first call, at the end of `start`, brings everything that is there.
+        The first call, at the end of `start`, brings everything that is there. A listener that needs longer
+        returns a coroutine; whoever asked for the change is answered when it's done.
         """
         self._listeners.append(listener)
 
@@ -227,6 +230,7 @@ class ControllerRuntime:
                 self._fail(error)
                 return
             await self._carry_out(self._raft.flushed(end_offset))
+            await self._listeners_followed()
             self._answer()
 
     async def _carry_out(self, effects: list[Effect]) -> None:
@@ -297,9 +301,19 @@ class ControllerRuntime:
     def _notify(self, delta: MetadataDelta) -> None:
         for listener in self._listeners:
             try:
-                listener(delta)
+                following = listener(delta)
             except Exception:
                 log.exception("image listener failed offset=%d", self.image.offset)
+            else:
+                if following is not None:
+                    self._following.append(self._broker.loop.create_task(following))
+
+    async def _listeners_followed(self) -> None:
+        """Return when all listeners are done with the changes they were told."""
+        following, self._following = self._following, []
+        for error in await asyncio.gather(*following, return_exceptions=True):
+            if isinstance(error, BaseException):
+                log.error("image listener failed offset=%d", self.image.offset, exc_info=error)
 
     # Snapshots
 

@@ -68,6 +68,7 @@ class Broker:
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="worker")
         self._tick_timer: asyncio.TimerHandle | None = None
         self._metrics: MetricsServer | None = None
+        self._following = asyncio.Lock()
         self._addresses: dict[str, tuple[str, int]] = {}
         try:
             self.logs = LogManager(
@@ -82,7 +83,7 @@ class Broker:
         self.cluster_id = self.logs.cluster_id
         self.controller = ControllerRuntime(self)
         self.replicas = ReplicaManager(
-            self.node_id, self.image, self.logs, self.topic_settings, self.clock_ms
+            self.node_id, self.image, self.logs, self.topic_settings, self.clock_ms, self.run_in_worker
         )
         self.groups = GroupCoordinatorRuntime(self)
         self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
@@ -128,6 +129,7 @@ class Broker:
         self._addresses = self._advertise(bound)
         await self.controller.open()
         await self.run_in_worker(self.logs.load, lambda topic: self.topic_settings(topic).log)
+        self.replicas.set_aside_strays()
         self.controller.on_image_change(self._image_changed)
         await self.controller.start()
         await self.groups.wait_until_loaded()
@@ -166,11 +168,13 @@ class Broker:
 
             self._metrics = MetricsServer(self, self.config.get_str("penstock.metrics.host"), port)
 
-    def _image_changed(self, delta: MetadataDelta) -> None:
-        if any(resource.type == ResourceType.BROKER for resource in delta.changed_configs):
-            self._reconfigure()
-        self.replicas.apply(delta)
-        self.groups.on_image_change(delta)
+    async def _image_changed(self, delta: MetadataDelta) -> None:
+        """Follow a change of the image, one after the other in their order."""
+        async with self._following:
+            if any(resource.type == ResourceType.BROKER for resource in delta.changed_configs):
+                self._reconfigure()
+            await self.replicas.apply(delta)
+            self.groups.on_image_change(delta)
 
     def _reconfigure(self) -> None:
         """Dynamic broker configs (KIP-226): this node's own over the defaults of the cluster."""

@@ -7,15 +7,15 @@ the log's end; whoever waits for it is woken from here.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 from penstock.broker.purgatory import WaitList
 from penstock.metadata.image import ResourceType
 from penstock.protocol.batch import check_batches, set_log_append_time
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.storage.config import LogConfig
 
 if TYPE_CHECKING:
     from penstock.broker.topic_settings import TopicSettings
@@ -35,8 +35,16 @@ log = logging.getLogger(__name__)
 LOG_APPEND_TIME = "LogAppendTime"
 NO_EPOCH = -1
 NEVER = 2**63 - 1
+DELETES_PER_TURN = 32
 
-RunInWorker = Callable[..., Awaitable[object]]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class RunInWorker(Protocol):
+    """Calls a function that blocks in a worker thread."""
+
+    def __call__(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]: ...
 
 
 class Replica:
@@ -47,7 +55,6 @@ class Replica:
         "appended_bytes",
         "compression_levels",
         "config",
-        "failed",
         "high_watermark",
         "is_leader",
         "isr_size",
@@ -66,7 +73,7 @@ class Replica:
         topic_id: bytes,
         partition: int,
         log: Log,
-        config: LogConfig,
+        settings: TopicSettings,
         clock_ms: Callable[[], int],
     ) -> None:
         self._clock_ms = clock_ms
@@ -74,8 +81,7 @@ class Replica:
         self.topic_id = topic_id
         self.partition = partition
         self.log = log
-        self.config = config
-        self.compression_levels: dict[int, int] = {}
+        self.configure(settings)
         self.leader_epoch = NO_EPOCH
         self.is_leader = False
         self.isr_size = 1
@@ -83,7 +89,12 @@ class Replica:
         self.high_watermark = log.log_end_offset
         self.waiters = WaitList()
         self.appended_bytes = 0
-        self.failed = False
+
+    def configure(self, settings: TopicSettings) -> None:
+        """Obey these topic configs from now on."""
+        self.config = settings.log
+        self.compression_levels = settings.compression_levels
+        self.log.update_config(settings.log)
 
     @property
     def last_stable_offset(self) -> int:
@@ -154,12 +165,14 @@ class ReplicaManager:
         logs: LogManager,
         settings_of: Callable[[str], TopicSettings],
         clock_ms: Callable[[], int],
+        run_in_worker: RunInWorker,
     ) -> None:
         self._node_id = node_id
         self._image = image
         self._logs = logs
         self._settings_of = settings_of
         self._clock_ms = clock_ms
+        self._run_in_worker = run_in_worker
         self._replicas: dict[tuple[str | bytes, int], Replica] = {}
         """By topic name and partition, and again by topic id and partition."""
         self.failed: set[tuple[str, int]] = set()
@@ -207,22 +220,76 @@ class ReplicaManager:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def apply(self, delta: MetadataDelta) -> None:
-        """Follow a change of the image: delete, create, change leaders and configurations."""
+    def set_aside_strays(self) -> None:
+        """Keep logs that belong to no topic of the image away from topics to come. Raises OSError.
+
+        A node that was killed while it deleted a topic leaves some behind; so does whoever copies data in.
+        """
+        for found in self._logs:
+            topic = self._image.topics.by_name.get(found.name.topic)
+            known = topic is not None and found.topic_id in (None, topic.topic_id)
+            if topic is None or not known or found.name.partition not in topic.partitions:
+                self._logs.set_aside(found.name.topic, found.name.partition)
+
+    async def apply(self, delta: MetadataDelta) -> None:
+        """Follow a change of the image: delete, create, change leaders and configurations.
+
+        To be called for one change after the other; logs are created in workers meanwhile. What a later
+        change has done to the image already is seen here, and followed again when its turn comes.
+        """
         for topic in delta.deleted_topics:
-            for partition in topic.partitions:
+            for number, partition in enumerate(topic.partitions, 1):
                 self._delete(topic, partition)
-        for topic_id, partition in delta.changed_partitions:
-            topic_image = self._image.topics.by_id[topic_id]
-            registration = topic_image.partitions[partition]
-            if self._node_id in registration.replicas:
-                self._place(topic_image, partition, registration)
+                if number % DELETES_PER_TURN == 0:
+                    await asyncio.sleep(0)
+        mine: list[tuple[TopicImage, int]] = []
+        for topic_id, partition in sorted(delta.changed_partitions):
+            changed = self._image.topics.by_id.get(topic_id)
+            if changed is None:
+                continue
+            if self._node_id in changed.partitions[partition].replicas:
+                mine.append((changed, partition))
             else:
-                self._delete(topic_image, partition)
+                self._delete(changed, partition)
+        await self._open([place for place in mine if (place[0].topic_id, place[1]) not in self._replicas])
+        for changed, partition in mine:
+            self._lead_or_follow(changed, partition, changed.partitions[partition])
         self._apply_configs(delta.changed_configs)
 
-    def _place(self, topic: TopicImage, partition: int, registration: PartitionRegistration) -> None:
-        replica = self._replicas.get((topic.topic_id, partition)) or self._open(topic, partition)
+    async def _open(self, places: list[tuple[TopicImage, int]]) -> None:
+        """Take the logs found at the start, create the others: a worker does, half a millisecond each."""
+        if not places:
+            return
+        settings = {topic.name: self._settings_of(topic.name) for topic, _ in places}
+        opened = await self._run_in_worker(self._open_logs, places, settings)
+        for topic, partition, found in opened:
+            if found is None:
+                self.failed.add((topic.name, partition))
+                continue
+            replica = Replica(
+                topic.name, topic.topic_id, partition, found, settings[topic.name], self._clock_ms
+            )
+            self._replicas[topic.name, partition] = replica
+            self._replicas[topic.topic_id, partition] = replica
+
+    def _open_logs(
+        self, places: list[tuple[TopicImage, int]], settings: dict[str, TopicSettings]
+    ) -> list[tuple[TopicImage, int, Log | None]]:
+        """Blocks. A log that can't be opened is None here, and named in the node's log."""
+        opened: list[tuple[TopicImage, int, Log | None]] = []
+        for topic, partition in places:
+            config = settings[topic.name].log
+            try:
+                found = self._logs.create(topic.name, topic.topic_id, partition, config)
+            except (KafkaError, OSError, ValueError) as error:
+                log.error("cannot open log topic=%s partition=%d error=%s", topic.name, partition, error)
+                opened.append((topic, partition, None))
+            else:
+                opened.append((topic, partition, found))
+        return opened
+
+    def _lead_or_follow(self, topic: TopicImage, partition: int, registration: PartitionRegistration) -> None:
+        replica = self._replicas.get((topic.topic_id, partition))
         if replica is None:
             return
         replica.isr_size = len(registration.isr)
@@ -234,25 +301,6 @@ class ReplicaManager:
             if is_leader:
                 replica.log.leader_epochs.assign(registration.leader_epoch, replica.log.log_end_offset)
             replica.waiters.changed()
-
-    def _open(self, topic: TopicImage, partition: int) -> Replica | None:
-        settings = self._settings_of(topic.name)
-        try:
-            opened = self._logs.get(topic.name, partition)
-            if opened is None:
-                opened = self._logs.create(topic.name, topic.topic_id, partition, settings.log)
-            else:
-                opened.update_config(settings.log)
-                opened.assign_topic_id(topic.topic_id)
-        except (KafkaError, OSError) as error:
-            log.error("cannot open log topic=%s partition=%d error=%s", topic.name, partition, error)
-            self.failed.add((topic.name, partition))
-            return None
-        replica = Replica(topic.name, topic.topic_id, partition, opened, settings.log, self._clock_ms)
-        replica.compression_levels = settings.compression_levels
-        self._replicas[topic.name, partition] = replica
-        self._replicas[topic.topic_id, partition] = replica
-        return replica
 
     def _delete(self, topic: TopicImage, partition: int) -> None:
         self.failed.discard((topic.name, partition))
@@ -269,7 +317,4 @@ class ReplicaManager:
         everywhere = any(resource.type == ResourceType.BROKER for resource in changed)
         for replica in self:
             if everywhere or replica.topic in topics:
-                settings = self._settings_of(replica.topic)
-                replica.config = settings.log
-                replica.compression_levels = settings.compression_levels
-                replica.log.update_config(settings.log)
+                replica.configure(self._settings_of(replica.topic))

@@ -2,7 +2,7 @@
 
 Its methods belong to the broker's event loop, except `load` and `close`, which block and may run in a worker
 while nothing else uses the manager. What blocks in between (flushes, checkpoints, removal of files) goes to a
-small pool of threads of its own, started by `tick`.
+small pool of threads of its own, started by `tick`. `create` may run in one worker at a time.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from penstock.storage.log_directory import LogDirectory
 from penstock.storage.names import (
     CLUSTER_METADATA_TOPIC,
     DELETE_DIRECTORY_SUFFIX,
+    STRAY_DIRECTORY_SUFFIX,
     TopicPartition,
-    delete_directory_name,
+    marked_directory_name,
     parse_directory_name,
 )
 
@@ -220,18 +221,32 @@ class LogManager:
 
         Raises OSError.
         """
-        name = TopicPartition(topic, partition)
+        log = self._retire(TopicPartition(topic, partition), DELETE_DIRECTORY_SUFFIX)
+        if log is not None:
+            self._delete_delays.append((self._clock() + log.config.file_delete_delay_ms, log.directory))
+            logger.info("%s is deleted; its directory is now %s", log.name, log.directory)
+
+    def set_aside(self, topic: str, partition: int) -> None:
+        """Take a log out of service that the cluster doesn't know, and keep its files under another name.
+
+        Raises OSError.
+        """
+        log = self._retire(TopicPartition(topic, partition), STRAY_DIRECTORY_SUFFIX)
+        if log is not None:
+            logger.warning("%s is of no topic of this cluster; it is kept as %s", log.name, log.directory)
+
+    def _retire(self, name: TopicPartition, mark: str) -> Log | None:
+        """Rename the directory of a log that is served no longer. Raises OSError."""
         log = self._logs.pop(name, None)
         if log is None:
-            return
+            return None
         directory = self._directory_of.pop(name)
-        renamed = directory.path / delete_directory_name(name)
+        renamed = directory.path / marked_directory_name(name, mark)
         self._files.rename(log.directory, renamed)
         log.renamed_for_deletion(renamed)
-        self._delete_delays.append((self._clock() + log.config.file_delete_delay_ms, renamed))
         for offsets in (directory.recovery_points, directory.log_start_offsets, directory.high_watermarks):
             offsets.pop(name, None)
-        logger.info("%s is deleted; its directory is now %s", name, renamed)
+        return log
 
     # --- work at intervals
 

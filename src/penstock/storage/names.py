@@ -70,10 +70,10 @@ def parse_directory_name(name: str) -> DirectoryName | None:
     return DirectoryName(TopicPartition(parsed["topic"], int(parsed["partition"])), mark)
 
 
-def delete_directory_name(topic_partition: TopicPartition, unique: uuid.UUID | None = None) -> str:
-    """A fresh name for a partition's directory that waits for its removal."""
+def marked_directory_name(topic_partition: TopicPartition, mark: str, unique: uuid.UUID | None = None) -> str:
+    """A fresh name for a partition's directory that is not served: deleted, or a stray."""
     unique = unique or uuid.uuid4()
-    suffix = f"-{topic_partition.partition}.{unique.hex}{DELETE_DIRECTORY_SUFFIX}"
+    suffix = f"-{topic_partition.partition}.{unique.hex}{mark}"
     return topic_partition.topic[: _LONGEST_NAME_BYTES - len(suffix)] + suffix
 
 
