@@ -9,11 +9,17 @@ import pytest
 
 from penstock.broker.metadata_log import MetadataLog
 from penstock.broker.node import Broker, CannotStart
+from penstock.consensus.quorum_state import ElectionState
 from penstock.metadata.configs import BrokerConfig
 from penstock.metadata.image import MetadataDelta, MetadataImage
-from penstock.metadata.snapshot import decode_snapshot
+from penstock.metadata.snapshot import QuorumRecords, decode_snapshot, encode_snapshot, file_name
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.messages import CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest
+from penstock.protocol.messages import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    VotersRecord,
+)
 from penstock.storage.errors import StorageFailed
 
 METADATA = "__cluster_metadata-0"
@@ -188,6 +194,7 @@ def test_a_snapshot_replaces_the_log_before_it(tmp_path: Path) -> None:
         "metadata_log_max_record_bytes_between_snapshots": "2000",
         "internal_metadata_log_segment_bytes": "4000",
         "metadata_max_retention_bytes": "1",
+        "internal_metadata_delete_delay_millis": "0",
     }
 
     async def scenario() -> None:
@@ -200,7 +207,7 @@ def test_a_snapshot_replaces_the_log_before_it(tmp_path: Path) -> None:
     asyncio.run(scenario())
     snapshots = sorted(path.name for path in (tmp_path / METADATA).glob("*.checkpoint"))
     assert 1 <= len(snapshots) <= 2
-    assert not (tmp_path / METADATA / f"{0:020d}.log").exists()
+    assert not list((tmp_path / METADATA).glob(f"{0:020d}.log*")), "renamed, then removed by a later snapshot"
     image = recovered(tmp_path)
     assert len(image.topics) == 39
     assert "t7" not in image.topics.by_name
@@ -245,4 +252,27 @@ def test_damaged_files_are_named(tmp_path: Path, damaged: str) -> None:
     }[damaged]
     path.write_bytes(b"not what it should be")
     with pytest.raises(CannotStart, match=path.name):
+        asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("kept_in", ["quorum-state", "log"])
+def test_a_voter_among_others_does_not_go_alone(tmp_path: Path, kept_in: str) -> None:
+    """Of a fixed quorum the file tells, of a dynamic one the log, here formatting's snapshot in it."""
+    (tmp_path / METADATA).mkdir()
+    if kept_in == "quorum-state":
+        election = ElectionState(epoch=3, leader_id=2, voters=(1, 2, 3))
+        (tmp_path / METADATA / "quorum-state").write_text(election.to_json(0))
+    else:
+        voters = [VotersRecord.Voter(voter_id=node_id) for node_id in (1, 2, 3)]
+        quorum = QuorumRecords(kraft_version=1, voters=VotersRecord(version=0, voters=voters))
+        snapshot = encode_snapshot(
+            [], epoch=0, metadata_version=30, last_timestamp_ms=0, now_ms=0, quorum=quorum
+        )
+        (tmp_path / METADATA / file_name(0, 0)).write_bytes(b"".join(snapshot))
+
+    async def scenario() -> None:
+        async with running(tmp_path):
+            pass
+
+    with pytest.raises(CannotStart, match=r"quorum of the nodes \[1, 2, 3\]"):
         asyncio.run(scenario())

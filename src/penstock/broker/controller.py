@@ -93,12 +93,9 @@ class ControllerRuntime:
         assert self._recovered is not None
         await self._broker.run_in_worker(self._log.open, self.image, self._recovered)
         self._state = ControllerState(self.image.copy(), self._config, random_uuid)
-        self._raft = Raft.restore(
-            self._broker.node_id,
-            frozenset((self._broker.node_id,)),
-            self._log.read_election(),
-            self._log.last_epoch,
-        )
+        node_id, election = self._broker.node_id, self._log.read_election()
+        self._log.check_voters(node_id, election)
+        self._raft = Raft.restore(node_id, frozenset((node_id,)), election, self._log.last_epoch)
 
     async def start(self) -> None:
         """Win the election, write a new cluster's first records, register this broker, tell listeners all."""

@@ -177,6 +177,18 @@ class MetadataLog:
         except (QuorumStateError, UnicodeDecodeError) as error:
             raise LogDirectoryError(f"{path}: {error}") from error
 
+    def check_voters(self, node_id: int, election: ElectionState | None) -> None:
+        """Raise LogDirectoryError if others vote too: alone, one of several would fork the cluster's log."""
+        if self.quorum.voters is not None:
+            voters = {voter.voter_id for voter in self.quorum.voters.voters}
+        else:
+            voters = set(election.voters if election is not None else ())
+        if voters - {node_id}:
+            raise LogDirectoryError(
+                f"{self.directory} belongs to a controller quorum of the nodes {sorted(voters)}; this "
+                f"release opens only directories whose one voter is the node itself, {node_id}"
+            )
+
     def write_election(self, election: ElectionState) -> None:
         """Make the election state durable. Blocks."""
         text = election.to_json(version=min(self.quorum.kraft_version, 1))
@@ -226,7 +238,11 @@ class MetadataLog:
     def write_snapshot(
         self, at: SnapshotId, records: Iterable[Message], metadata_version: int, last_timestamp_ms: int
     ) -> int:
-        """Write a snapshot file; its size in bytes. Blocks."""
+        """Write a snapshot file; its size in bytes. Blocks.
+
+        On the way, files that earlier snapshots made superfluous go, if their delay is over.
+        """
+        self.log.remove_deleted_files(self._clock_ms())
         content = snapshots.encode_snapshot(
             records,
             epoch=at.epoch,
