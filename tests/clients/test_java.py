@@ -1,34 +1,24 @@
 """Apache Kafka's own Java client and command-line tools, unchanged, against a node."""
 
 import json
-import subprocess
 import uuid
 from pathlib import Path
 
 import pytest
 
+from kafka_node import run_java
 from penstock.testing import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 ROUND_TRIP = Path(__file__).with_name("RoundTrip.java")
 
 
-def java(libs: Path, *words: str) -> str:
-    done = subprocess.run(
-        ["java", "-Xshare:auto", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{libs}/*", *words],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, f"{words}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
-    return done.stdout
-
-
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_java_client_round_trip(kafka_libs: Path, penstock_cluster: Cluster, compression: str) -> None:
     topic = f"java-{compression}-{uuid.uuid4().hex[:6]}"
-    out = java(kafka_libs, str(ROUND_TRIP), penstock_cluster.bootstrap_servers, topic, "5000", compression)
+    out = run_java(
+        kafka_libs, str(ROUND_TRIP), penstock_cluster.bootstrap_servers, topic, "5000", compression
+    )
     assert "round trip of 5000 records" in out
 
 
@@ -36,10 +26,10 @@ def test_verifiable_producer_and_consumer(kafka_libs: Path, penstock_cluster: Cl
     bootstrap, topic = penstock_cluster.bootstrap_servers, f"verifiable-{uuid.uuid4().hex[:6]}"
     tools = "org.apache.kafka.tools"
     common = ["--bootstrap-server", bootstrap, "--topic", topic, "--max-messages", "2000"]
-    produced = java(kafka_libs, f"{tools}.VerifiableProducer", *common)
+    produced = run_java(kafka_libs, f"{tools}.VerifiableProducer", *common)
     events = [json.loads(line) for line in produced.splitlines()]
     assert sum(event["name"] == "producer_send_success" for event in events) == 2000
-    consumed = java(kafka_libs, f"{tools}.VerifiableConsumer", *common, "--group-id", topic)
+    consumed = run_java(kafka_libs, f"{tools}.VerifiableConsumer", *common, "--group-id", topic)
     counts = [e["count"] for e in map(json.loads, consumed.splitlines()) if e["name"] == "records_consumed"]
     assert sum(counts) == 2000
 
@@ -47,7 +37,7 @@ def test_verifiable_producer_and_consumer(kafka_libs: Path, penstock_cluster: Cl
 def test_kafka_topics_and_configs_tools(kafka_libs: Path, penstock_cluster: Cluster) -> None:
     topic = f"tools-{uuid.uuid4().hex[:6]}"
     topics = ["org.apache.kafka.tools.TopicCommand", "--bootstrap-server", penstock_cluster.bootstrap_servers]
-    java(
+    run_java(
         kafka_libs,
         *topics,
         "--create",
@@ -58,7 +48,7 @@ def test_kafka_topics_and_configs_tools(kafka_libs: Path, penstock_cluster: Clus
         "--config",
         "retention.ms=9000000",
     )
-    described = java(kafka_libs, *topics, "--describe", "--topic", topic)
+    described = run_java(kafka_libs, *topics, "--describe", "--topic", topic)
     assert "PartitionCount: 2" in described
     assert "retention.ms=9000000" in described
     configs = [
@@ -67,5 +57,5 @@ def test_kafka_topics_and_configs_tools(kafka_libs: Path, penstock_cluster: Clus
         penstock_cluster.bootstrap_servers,
     ]
     entity = ["--entity-type", "topics", "--entity-name", topic]
-    java(kafka_libs, *configs, *entity, "--alter", "--add-config", "max.message.bytes=4096")
-    assert "max.message.bytes=4096" in java(kafka_libs, *configs, *entity, "--describe")
+    run_java(kafka_libs, *configs, *entity, "--alter", "--add-config", "max.message.bytes=4096")
+    assert "max.message.bytes=4096" in run_java(kafka_libs, *configs, *entity, "--describe")

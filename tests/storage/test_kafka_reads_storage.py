@@ -1,12 +1,12 @@
 """Apache Kafka's own classes and kafka-dump-log on directories of ours, and ours on what they left behind."""
 
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 from log_building import START_MS, Clock, append_marker, append_values, read_all
 
+from kafka_node import run_java
 from penstock.storage.config import LogConfig
 from penstock.storage.log import Log
 from penstock.storage.log_manager import LogManager
@@ -18,18 +18,6 @@ TOOL = Path(__file__).with_name("KafkaStorage.java")
 TOPIC_ID = bytes(range(16))
 CONFIG = LogConfig(segment_bytes=3000, index_interval_bytes=400, retention_ms=-1)
 TRANSACTIONAL = {"transactional": True, "producer_epoch": 3}
-
-
-def java(libs: Path, *words: str) -> str:
-    done = subprocess.run(
-        ["java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{libs}/*", *words],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, f"{words}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
-    return done.stdout
 
 
 def facts(output: str, *names: str) -> list[str]:
@@ -59,7 +47,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 
 def test_checkpoints_and_properties(kafka_libs: Path, log_dir: Path) -> None:
-    found = java(kafka_libs, str(TOOL), "files", str(log_dir), "flights")
+    found = run_java(kafka_libs, str(TOOL), "files", str(log_dir), "flights")
     assert facts(
         found,
         "recovery-point-offset-checkpoint",
@@ -76,13 +64,15 @@ def test_dump_log_reads_every_file(kafka_libs: Path, log_dir: Path) -> None:
     files = sorted(p for p in (log_dir / "flights-0").iterdir() if p.suffix in suffixes)
     assert {path.suffix for path in files} == set(suffixes)
     names = ",".join(map(str, files))
-    found = java(kafka_libs, "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", names)
+    found = run_java(
+        kafka_libs, "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", names
+    )
     assert found.count("isvalid: true") == 49
     for complaint in ("isvalid: false", "Mismatch", "mismatch", "out of order", "Non-consecutive", "corrupt"):
         assert complaint not in found, complaint
     assert "producerId: 11 producerEpoch: 2 coordinatorEpoch: -1 currentTxnFirstOffset: " in found
     assert "producerId: 12 firstOffset: 86 lastOffset: 88 lastStableOffset: 87" in found
-    sane = java(
+    sane = run_java(
         kafka_libs,
         "org.apache.kafka.tools.DumpLogSegments",
         "--index-sanity-check",
@@ -98,7 +88,7 @@ def test_dump_log_reads_every_file(kafka_libs: Path, log_dir: Path) -> None:
 def test_kafka_goes_on_with_our_log_and_we_with_its(kafka_libs: Path, log_dir: Path, clean: bool) -> None:
     directory = log_dir / "flights-0"
     content = [path.name for path in sorted(directory.glob("*.log"))]
-    found = java(kafka_libs, str(TOOL), "log", str(log_dir), "flights", str(clean).lower())
+    found = run_java(kafka_libs, str(TOOL), "log", str(log_dir), "flights", str(clean).lower())
     assert facts(found, "offsets", "producers", "aborted", "latest epoch", "appended") == [
         "0 89",
         "[11/2/5/-1, 12/3/0/-1, 13/3/0/87]",

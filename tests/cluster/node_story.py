@@ -1,0 +1,276 @@
+"""What a cluster lives through before and between changes of the node under it.
+
+Told to either kind of node through real clients, so that what is on disk afterwards has everything in it:
+every codec, headers, many segments, transactions, deletions, dynamic configs, consumer groups.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from confluent_kafka import (
+    Consumer,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    NewPartitions,
+    NewTopic,
+)
+from node_view import LOADING
+
+from broker_wire import Wire, batch_of
+from penstock.protocol import messages as m
+from penstock.protocol.errors import ErrorCode
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+TOPIC, BROKER = 2, 4
+START_MS = 1_790_000_000_000
+SEGMENTS = {"internal.segment.bytes": "4000", "index.interval.bytes": "500", "retention.ms": "-1"}
+GROUPS = ("readers", "by hand")
+TIMESTAMPS = (START_MS, START_MS + 1_050, START_MS + 3_333, START_MS + 10**9)
+"""Worth searching for: some records are older than others before them."""
+TIMEOUT_S = 20
+
+
+class IdempotentWriter:
+    """A producer id that outlives the nodes it writes to, its sequence numbers in plain sight."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.topic = topic
+        self.sequence = 0
+        self.offsets: list[int] = []
+        with Wire(bootstrap) as wire:
+            request = m.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+            found = wire.ask(request, m.InitProducerIdResponse, 4)
+            assert found.error_code == 0, ErrorCode(found.error_code)
+            self.producer_id, self.epoch = found.producer_id, found.producer_epoch
+
+    def write(self, bootstrap: str, count: int) -> None:
+        """Records one by one; then the last again, answered as it was, and one after a gap, refused."""
+        with Wire(bootstrap) as wire:
+            for _ in range(count):
+                self.offsets.append(self._produce(wire, self.sequence).base_offset)
+                self.sequence += 1
+            again = self._produce(wire, self.sequence - 1)
+            assert (again.error_code, again.base_offset) == (0, self.offsets[-1])
+            gap = self._produce(wire, self.sequence + 1)
+            assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    def repeat_last(self, bootstrap: str) -> None:
+        """To a node that has just come up: what it found on disk must tell it that it has this."""
+        with Wire(bootstrap) as wire:
+            again = self._produce(wire, self.sequence - 1)
+            assert (again.error_code, again.base_offset) == (0, self.offsets[-1])
+
+    def _produce(self, wire: Wire, sequence: int) -> m.ProduceResponse.PartitionProduceResponse:
+        batch = batch_of(b"%d" % sequence, producer=(self.producer_id, self.epoch, sequence))
+        return wire.produce(self.topic, batch)
+
+
+class Story:
+    """`begin` on the first node; `go_on` on each that takes over.
+
+    Without `transactions` it can begin on a node that serves none. Without `trims` no records are deleted: a
+    log start offset is on disk only after a clean stop, or within a minute.
+    """
+
+    def __init__(self, *, transactions: bool = False, trims: bool = True, seed: int = 1) -> None:
+        self._transactions = transactions
+        self._trims = trims
+        self._random = random.Random(seed)
+        self._chapter = 0
+        self.idempotent: IdempotentWriter | None = None
+
+    def begin(self, bootstrap: str) -> None:
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        create(
+            admin,
+            NewTopic("codecs", len(CODECS), 1, config={**SEGMENTS, "cleanup.policy": "delete"}),
+            NewTopic("stamped", 2, 1, config={**SEGMENTS, "message.timestamp.type": "LogAppendTime"}),
+            NewTopic("trimmed", 1, 1, config=SEGMENTS),
+            NewTopic("grown", 1, 1),
+            NewTopic("gone", 2, 1),
+            NewTopic("again", 1, 1),
+            NewTopic("idempotent", 1, 1, config=SEGMENTS),
+            NewTopic("empty", 2, 1),
+            NewTopic("compacted", 1, 1, config={"cleanup.policy": "compact"}),
+        )
+        self._produce(bootstrap)
+        for topic in ("gone", "again", "compacted"):
+            self._send(bootstrap, topic, 0, 3)
+        if self._trims:
+            trim(admin, "trimmed", 33)
+        finish(admin.create_partitions([NewPartitions("grown", 3)]))
+        finish(admin.delete_topics(["gone", "again"]))
+        eventually(lambda: not {"gone", "again"} & set(admin.list_topics(timeout=TIMEOUT_S).topics))
+        create(admin, NewTopic("again", 2, 1))
+        self._send(bootstrap, "again", 1, 2)
+        set_configs(bootstrap, TOPIC, "grown", {"max.message.bytes": "123456", "retention.ms": "-1"})
+        set_configs(bootstrap, BROKER, "1", {"log.cleaner.backoff.ms": "20000"})
+        set_configs(bootstrap, BROKER, "", {"log.retention.ms": "99999999999"})
+        consume(bootstrap, GROUPS[0], "codecs", 50)
+        commit(bootstrap, GROUPS[1], {("stamped", 0): 7, ("stamped", 1): 5})
+        if self._transactions:
+            self._transact(bootstrap)
+        self.idempotent = IdempotentWriter(bootstrap, "idempotent")
+        self.idempotent.write(bootstrap, 25)
+
+    def go_on(self, bootstrap: str) -> None:
+        """Everything once more on another node, on top of what is there."""
+        self._chapter += 1
+        assert self.idempotent is not None
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._produce(bootstrap)
+        self._send(bootstrap, "grown", 2, 3)
+        self._send(bootstrap, "again", 0, 1)
+        create(admin, NewTopic(f"chapter-{self._chapter}", 2, 1, config=SEGMENTS))
+        self._send(bootstrap, f"chapter-{self._chapter}", 1, 40)
+        if self._trims:
+            trim(admin, "trimmed", 33 + 40 * self._chapter)
+        finish(admin.create_partitions([NewPartitions("empty", 2 + self._chapter)]))
+        set_configs(bootstrap, TOPIC, "codecs", {"retention.bytes": str(10**9 + self._chapter)})
+        consume(bootstrap, GROUPS[0], "codecs", 50)
+        commit(bootstrap, GROUPS[1], {("stamped", 1): 6 + self._chapter})
+        self.idempotent.write(bootstrap, 25)
+
+    def _produce(self, bootstrap: str) -> None:
+        for partition, codec in enumerate(CODECS):
+            self._send(bootstrap, "codecs", partition, 60, codec)
+        self._send(bootstrap, "stamped", 0, 10, "gzip")
+        self._send(bootstrap, "stamped", 1, 10)
+        self._send(bootstrap, "trimmed", 0, 60)
+
+    def _send(self, bootstrap: str, topic: str, partition: int, count: int, codec: str = "none") -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "compression.type": codec,
+                "batch.num.messages": 7,
+                "linger.ms": 50,
+                "message.timeout.ms": TIMEOUT_S * 1000,
+            }
+        )
+        failed = []
+        for i in range(count):
+            value = b"%d-" % i + self._random.randbytes(30).hex().encode() + b"ab" * 60
+            producer.produce(
+                topic,
+                key=None if i % 5 == 0 and topic != "compacted" else b"key-%d" % (i % 9),
+                value=None if i % 11 == 10 else value,
+                headers=[("kind", b"\x00\xff"), ("none", None)] if i % 3 == 0 else [],
+                timestamp=START_MS + i * 100 + self._random.randrange(-150, 150),
+                partition=partition,
+                on_delivery=lambda error, _: failed.append(error) if error else None,
+            )
+        assert producer.flush(TIMEOUT_S) == 0
+        assert not failed, (topic, partition, failed[0])
+
+    def _transact(self, bootstrap: str) -> None:
+        """One committed, one aborted; only where transactions are served."""
+        producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "writer"})
+        producer.init_transactions(TIMEOUT_S)
+        for commits in (True, False, True):
+            producer.begin_transaction()
+            for i in range(5):
+                producer.produce("codecs", b"transacted %d" % i, partition=0)
+            producer.flush(TIMEOUT_S)
+            if commits:
+                producer.commit_transaction(TIMEOUT_S)
+            else:
+                producer.abort_transaction(TIMEOUT_S)
+
+
+def create(admin: AdminClient, *topics: NewTopic) -> None:
+    """Create topics and wait until the node knows them."""
+    finish(admin.create_topics(list(topics)))
+    names = {topic.topic for topic in topics}
+    eventually(lambda: names <= set(admin.list_topics(timeout=TIMEOUT_S).topics))
+
+
+def trim(admin: AdminClient, topic: str, offset: int) -> None:
+    finish(admin.delete_records([TopicPartition(topic, 0, offset)]))
+
+
+def set_configs(bootstrap: str, kind: int, name: str, configs: dict[str, str]) -> None:
+    request = m.IncrementalAlterConfigsRequest(
+        resources=[
+            m.IncrementalAlterConfigsRequest.AlterConfigsResource(
+                resource_type=kind,
+                resource_name=name,
+                configs=[
+                    m.IncrementalAlterConfigsRequest.AlterableConfig(
+                        name=key, config_operation=0, value=value
+                    )
+                    for key, value in configs.items()
+                ],
+            )
+        ]
+    )
+    with Wire(bootstrap) as wire:
+        (done,) = wire.ask(request, m.IncrementalAlterConfigsResponse, 1).responses
+    assert done.error_code == 0, done.error_message
+
+
+def consume(bootstrap: str, group: str, topic: str, count: int) -> None:
+    """As a member of a consumer group, from where the group is, and commit."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    try:
+        consumer.subscribe([topic])
+        seen = 0
+        deadline = time.monotonic() + TIMEOUT_S
+        while seen < count and time.monotonic() < deadline:
+            seen += len(consumer.consume(count - seen, timeout=1))
+        assert seen == count
+        consumer.commit(asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def commit(bootstrap: str, group: str, offsets: dict[tuple[str, int], int]) -> None:
+    """As a client that assigns partitions to itself."""
+    request = m.OffsetCommitRequest(
+        group_id=group,
+        topics=[
+            m.OffsetCommitRequest.OffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    m.OffsetCommitRequest.OffsetCommitRequestPartition(
+                        partition_index=partition,
+                        committed_offset=offset,
+                        committed_leader_epoch=0,
+                        committed_metadata=f"at {offset}",
+                    )
+                ],
+            )
+            for (topic, partition), offset in offsets.items()
+        ],
+    )
+    with Wire(bootstrap) as wire:
+        while True:
+            done = wire.ask(request, m.OffsetCommitResponse, 8)
+            errors = {ErrorCode(p.error_code) for t in done.topics for p in t.partitions}
+            if not errors & LOADING:
+                break
+    assert errors == {ErrorCode.NONE}
+
+
+def finish(futures: dict[object, Future[object]]) -> None:
+    for future in futures.values():
+        future.result(TIMEOUT_S)
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.05)
