@@ -133,6 +133,32 @@ def test_topic_is_created_once_on_first_need(tmp_path: Path) -> None:
     run(story())
 
 
+def test_clients_wait_while_the_logs_of_the_topic_are_made(tmp_path: Path) -> None:
+    def asked(broker: Broker) -> set[ErrorCode]:
+        try:
+            committed(broker, "g")
+        except KafkaError as error:
+            return {error.code}
+        return {ErrorCode.NONE}
+
+    async def story() -> None:
+        async with running_node(tmp_path) as broker:
+            creation = asyncio.ensure_future(broker.groups.ensure_topic())
+            refusals = set()
+            for _ in range(1_000_000):
+                if creation.done():
+                    break
+                if GROUP_METADATA_TOPIC in broker.image.topics.by_name and not broker.groups.has_topic:
+                    refusals |= asked(broker)
+                await asyncio.sleep(0)
+            assert refusals <= {ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+            assert ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in refusals
+            assert broker.groups.has_topic
+            assert committed(broker, "g") == {}
+
+    run(story())
+
+
 def test_groups_and_offsets_survive_a_restart(tmp_path: Path) -> None:
     async def first() -> None:
         async with running_node(tmp_path) as broker:

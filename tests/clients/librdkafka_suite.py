@@ -24,7 +24,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from librdkafka_later import LATER
+from librdkafka_later import LATER, Later
 
 from maven_jars import cache_root
 from penstock.testing import Cluster
@@ -171,14 +171,29 @@ class Nodes(ExitStack):
 
 
 def run_family(tests_dir: Path, family: list[Test], nodes: Nodes) -> list[Outcome]:
-    """Run the tests of one unit; those that need a later capability of Penstock are not run."""
+    """Run the tests of one unit; of those that need a later capability, the subtests that don't."""
     number, scenario = family[0].unit
-    if number in LATER:
-        return [Outcome(test.name, "LATER", 0, LATER[number]) for test in family]
+    address = nodes.address_for(scenario)
+    later = LATER.get(number)
+    if later is None:
+        text, ending = run_unit(tests_dir, number, scenario, address)
+        outcomes = [judge(test.name, text, ending) for test in family]
+    else:
+        passed = [s for s in later.subtests if subtest_passes(tests_dir, family[0], address, s)]
+        outcomes = [judge_later(test.name, later, passed) for test in family]
+    for outcome in outcomes:
+        print(f"{outcome.result:8}{outcome.seconds:7.1f} s  {outcome.name}  {outcome.detail}", flush=True)
+    return outcomes
+
+
+def run_unit(
+    tests_dir: Path, number: str, scenario: str, bootstrap: str, subtest: str | None = None
+) -> tuple[str, str]:
+    """Run the tests of one number in a process; returns its log and how it ended."""
     work = cache_root() / "librdkafka-runs"
     work.mkdir(parents=True, exist_ok=True)
-    bootstrap = nodes.address_for(scenario)
-    conf, log = work / f"{number}-{scenario}.conf", work / f"{number}-{scenario}.log"
+    label = "-".join([number, scenario, *re.findall(r"\w+", subtest or "")])
+    conf, log = work / f"{label}.conf", work / f"{label}.log"
     conf.write_text(f"metadata.broker.list={bootstrap}\ntest.topic.random=true\n")
     command = [str(tests_dir / "test-runner"), "-p1", "-K", "-L", "-s", scenario]
     environment = {
@@ -190,6 +205,8 @@ def run_family(tests_dir: Path, family: list[Test], nodes: Nodes) -> list[Outcom
         "BROKERS": bootstrap,
         **kafka_path(work),
     }
+    if subtest is not None:
+        environment["SUBTESTS"] = subtest
     environment.pop("CI", None)  # the suite relaxes some checks there
     with log.open("wb") as output:
         runner = subprocess.Popen(command, cwd=tests_dir, env=environment, stdout=output, stderr=output)
@@ -198,11 +215,25 @@ def run_family(tests_dir: Path, family: list[Test], nodes: Nodes) -> list[Outcom
         except subprocess.TimeoutExpired:
             runner.kill()
             ending = f"not finished after {TEST_TIMEOUT_S} s"
-    text = re.sub(r"\x1b\[[0-9;]*m", "", log.read_text(errors="replace"))
-    outcomes = [judge(test.name, text, ending) for test in family]
-    for outcome in outcomes:
-        print(f"{outcome.result:8}{outcome.seconds:7.1f} s  {outcome.name}  {outcome.detail}", flush=True)
-    return outcomes
+    return re.sub(r"\x1b\[[0-9;]*m", "", log.read_text(errors="replace")), ending
+
+
+def subtest_passes(tests_dir: Path, test: Test, bootstrap: str, subtest: str) -> bool:
+    """Whether every subtest whose title holds the text ran and passed."""
+    text, _ = run_unit(tests_dir, *test.unit, bootstrap, subtest)
+    titles = re.findall(r"\[ (\w+:\d+.*) \]$", text, flags=re.MULTILINE)
+    passed = [title.rpartition(": PASS (")[0] for title in titles if ": PASS (" in title]
+    begun = [title for title in titles if ": PASS (" not in title]
+    return bool(begun) and sorted(begun) == sorted(passed)
+
+
+def judge_later(name: str, later: Later, passed: list[str]) -> Outcome:
+    """A test that waits for a capability; it has failed if a subtest that should pass did not."""
+    missing = [subtest for subtest in later.subtests if subtest not in passed]
+    if missing:
+        return Outcome(name, "FAILED", 0, f"without the missing {later.reason}: {', '.join(missing)}")
+    rest = f"; its {len(passed)} other groups of subtests pass" if passed else ""
+    return Outcome(name, "LATER", 0, later.reason + rest)
 
 
 def judge(name: str, log: str, ending: str) -> Outcome:

@@ -148,10 +148,20 @@ class GroupCoordinatorRuntime:
         partition = partition_for(group_id, self._partition_count)
         owner = self._loaded.get(partition)
         if owner is None:
-            if partition in self._loading:
+            if partition in self._loading or self._is_expected(partition):
                 raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return owner
+
+    def _is_expected(self, partition: int) -> bool:
+        """Whether the image has this node lead the partition, whose log is still on the way."""
+        registration = self._broker.image.topics.partition(GROUP_METADATA_TOPIC, partition)
+        return (
+            registration is not None
+            and registration.leader == self._broker.node_id
+            and self._broker.replicas.get(GROUP_METADATA_TOPIC, partition) is None
+            and (GROUP_METADATA_TOPIC, partition) not in self._broker.replicas.failed
+        )
 
     # -- where groups live ---------------------------------------------------------------------------
 
@@ -159,9 +169,14 @@ class GroupCoordinatorRuntime:
         """The partition of `__consumer_offsets` that this group belongs to."""
         return partition_for(group_id, self._partition_count)
 
+    @property
+    def has_topic(self) -> bool:
+        """Whether `__consumer_offsets` is there, with its logs."""
+        return self._creation is None and GROUP_METADATA_TOPIC in self._broker.image.topics.by_name
+
     async def ensure_topic(self) -> None:
         """Create `__consumer_offsets` if it does not exist. Raises KafkaError if that fails."""
-        if GROUP_METADATA_TOPIC in self._broker.image.topics.by_name:
+        if self.has_topic:
             return
         if self._creation is None:
             self._creation = asyncio.ensure_future(self._create_topic())

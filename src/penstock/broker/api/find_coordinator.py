@@ -49,7 +49,7 @@ def handle(
     broker: Broker, request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     is_for_group = request.key_type == KeyType.GROUP
-    if is_for_group and GROUP_METADATA_TOPIC not in broker.image.topics.by_name:
+    if is_for_group and not broker.groups.has_topic:
         return _create_and_answer(broker, request, context)
     return _answer(broker, request, context)
 
