@@ -35,6 +35,7 @@ LATER: dict[str, Later] = {
     "0061": Later(TRANSACTIONS, ("without transactions",)),
     "0077": Later("compaction: cleanup.policy=compact, log.cleaner.*"),
     "0081": Later(
+        # do_test_DescribeConsumerGroups is not named: it fails on Apache Kafka 4.3.1 alike.
         f"{ACLS}; SCRAM credentials",
         (
             "do_test_unclean_destroy",
@@ -46,7 +47,6 @@ LATER: dict[str, Later] = {
             "do_test_DescribeConfigs",
             "do_test_DeleteRecords",
             "do_test_ListConsumerGroups",
-            "do_test_DescribeConsumerGroups",
             "do_test_DescribeTopics",
             "do_test_DescribeCluster",
             "do_test_DeleteGroups",

@@ -158,6 +158,7 @@ def test_refusals_in_kafkas_words(bench: ControllerBench, asked: str, answer: st
 def test_what_may_be_set(bench: ControllerBench) -> None:
     for type_, resource, name, value in (
         (BROKER, "1", "max.connections", "5"),
+        (BROKER, "1", "sasl.kerberos.min.time.before.relogin", "58000"),
         (BROKER, "", "log.retention.ms", "5000"),
         (BROKER, "", "num.io.threads", "100"),
         (BROKER, "1", "listener.name.edge.max.connections", "5"),

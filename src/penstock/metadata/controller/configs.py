@@ -237,7 +237,7 @@ def _check_dynamic(broker: str, changed: Mapping[str, str | None]) -> None:
             continue
         if key.update_mode is UpdateMode.READ_ONLY:
             fixed.append(name)
-        elif name == key.name and name.startswith(_SECURITY_PREFIXES):
+        elif name in _CONFIGS_OF_A_LISTENER:
             needs_listener.append(name)
         elif key.update_mode is UpdateMode.PER_BROKER and not broker:
             needs_broker.append(name)
@@ -256,7 +256,21 @@ def _check_dynamic(broker: str, changed: Mapping[str, str | None]) -> None:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"{message}[{', '.join(sorted(names))}]")
 
 
-_SECURITY_PREFIXES: Final = ("ssl.", "sasl.")
+_CONFIGS_OF_A_LISTENER: Final = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+"""Stores that can be exchanged while running, but only with the name of the listener they belong to."""
 
 
 def _broker_configs(state: ControllerState, name: str, values: Mapping[str, str]) -> None:
