@@ -85,6 +85,7 @@ class Connection:
         "_end",
         "_eof",
         "_handle_request",
+        "_held_back",
         "_in_turn",
         "_loop",
         "_outbox",
@@ -136,6 +137,7 @@ class Connection:
         self._outbox = Outbox(sock)
         self._replies: deque[bytes | list[Part] | PendingReply] = deque()
         self._blocked_by: PendingReply | None = None
+        self._held_back = False
         self._eof = False
         self._in_turn = False
         self._turn_scheduled = False
@@ -184,6 +186,8 @@ class Connection:
             self._handle_frames()
             self._server.after_turn()
             self._flush()
+            if self._held_back and self._may_handle():
+                self.schedule_turn()
         except HostileFrame as error:
             self._flush_last_words()
             self._server.stats.hostile_frames += 1
@@ -214,12 +218,14 @@ class Connection:
         )
 
     def _handle_frames(self) -> None:
+        self._held_back = False
         buffer = self._buffer
         if buffer is None:
             if self._eof:
                 self.close("closed by the client")
             return
         start, end = self._start, self._end
+        outbox, replies = self._outbox, self._replies
         frame_bytes_max = self._server.frame_bytes_max
         budget = REQUESTS_PER_TURN
         size = -1
@@ -230,9 +236,11 @@ class Connection:
             frame_end = start + FRAME_SIZE_BYTES + size
             if frame_end > end:
                 break
-            if not self._may_handle():
-                self._start = start
-                return
+            if self._blocked_by is not None or outbox.unsent_bytes >= UNSENT_BYTES_MAX or replies:
+                self._held_back = not self._may_handle()
+                if self._held_back:
+                    self._start = start
+                    return
             if budget == 0:
                 self._start = start
                 self.schedule_turn()
@@ -240,7 +248,11 @@ class Connection:
             budget -= 1
             if self._reserved_bytes:
                 self._release_reservation()
-            self._take_reply(self._handle_request(self, buffer[start + FRAME_SIZE_BYTES : frame_end]))
+            reply = self._handle_request(self, buffer[start + FRAME_SIZE_BYTES : frame_end])
+            if type(reply) is bytes and not replies:
+                outbox.put_bytes(reply)
+            elif reply is not None:
+                self._take_reply(reply)
             self._start = start = frame_end
             size = -1
             if self.closed:
@@ -313,9 +325,7 @@ class Connection:
 
     # Responses
 
-    def _take_reply(self, reply: Reply) -> None:
-        if reply is None:
-            return
+    def _take_reply(self, reply: bytes | list[Part] | PendingReply) -> None:
         if self._replies:
             self._replies.append(reply)
         elif isinstance(reply, bytes):
@@ -364,7 +374,6 @@ class Connection:
             if self._writing:
                 self._writing = False
                 self._loop.remove_writer(self.fd)
-                self.schedule_turn()
         elif not self._writing:
             self._writing = True
             self._loop.add_writer(self.fd, self._on_writable)

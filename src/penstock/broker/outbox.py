@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
-from typing import Protocol
+from typing import Protocol, cast
 
 JOINED_BYTES_MAX = 256 * 1024
 READ_BYTES_MAX = 8 * 1024
@@ -38,76 +38,95 @@ class FileTooShort(OSError):
 class Outbox:
     """The unsent parts of one connection."""
 
-    __slots__ = ("_fd", "_parts", "_sent_of_first", "_socket", "unsent_bytes")
+    __slots__ = ("_fd", "_file_ranges", "_parts", "_sent_of_first", "_socket", "unsent_bytes")
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._fd = sock.fileno()
         self._parts: deque[Part] = deque()
+        self._file_ranges = 0
         self._sent_of_first = 0
         self.unsent_bytes = 0
 
     def put(self, part: Part) -> None:
         """Add a part. Raises OSError if a small slice can't be read."""
+        if isinstance(part, bytes):
+            self.put_bytes(part)
+            return
         size_bytes = len(part)
-        if size_bytes <= READ_BYTES_MAX and not isinstance(part, bytes):
-            part = os.pread(part.fd, size_bytes, part.position)
-            if len(part) < size_bytes:
-                raise FileTooShort(f"{size_bytes} bytes promised, {len(part)} there")
+        if size_bytes > READ_BYTES_MAX:
+            self._parts.append(part)
+            self._file_ranges += 1
+            self.unsent_bytes += size_bytes
+            return
+        data = os.pread(part.fd, size_bytes, part.position)
+        if len(data) < size_bytes:
+            raise FileTooShort(f"{size_bytes} bytes promised, {len(data)} there")
+        self.put_bytes(data)
+
+    def put_bytes(self, part: bytes) -> None:
         self._parts.append(part)
-        self.unsent_bytes += size_bytes
+        self.unsent_bytes += len(part)
 
     def flush(self) -> bool:
         """Send what the socket takes; True when nothing is left. Raises OSError if the peer is gone."""
         parts = self._parts
         try:
             while parts:
-                if type(parts[0]) is bytes:
+                first = parts[0]
+                if isinstance(first, bytes):
                     self._send_bytes()
                 else:
-                    self._send_file_range()
+                    self._send_file_range(first)
         except BlockingIOError:
             return False
         return True
 
     def clear(self) -> None:
         self._parts.clear()
-        self.unsent_bytes = 0
+        self.unsent_bytes = self._file_ranges = 0
 
     def _send_bytes(self) -> None:
-        """Send the run of byte strings at the head, joined: one system call for many small responses."""
-        parts = self._parts
-        run = [parts.popleft()]
-        size = len(run[0])
-        while parts and type(parts[0]) is bytes and size < JOINED_BYTES_MAX:
-            size += len(parts[0])
-            run.append(parts.popleft())
-        data: bytes = run[0] if len(run) == 1 else b"".join(run)  # type: ignore[arg-type,assignment]
+        data = self._join_bytes()
         offset = self._sent_of_first
         sent = 0
         try:
             sent = self._socket.send(
-                memoryview(data)[offset:] if offset else data, socket.MSG_MORE if parts else 0
+                memoryview(data)[offset:] if offset else data, socket.MSG_MORE if self._parts else 0
             )
         finally:
             if offset + sent < len(data):
-                parts.appendleft(data)
+                self._parts.appendleft(data)
                 self._sent_of_first = offset + sent
             else:
                 self._sent_of_first = 0
             self.unsent_bytes -= sent
 
-    def _send_file_range(self) -> None:
-        part = self._parts[0]
-        assert not isinstance(part, bytes)
+    def _join_bytes(self) -> bytes:
+        """Take the run of byte strings at the head, as one: one system call for many small responses."""
+        parts = self._parts
+        if not self._file_ranges and self.unsent_bytes <= JOINED_BYTES_MAX:
+            data = b"".join(cast("deque[bytes]", parts))
+            parts.clear()
+            return data
+        run: list[bytes] = []
+        size_bytes = 0
+        while parts and isinstance(part := parts[0], bytes) and size_bytes < JOINED_BYTES_MAX:
+            size_bytes += len(part)
+            run.append(part)
+            parts.popleft()
+        return run[0] if len(run) == 1 else b"".join(run)
+
+    def _send_file_range(self, part: FileRange) -> None:
         offset = self._sent_of_first
         left = len(part) - offset
-        sent = os.sendfile(self._fd, part.fd, part.position + offset, left) if left else 0
-        if left and sent == 0:
+        sent = os.sendfile(self._fd, part.fd, part.position + offset, left)
+        if sent == 0:
             raise FileTooShort(f"{left} bytes missing from position {part.position + offset}")
         self.unsent_bytes -= sent
         if sent < left:
             self._sent_of_first = offset + sent
         else:
             self._sent_of_first = 0
+            self._file_ranges -= 1
             self._parts.popleft()

@@ -7,7 +7,6 @@ record is named (KIP-467). LogAppendTime is not among them: it rewrites the head
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.protocol import batch
@@ -34,16 +33,26 @@ class RecordsRefused(InvalidBatch):
         self.records = records
 
 
-def is_needed(replica: Replica, header: BatchHeader, clock_ms: Callable[[], int]) -> bool:
+def sees_every_batch(config: LogConfig) -> bool:
+    """Whether a topic's configuration asks for a look at the records of all batches, or of some codecs."""
+    return (
+        config.compacts
+        or config.compression_type != "producer"
+        or (
+            config.message_timestamp_before_max_ms != NO_LOWER_BOUND_MS
+            and config.message_timestamp_type != LOG_APPEND_TIME
+        )
+    )
+
+
+def is_needed(replica: Replica, header: BatchHeader, now_ms: int) -> bool:
     """Whether this batch cannot be appended by its header alone."""
     config = replica.config
     if config.compression_type != "producer" and CODECS[config.compression_type] != header.compression:
         return True
     if config.compacts:
         return True
-    return config.message_timestamp_type != LOG_APPEND_TIME and _timestamps_in_doubt(
-        header, config, clock_ms()
-    )
+    return config.message_timestamp_type != LOG_APPEND_TIME and _timestamps_in_doubt(header, config, now_ms)
 
 
 def convert(records: bytearray, replica: Replica, now_ms: int) -> bytearray:

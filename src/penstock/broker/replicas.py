@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
+from penstock.broker import produce_conversion
 from penstock.broker.purgatory import WaitList
 from penstock.metadata.image import ResourceType
 from penstock.protocol.batch import check_batches, set_log_append_time
@@ -62,6 +63,8 @@ class Replica:
         "log",
         "partition",
         "replica_count",
+        "sees_every_batch",
+        "timestamps_good_until_ms",
         "topic",
         "topic_id",
         "waiters",
@@ -94,7 +97,24 @@ class Replica:
         """Obey these topic configs from now on."""
         self.config = settings.log
         self.compression_levels = settings.compression_levels
+        self.sees_every_batch = produce_conversion.sees_every_batch(settings.log)
+        self.timestamps_good_until_ms = 0
         self.log.update_config(settings.log)
+
+    def must_convert(self, header: BatchHeader) -> bool:
+        """Whether the records of this batch have to be looked at before it's appended.
+
+        The clock only goes forward, so what was no time in the future once is none later: most batches are
+        judged without asking it.
+        """
+        if (
+            not self.sees_every_batch
+            and header.base_timestamp <= header.max_timestamp <= self.timestamps_good_until_ms
+        ):
+            return False
+        now_ms = self._clock_ms()
+        self.timestamps_good_until_ms = now_ms + self.config.message_timestamp_after_max_ms
+        return produce_conversion.is_needed(self, header, now_ms)
 
     @property
     def last_stable_offset(self) -> int:

@@ -53,7 +53,9 @@ class LogConfig:
     @property
     def max_segment_ms(self) -> int:
         """Longest time before a roll; a compacted log rolls in time for its compaction lag (KIP-354)."""
-        return min(self.max_compaction_lag_ms, self.segment_ms) if self.compacts else self.segment_ms
+        if self.segment_ms <= self.max_compaction_lag_ms or not self.compacts:
+            return self.segment_ms
+        return self.max_compaction_lag_ms
 
     def segment_jitter(self, rng: random.Random) -> int:
         """Milliseconds by which a segment rolls early, so that many logs do not roll at once."""

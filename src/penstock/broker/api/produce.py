@@ -95,13 +95,12 @@ def _append(
         raise InvalidBatch("a produce request must have one record batch a partition")
     headers = batch.validate(records)
     header = headers[0]
-    if header.is_transactional:
+    if header.attributes & batch.TRANSACTIONAL_MASK:
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, "this node does not serve transactions yet")
-    if produce_conversion.is_needed(replica, header, broker.clock_ms):
+    if replica.must_convert(header):
         # The frame's memory is reused as soon as this returns.
         return _convert_and_append(broker, replica, bytearray(records), answer)
-    info = replica.append(records, headers)
-    _accept(answer, replica, info)
+    _accept(answer, replica, replica.append(records, headers))
     return replica.flush_if_due(broker.run_in_worker)
 
 
@@ -129,7 +128,6 @@ async def _convert_and_append(
 
 
 def _accept(answer: PartitionResponse, replica: Replica, info: AppendInfo) -> None:
-    answer.error_code = 0
     answer.base_offset = info.first_offset
     answer.log_append_time_ms = info.log_append_time_ms
     answer.log_start_offset = replica.log.log_start_offset
