@@ -2,7 +2,8 @@
 
 The table is gathered from the modules in `broker/api`; each names its `API_KEY`, its `handle`, and if it
 differs from the definition's stable range its `VERSIONS`. `ADVERTISED_VERSIONS` may tell clients more than
-that (produce has to, KAFKA-18659).
+that (produce has to, KAFKA-18659). A handler answers with a response message or the bytes of one, with None
+for no answer at all, or later: with an awaitable or a `Promise`.
 """
 
 from __future__ import annotations
@@ -174,6 +175,8 @@ class Dispatcher:
         except Exception as error:
             return self._failed(served, correlation_id, error)
         stats.handler_ns += _now_ns() - started_ns
+        if type(response) is bytes:
+            return frame_reply(served, correlation_id, response)
         if response is None:
             return None
         if isinstance(response, served.response_class):
@@ -297,7 +300,11 @@ def encode_reply(served: Served, correlation_id: int, response: Message) -> byte
         if served.flexible_response:
             return [_response_v1(size + 5, correlation_id, 0), *parts]
         return [_response_v0(size + 4, correlation_id), *parts]
-    body = response.encode(served.version)
+    return frame_reply(served, correlation_id, response.encode(served.version))
+
+
+def frame_reply(served: Served, correlation_id: int, body: bytes) -> bytes:
+    """A response that is encoded already, with its size and header."""
     if served.flexible_response:
         return _response_v1(len(body) + 5, correlation_id, 0) + body
     return _response_v0(len(body) + 4, correlation_id) + body

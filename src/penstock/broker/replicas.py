@@ -62,6 +62,7 @@ class Replica:
         "leader_epoch",
         "log",
         "partition",
+        "produce_responses",
         "replica_count",
         "sees_every_batch",
         "timestamps_good_until_ms",
@@ -92,6 +93,8 @@ class Replica:
         self.high_watermark = log.log_end_offset
         self.waiters = WaitList()
         self.appended_bytes = 0
+        self.produce_responses: dict[int, tuple[bytes, bytes]] = {}
+        """By version, what stands around the offsets of a good produce response; see `api.produce`."""
 
     def configure(self, settings: TopicSettings) -> None:
         """Obey these topic configs from now on."""
@@ -144,10 +147,14 @@ class Replica:
                 self.waiters.grown(size_bytes)
         return info
 
+    @property
+    def flushes_by_count(self) -> bool:
+        """Whether `flush.messages` may make an acknowledgement wait."""
+        return self.config.flush_messages != NEVER
+
     def flush_if_due(self, run_in_worker: RunInWorker) -> Awaitable[object] | None:
         """By `flush.messages`: the fsync that an acknowledgement has to wait for, or None."""
-        limit = self.config.flush_messages
-        if limit == NEVER or self.log.log_end_offset - self.log.recovery_point < limit:
+        if self.log.log_end_offset - self.log.recovery_point < self.config.flush_messages:
             return None
         return run_in_worker(self.log.flush)
 
