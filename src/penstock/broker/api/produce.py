@@ -54,9 +54,9 @@ def handle(
     acks = request.acks
     by_id = context.api_version >= TOPIC_IDS_SINCE_VERSION
     if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:
-        encoded = _append_single(broker, request.topic_data[0], acks, by_id, context)
-        if encoded is not None:
-            return encoded if acks else None
+        response_or_bytes = _append_single(broker, request.topic_data[0], acks, by_id, context)
+        if response_or_bytes is not None:
+            return response_or_bytes if acks else None
     topics: list[TopicResponse] = []
     later: list[Awaitable[object]] = []
     failed = False
@@ -95,11 +95,11 @@ def _append_single(
     acks: int,
     by_id: bool,
     context: RequestContext,
-) -> bytes | None:
+) -> bytes | ProduceResponse | None:
     """The short way for one batch that nothing stands in the way of: the response, encoded.
 
     Small requests cost what is done around their batch, and a tenth of that is making and encoding the
-    response; two of its integers differ from the last one's. None: nothing was appended, take the long way.
+    response; its three integers are all that changes. None: nothing was touched yet, take the long way.
     """
     wanted = topic.partition_data[0]
     try:
@@ -107,8 +107,11 @@ def _append_single(
         if context.api_version < LOG_START_OFFSET_SINCE_VERSION or replica.flushes_by_count:
             return None
         info = _append(replica, wanted.records, acks, context)
-    except Refusal:
-        return None
+    except Refusal as error:
+        answer = PartitionResponse(index=wanted.index, base_offset=-1)
+        _refuse(answer, error)
+        refused = TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])
+        return _with_errors(broker, ProduceResponse(responses=[refused]), acks, context)
     if info is None:
         return None
     around = replica.produce_responses.get(context.api_version)
