@@ -9,16 +9,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from confluent_kafka import (
-    Consumer,
-    Producer,
-    TopicPartition,
-)
-from confluent_kafka.admin import (
-    AdminClient,
-    NewPartitions,
-    NewTopic,
-)
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from node_view import LOADING
 
 from broker_wire import Wire, batch_of
@@ -29,7 +21,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 TOPIC, BROKER = 2, 4
 START_MS = 1_790_000_000_000
 SEGMENTS = {"internal.segment.bytes": "4000", "index.interval.bytes": "500", "retention.ms": "-1"}
-GROUPS = ("readers", "by hand")
+GROUPS = ("readers", "by hand", "of the new protocol")
 TIMESTAMPS = (START_MS, START_MS + 1_050, START_MS + 3_333, START_MS + 10**9)
 """Worth searching for: some records are older than others before them."""
 TIMEOUT_S = 20
@@ -41,7 +33,7 @@ class IdempotentWriter:
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.topic = topic
         self.sequence = 0
-        self.offsets: list[int] = []
+        self.last_offset = -1
         with Wire(bootstrap) as wire:
             request = m.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
             found = wire.ask(request, m.InitProducerIdResponse, 4)
@@ -49,21 +41,18 @@ class IdempotentWriter:
             self.producer_id, self.epoch = found.producer_id, found.producer_epoch
 
     def write(self, bootstrap: str, count: int) -> None:
-        """Records one by one; then the last again, answered as it was, and one after a gap, refused."""
+        """Records one by one, after the last one again, answered as it was, and one beyond a gap, refused."""
         with Wire(bootstrap) as wire:
+            if self.sequence:
+                again = self._produce(wire, self.sequence - 1)
+                assert (again.error_code, again.base_offset) == (0, self.last_offset)
+                gap = self._produce(wire, self.sequence + 1)
+                assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             for _ in range(count):
-                self.offsets.append(self._produce(wire, self.sequence).base_offset)
+                written = self._produce(wire, self.sequence)
+                assert (written.error_code, written.base_offset) == (0, self.last_offset + 1)
+                self.last_offset = written.base_offset
                 self.sequence += 1
-            again = self._produce(wire, self.sequence - 1)
-            assert (again.error_code, again.base_offset) == (0, self.offsets[-1])
-            gap = self._produce(wire, self.sequence + 1)
-            assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-
-    def repeat_last(self, bootstrap: str) -> None:
-        """To a node that has just come up: what it found on disk must tell it that it has this."""
-        with Wire(bootstrap) as wire:
-            again = self._produce(wire, self.sequence - 1)
-            assert (again.error_code, again.base_offset) == (0, self.offsets[-1])
 
     def _produce(self, wire: Wire, sequence: int) -> m.ProduceResponse.PartitionProduceResponse:
         batch = batch_of(b"%d" % sequence, producer=(self.producer_id, self.epoch, sequence))
@@ -73,12 +62,13 @@ class IdempotentWriter:
 class Story:
     """`begin` on the first node; `go_on` on each that takes over.
 
-    Without `transactions` it can begin on a node that serves none. Without `trims` no records are deleted: a
-    log start offset is on disk only after a clean stop, or within a minute.
+    With `kafkas_own` it begins with what only Kafka serves so far: transactions and a group of KIP-848's
+    protocol. Without `trims` no records are deleted: where a log starts is on disk only after a clean stop,
+    or within a minute.
     """
 
-    def __init__(self, *, transactions: bool = False, trims: bool = True, seed: int = 1) -> None:
-        self._transactions = transactions
+    def __init__(self, *, kafkas_own: bool = False, trims: bool = True, seed: int = 1) -> None:
+        self._kafkas_own = kafkas_own
         self._trims = trims
         self._random = random.Random(seed)
         self._chapter = 0
@@ -113,8 +103,9 @@ class Story:
         set_configs(bootstrap, BROKER, "", {"log.retention.ms": "99999999999"})
         consume(bootstrap, GROUPS[0], "codecs", 50)
         commit(bootstrap, GROUPS[1], {("stamped", 0): 7, ("stamped", 1): 5})
-        if self._transactions:
+        if self._kafkas_own:
             self._transact(bootstrap)
+            consume(bootstrap, GROUPS[2], "codecs", 30, protocol="consumer")
         self.idempotent = IdempotentWriter(bootstrap, "idempotent")
         self.idempotent.write(bootstrap, 25)
 
@@ -169,7 +160,7 @@ class Story:
         assert not failed, (topic, partition, failed[0])
 
     def _transact(self, bootstrap: str) -> None:
-        """One committed, one aborted; only where transactions are served."""
+        """One transaction aborted between two that are committed."""
         producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "writer"})
         producer.init_transactions(TIMEOUT_S)
         for commits in (True, False, True):
@@ -214,12 +205,13 @@ def set_configs(bootstrap: str, kind: int, name: str, configs: dict[str, str]) -
     assert done.error_code == 0, done.error_message
 
 
-def consume(bootstrap: str, group: str, topic: str, count: int) -> None:
+def consume(bootstrap: str, group: str, topic: str, count: int, protocol: str = "classic") -> None:
     """As a member of a consumer group, from where the group is, and commit."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": group,
+            "group.protocol": protocol,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
         }

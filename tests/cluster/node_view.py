@@ -63,8 +63,8 @@ class NodeView:
     """Of broker 1, and under "" of all brokers."""
     committed: dict[str, dict[tuple[str, int], tuple[int, int, str | None]]]
     """Per group and partition: offset, leader epoch, metadata."""
-    groups: dict[str, tuple[str, str]]
-    """Protocol type and state."""
+    groups: dict[str, str]
+    """Their states."""
 
 
 def differences(found: object, before: object, where: str = "") -> list[str]:
@@ -180,10 +180,10 @@ def _dynamic_configs(
     }
 
 
-def _groups(wire: Wire) -> dict[str, tuple[str, str]]:
+def _groups(wire: Wire) -> dict[str, str]:
     listed = wire.ask(m.ListGroupsRequest(), m.ListGroupsResponse, 4)
     assert listed.error_code == 0, ErrorCode(listed.error_code)
-    return {group.group_id: (group.protocol_type, group.group_state) for group in listed.groups}
+    return {group.group_id: group.group_state for group in listed.groups}
 
 
 def _committed(wire: Wire, group: str) -> dict[tuple[str, int], tuple[int, int, str | None]]:

@@ -25,10 +25,12 @@ USUAL = (  # what Kafka logs whatever the directory
     "to exist, but it was missing. Creating",  # a partition added to a topic
     ":idempotent-0",  # the gap in its sequence numbers that the story tries
     "Attempting to close NetworkClient that has already been closed",  # at every stop
+    "heartbeat",  # late, on a busy machine
+    "the partition is not online or is no longer the leader",  # stopped while groups were loaded
 )
 TORN = "codecs-2"  # the partition whose last write a kill interrupts
 # A killed node's session must time out before a Kafka controller lets its successor in.
-SHORT_SESSION = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "500"}
+SHORT_SESSION = {"broker.session.timeout.ms": "4000", "broker.heartbeat.interval.ms": "1000"}
 # So that metadata is found in a snapshot and the log after it, whose beginning is gone.
 SMALL_METADATA_LOG = {
     "metadata.log.max.record.bytes.between.snapshots": "2000",
@@ -98,7 +100,7 @@ def test_penstock_takes_over_from_kafka_and_gives_back(
 
 def take_turns(directory: Directory, first: Node, second: Node) -> None:
     """First, second, first: all that one served is what the next one serves."""
-    story = Story(transactions=first is directory.kafka, trims=directory.ends_cleanly)
+    story = Story(kafkas_own=first is directory.kafka, trims=directory.ends_cleanly)
     first.start()
     story.begin(first.bootstrap_servers)
     before = view_of(first.bootstrap_servers, TIMESTAMPS, GROUPS)
