@@ -7,6 +7,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -190,8 +191,21 @@ def test_produce_is_advertised_from_version_0(wire: Wire) -> None:
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 64,
         struct.pack(">ihhih", 10, 18, 0, 1, 2**15 - 1),
         struct.pack(">ihhihi", 14, 0, 9, 1, -1, 0x7FFFFFFF),
+        struct.pack(">ihhih", 2_000_013, 3, 12, 1, -1) + b"\x80\x80\x3d" + b"\0" * 2_000_000,
+        struct.pack(">ihhihi", 2_000_012, 3, 8, 1, -1, 666_666) + b"\0\1x" * 666_666,
     ],
-    ids=["negative", "zero", "huge", "short", "http", "tls", "client id beyond the frame", "array of 2^31"],
+    ids=[
+        "negative",
+        "zero",
+        "huge",
+        "short",
+        "http",
+        "tls",
+        "client id beyond the frame",
+        "array of 2^31",
+        "a million tagged fields",
+        "more names than one request may hold",
+    ],
 )
 def test_hostile_frames_close_the_connection_and_harm_nobody(wire: Wire, node: Cluster, sent: bytes) -> None:
     with Wire(node.bootstrap_servers) as hostile:
@@ -250,6 +264,27 @@ def test_socket_request_max_bytes(start_node: StartNode) -> None:
         wire.send(produce_request("t", batch_of(b"x" * 11_000)), 9)
         assert wire.is_closed()
     assert is_alive(node)
+
+
+def test_frames_that_are_only_announced_cost_no_memory(start_node: StartNode) -> None:
+    node = start_node()
+    with Wire(node.bootstrap_servers) as wire:
+        before_bytes = resident_bytes(node)
+        hostile = [Wire(node.bootstrap_servers) for _ in range(100)]
+        for each in hostile:
+            each.socket.sendall(struct.pack(">ihhih", 100 << 20, 0, 9, 1, 1))
+        started_s = time.monotonic()
+        wire.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
+        assert time.monotonic() - started_s < 2
+        assert resident_bytes(node) - before_bytes < 100 << 20
+        for each in hostile:
+            each.socket.close()
+        wire.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
+
+
+def resident_bytes(node: Cluster) -> int:
+    pages = Path(f"/proc/{node.pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_idle_connections_are_closed_and_busy_ones_are_not(start_node: StartNode) -> None:

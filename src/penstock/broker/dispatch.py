@@ -13,6 +13,7 @@ import importlib
 import logging
 import pkgutil
 import struct
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from types import ModuleType
@@ -32,6 +33,15 @@ if TYPE_CHECKING:
     from penstock.broker.node import Broker
 
 log = logging.getLogger(__name__)
+
+PLAIN_REQUEST_BYTES_MAX = 1024 * 1024
+"""For requests that carry neither records nor a group's own bytes. Kafka lets them have 100 MB, which would
+be millions of elements to decode, judge and answer one by one while the event loop stands still."""
+
+BULKY_REQUESTS = frozenset({ApiKey.PRODUCE, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
+
+HEADER_TAGS_MAX = 64
+"""Kafka has defined none so far."""
 
 _request_header = struct.Struct(">hhih").unpack_from
 _response_v0 = struct.Struct(">ii").pack
@@ -94,6 +104,7 @@ class Served:
         "flexible_response",
         "handle",
         "has_records",
+        "request_bytes_max",
         "response_class",
         "stats",
         "version",
@@ -109,6 +120,7 @@ class Served:
         self.flexible_request = api_keys.request_header_version(api_key, version) >= 2
         self.flexible_response = api_keys.response_header_version(api_key, version) >= 1
         self.has_records = api_key is ApiKey.FETCH
+        self.request_bytes_max = sys.maxsize if api_key in BULKY_REQUESTS else PLAIN_REQUEST_BYTES_MAX
 
 
 class Dispatcher:
@@ -139,6 +151,10 @@ class Dispatcher:
         served = self._served.get((api_key, api_version)) or self._serve(api_key, api_version)
         if served is None:
             return self._refuse_version(api_key, api_version, correlation_id)
+        if len(frame) > served.request_bytes_max:
+            raise HostileFrame(
+                f"{served.api_key.name} of {len(frame)} bytes, at most {served.request_bytes_max} are taken"
+            )
         started_ns = _now_ns()
         body = 10
         if client_id_bytes > 0:
@@ -325,6 +341,8 @@ def _skip_tagged_fields(frame: memoryview, position: int) -> int:
     if position > len(frame):
         raise IndexError("header's tagged fields end beyond the frame")
     return position
+    if count > HEADER_TAGS_MAX:
+        raise HostileFrame(f"{count} tagged fields in a request header")
 
 
 def _unsigned_varint(frame: memoryview, position: int) -> tuple[int, int]:
