@@ -199,6 +199,13 @@ class Dispatcher:
             return encode_reply(served, correlation_id, response)
         return self._reply_later(served, correlation_id, response, connection)
 
+    async def abandon_requests(self) -> None:
+        """Cancel what handlers are still at work on, and return when nothing of it runs any more."""
+        abandoned = list(self._tasks)
+        for task in abandoned:
+            task.cancel()
+        await asyncio.gather(*abandoned, return_exceptions=True)
+
     def _serve(self, api_key: int, version: int) -> Served | None:
         """The entry for an API version seen for the first time."""
         try:

@@ -147,6 +147,7 @@ class Broker:
         if self._metrics is not None:
             await self.run_in_worker(self._metrics.close)
         self.groups.close()
+        await self.dispatcher.abandon_requests()  # or they would append to logs being closed
         await self.controller.close()
         await self.run_in_worker(self.logs.close, self.controller.broker_epoch)
         self.loop_lag.stop()

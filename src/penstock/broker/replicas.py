@@ -126,7 +126,7 @@ class Replica:
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
         """Raise unless this node leads the partition in the epoch that the client believes in (KIP-320)."""
-        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
+        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
@@ -221,7 +221,7 @@ class ReplicaManager:
         if replica is None:
             raise KafkaError(self._why_absent(topic, partition))
         if not replica.is_leader or (
-            current_leader_epoch != NO_EPOCH and current_leader_epoch != replica.leader_epoch
+            current_leader_epoch >= 0 and current_leader_epoch != replica.leader_epoch
         ):
             replica.check_leader(current_leader_epoch)
         return replica
@@ -337,7 +337,10 @@ class ReplicaManager:
         del self._replicas[topic.name, partition]
         replica.is_leader = False
         replica.waiters.changed()
-        self._logs.delete(topic.name, partition)
+        try:
+            self._logs.delete(topic.name, partition)
+        except OSError as error:
+            log.error("cannot delete log topic=%s partition=%d error=%s", topic.name, partition, error)
 
     def _apply_configs(self, changed: set[ConfigResource]) -> None:
         topics = {resource.name for resource in changed if resource.type == ResourceType.TOPIC}

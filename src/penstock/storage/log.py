@@ -341,6 +341,8 @@ class Log:
                 position = segment.position_of(offset, limit)
                 if position is not None:
                     found = segment.slice(position, limit, max_bytes, min_one_batch=min_one_batch)
+                    if segment is not active and limit == segment.size:
+                        found.more_follow = True
                     return found if found.size else None
                 if segment is active:
                     break
@@ -367,8 +369,13 @@ class Log:
         )
 
     def _by_time(self, find: Callable[[], TimestampAndOffset | None]) -> TimestampAndOffset | None:
+        segments = self._segments
         try:
             return find()
+        except FileNotFoundError as error:
+            if self._segments is not segments:
+                return self._by_time(find)  # retention took a segment out meanwhile
+            raise StorageFailed(f"{self.name}: reading by time failed: {error}") from error
         except (CorruptBatch, MalformedRecords) as error:
             raise CorruptLog(f"{self.name}: {error}") from error
         except OSError as error:
@@ -534,9 +541,12 @@ class Log:
             end_offset = self.log_end_offset
             segments = self._segments
             try:
-                for segment in segments.from_offset(self.recovery_point):
+                # From one below: a segment that was active when it was flushed last has indexes to sync.
+                for segment in segments.from_offset(self.recovery_point - 1):
                     segment.sync(finished=segment is not segments.active)
                 self.producer_state.sync_snapshots()
+                if self.deleted:
+                    return  # its old directory's name may be another log's by now
                 self.leader_epochs.flush()
                 if self._topic_id_unsynced:
                     self._files.sync_path(self.directory / partition_metadata.FILE_NAME)
@@ -574,16 +584,21 @@ class Log:
         """Obey new topic configs from the next append on."""
         self.config = config
 
-    def renamed_for_deletion(self, directory: Path) -> None:
-        """The topic is deleted and its directory renamed: no more appends; slices given out stay readable."""
-        self.directory = directory
+    def rename_for_deletion(self, directory: Path) -> None:
+        """The topic is deleted: no more appends; slices given out stay readable. Raises OSError.
+
+        Flushes under way are told first: files they do not find are no failures then.
+        """
         self.deleted = True
         self.failure = "the topic is deleted"
+        self._files.rename(self.directory, directory)
+        self.directory = directory
 
     def close(self) -> None:
         """Complete the indexes, take a producer snapshot and flush: a clean stop. Raises StorageFailed."""
         if self.failure is not None:
             return
+        self.failure = "it is closed"
         try:
             self._segments.active.finish()
             self._segments.active.sync(finished=True)
@@ -591,7 +606,6 @@ class Log:
         except OSError as error:
             raise self._fail("closing it failed", error) from error
         self.flush()
-        self.failure = "it is closed"
         self.closed = True
 
     def __repr__(self) -> str:

@@ -80,9 +80,9 @@ class LogManager:
         self._directory_of: dict[TopicPartition, LogDirectory] = {}
         self._delete_delays: list[tuple[int, Path]] = []
         self._awaiting_retention: deque[Log] = deque()
-        self._flushing: set[TopicPartition] = set()
+        self._flushing: set[Log] = set()
         self._due: dict[str, int] = {}
-        self._background: set[Future[None]] = set()
+        self._periodic: dict[str, Future[None]] = {}
         self._hooks = LogHooks(wants_flush=self._flush_soon, io_error=io_error or LogHooks().io_error)
         self._executor = ThreadPoolExecutor(
             max_workers=max(1, self.config.num_recovery_threads_per_data_dir),
@@ -242,8 +242,7 @@ class LogManager:
             return None
         directory = self._directory_of.pop(name)
         renamed = directory.path / marked_directory_name(name, mark)
-        self._files.rename(log.directory, renamed)
-        log.renamed_for_deletion(renamed)
+        log.rename_for_deletion(renamed)
         for offsets in (directory.recovery_points, directory.log_start_offsets, directory.high_watermarks):
             offsets.pop(name, None)
         return log
@@ -264,14 +263,14 @@ class LogManager:
                 if log.unflushed_messages and now_ms - log.last_flush_ms >= log.config.flush_ms:
                     self._flush_soon(log)
         if self._is_due("recovery points", now_ms, config.log_flush_offset_checkpoint_interval_ms):
-            self._in_background(self.checkpoint_recovery_points)
+            self._in_background_once("recovery points", self.checkpoint_recovery_points)
         if self._is_due("start offsets", now_ms, config.log_flush_start_offset_checkpoint_interval_ms):
-            self._in_background(self.checkpoint_log_start_offsets)
+            self._in_background_once("start offsets", self.checkpoint_log_start_offsets)
         if self._is_due("high watermarks", now_ms, config.replica_high_watermark_checkpoint_interval_ms):
             marks = dict(self.high_watermarks())
-            self._in_background(lambda: self.checkpoint_high_watermarks(marks))
+            self._in_background_once("high watermarks", lambda: self.checkpoint_high_watermarks(marks))
         if self._is_due("removal", now_ms, _REMOVAL_INTERVAL_MS):
-            self._in_background(lambda: self.remove_deleted_files(now_ms))
+            self._in_background_once("removal", lambda: self.remove_deleted_files(now_ms))
 
     def _is_due(self, task: str, now_ms: int, interval_ms: int) -> bool:
         """Whether `interval_ms` have passed since the task ran, or since it was first asked for."""
@@ -293,21 +292,26 @@ class LogManager:
 
     def _flush_soon(self, log: Log) -> None:
         """Flush `log` in a worker, unless that is under way or waiting already."""
-        if log.name not in self._flushing:
-            self._flushing.add(log.name)
+        if log not in self._flushing:
+            self._flushing.add(log)
             self._in_background(lambda: self._flush(log))
 
     def _flush(self, log: Log) -> None:
-        self._flushing.discard(log.name)
+        self._flushing.discard(log)
         log.flush()
 
-    def _in_background(self, work: Callable[[], None]) -> None:
+    def _in_background_once(self, task: str, work: Callable[[], None]) -> None:
+        """As `_in_background`, but not while the task runs from last time: a disk may be slow."""
+        running = self._periodic.get(task)
+        if running is None or running.done():
+            self._periodic[task] = self._in_background(work)
+
+    def _in_background(self, work: Callable[[], None]) -> Future[None]:
         future = self._executor.submit(work)
-        self._background.add(future)
         future.add_done_callback(self._background_done)
+        return future
 
     def _background_done(self, future: Future[None]) -> None:
-        self._background.discard(future)
         if not future.cancelled() and (error := future.exception()):
             logger.error("storage work failed: %s", error, exc_info=error)
 

@@ -183,9 +183,13 @@ class Segment:
 
     def sync(self, *, finished: bool) -> None:
         """Make the segment durable; its indexes only when finished, as those of an active one are rebuilt."""
-        if self.deleted:
-            return
-        self._files.fdatasync(self.file.fd)
+        try:
+            fd = self.file.fd
+        except FileNotFoundError:
+            if self.deleted:
+                return
+            raise
+        self._files.fdatasync(fd)
         if finished:
             for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
                 self._files.sync_path(segment_path(self.directory, self.base_offset, suffix))

@@ -52,15 +52,18 @@ class FileSlice:
     """`size` bytes of a segment file from `position` on: whole record batches, ready for sendfile.
 
     Has a length, so that it can stand for the records of a response; the bytes are read by `read` only.
+    `more_follow` says that the reader's own limit on bytes ended it, or the end of a segment, not that of the
+    log.
     """
 
-    __slots__ = ("fd", "file", "position", "size")
+    __slots__ = ("fd", "file", "more_follow", "position", "size")
 
-    def __init__(self, file: SegmentFile, position: int, size: int) -> None:
+    def __init__(self, file: SegmentFile, position: int, size: int, *, more_follow: bool = False) -> None:
         self.file = file
         self.fd = file.fd
         self.position = position
         self.size = size
+        self.more_follow = more_follow
 
     def __len__(self) -> int:
         return self.size
