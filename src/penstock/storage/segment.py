@@ -183,10 +183,12 @@ class Segment:
 
     def sync(self, *, finished: bool) -> None:
         """Make the segment durable; its indexes only when finished, as those of an active one are rebuilt."""
+        if self.deleted:
+            return
         try:
             fd = self.file.fd
         except FileNotFoundError:
-            if self.deleted:
+            if self.deleted:  # since we looked
                 return
             raise
         self._files.fdatasync(fd)
@@ -248,7 +250,7 @@ class Segment:
                 size = next(scan_headers(self.file, position, end_position))[1].size_bytes
                 if size > max_bytes and not min_one_batch:
                     size = 0
-        return FileSlice(self.file, position, size)
+        return FileSlice(self.file, position, size, more_follow=position + size < end_position)
 
     def _boundary_below(self, start: int, limit: int) -> int:
         """The last known batch boundary at or below the position `limit`, or one at or below `start`."""

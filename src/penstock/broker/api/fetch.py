@@ -1,8 +1,12 @@
 """Fetch (1): record batches from the log to the socket, without a look inside.
 
 Versions 4 to 18. Records leave as slices of segment files (`sendfile`). A fetch that finds less than
-`min_bytes` waits in the purgatory. Differences from Kafka: a response ends with a whole batch, never with a
-torn one; requests of followers are served as those of consumers until there are followers.
+`min_bytes` waits in the purgatory. Differences from Kafka:
+- a response ends with a whole batch, never with a torn one;
+- requests of followers are served as those of consumers until there are followers;
+- a session that holds the id of a topic that is gone hears UNKNOWN_TOPIC_ID as everybody does, not first
+  UNKNOWN_TOPIC_OR_PARTITION and, once a topic of that name is back, INCONSISTENT_TOPIC_ID;
+- a partition that a request names twice is answered twice.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from penstock.broker.purgatory import DelayedFetch
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import FetchRequest, FetchResponse
+from penstock.storage.segment_file import FileSlice
 
 if TYPE_CHECKING:
     from penstock.broker.context import RequestContext
@@ -67,6 +72,7 @@ class _Fetch:
         """What each partition gives now, and how many bytes are missing; none if there's an error to tell."""
         left_bytes = self._max_bytes
         found_bytes = 0
+        readable_bytes = 0
         urgent = False
         results: Results = []
         self._replicas = []
@@ -85,9 +91,13 @@ class _Fetch:
                     urgent = True
                 size_bytes = len(data.records or NO_RECORDS)
                 found_bytes += size_bytes
+                readable_bytes += size_bytes
+                if isinstance(data.records, FileSlice) and data.records.more_follow:
+                    # Counts as what was asked for, though a whole batch ends below: waiting adds nothing.
+                    readable_bytes += max(0, min(target.max_bytes, left_bytes) - size_bytes)
                 left_bytes -= size_bytes
             results.append((target, data))
-        return results, 0 if urgent else self._min_bytes - found_bytes
+        return results, 0 if urgent else self._min_bytes - readable_bytes
 
     def _read_partition(
         self, replica: Replica, target: FetchTarget, left_bytes: int, may_exceed: bool

@@ -99,22 +99,20 @@ def _known_offset(
     broker: Broker, request: ListOffsetsRequest, topic: str, wanted: Wanted, version: int
 ) -> PartitionResponse:
     index = wanted.partition_index
+    if version < FIRST_VERSION_OF.get(wanted.timestamp, 0) or wanted.timestamp < EARLIEST_PENDING_UPLOAD:
+        return PartitionResponse(partition_index=index, error_code=ErrorCode.UNSUPPORTED_VERSION)
     try:
         replica = broker.replicas.leader(topic, index, wanted.current_leader_epoch)
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code)
-    if version < FIRST_VERSION_OF.get(wanted.timestamp, 0):
-        return PartitionResponse(partition_index=index, error_code=ErrorCode.UNSUPPORTED_VERSION)
     match wanted.timestamp:
         case -1:
             offset, epoch = _last_fetchable(replica, request), replica.leader_epoch
         case -2 | -4:
             offset = replica.log.log_start_offset
             epoch = replica.epoch_of(offset)
-        case -5 | -6:
-            offset, epoch = -1, -1
         case _:
-            return PartitionResponse(partition_index=index, error_code=ErrorCode.UNSUPPORTED_VERSION)
+            offset, epoch = -1, -1
     return PartitionResponse(partition_index=index, timestamp=-1, offset=offset, leader_epoch=epoch)
 
 

@@ -4,7 +4,11 @@ Versions 3 to 13; 0 to 2 are advertised and refused, since librdkafka stops comp
 (KAFKA-18659). Differences from Kafka:
 - transactional batches are refused with INVALID_TXN_STATE until this node coordinates transactions;
 - records are looked at only where the topic's configuration asks for it (see `produce_conversion`), so a
-  malformed record inside a batch with a good checksum is the consumer's to find.
+  malformed record inside a batch with a good checksum is the consumer's to find;
+- a header that makes no sense is refused where Kafka lets it pass or fails inside (see `batch.validate`), and
+  null records, which Kafka never answers, are refused;
+- a refusal says why in `error_message`, which Kafka does for few, but seldom tells where the log starts;
+- a partition that a request names twice is appended to twice (Kafka keeps the last).
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from penstock.broker.produce_conversion import RecordsRefused
 from penstock.protocol import batch
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.batch import CorruptBatch, InvalidBatch, MalformedRecords
+from penstock.protocol.compression import Codec
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import ProduceRequest, ProduceResponse
 
@@ -34,6 +39,7 @@ API_KEY = ApiKey.PRODUCE
 VERSIONS = (3, 13)
 ADVERTISED_VERSIONS = (0, 13)
 
+ZSTD_SINCE_VERSION = 7
 TOPIC_IDS_SINCE_VERSION = 13
 LOG_START_OFFSET_SINCE_VERSION = 5
 LEADER_HINTS_SINCE_VERSION = 10
@@ -154,6 +160,8 @@ def _append(
         raise InvalidBatch("a produce request must have one record batch a partition")
     headers = batch.validate(records)
     header = headers[0]
+    if context.api_version < ZSTD_SINCE_VERSION and header.compression == Codec.ZSTD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 (KIP-110)")
     if header.attributes & batch.TRANSACTIONAL_MASK:
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, "this node does not serve transactions yet")
     if replica.must_convert(header):
@@ -168,6 +176,7 @@ async def _convert_and_append(
         converted = await broker.run_in_worker(
             produce_conversion.convert, records, replica, broker.clock_ms()
         )
+        replica.check_leader()  # the topic may be gone by now
         _accept(answer, replica, replica.append(converted, batch.check_batches(converted)))
     except RecordsRefused as error:
         _refuse(answer, error)
