@@ -62,6 +62,12 @@ def test_relative_imports_are_not_used() -> None:
     assert not relative
 
 
+def test_file_names_of_tests_are_unique() -> None:
+    """The folders of tests are no packages: pytest imports each file under its bare name."""
+    names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py"]
+    assert {name for name in names if names.count(name) > 1} == set()
+
+
 def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
     names = {"utils", "util", "common", "misc", "helpers"}
     assert not [path for path in SOURCE.rglob("*") if path.stem in names]

@@ -11,7 +11,8 @@ from penstock.testing import Cluster
 @pytest.fixture(scope="session")
 def node() -> Iterator[Cluster]:
     """A node that tests share: each uses topics of its own."""
-    with Cluster({"log.retention.check.interval.ms": "200"}) as cluster:
+    shipped = {"log.retention.hours": "168"}
+    with Cluster({"log.retention.check.interval.ms": "200", **shipped}) as cluster:
         yield cluster
 
 

@@ -54,9 +54,11 @@ def delete_records(wire: Wire, topic: str, offset: int) -> DeleteRecordsResponse
 @pytest.fixture
 def timed(wire: Wire, topic: str) -> str:
     """A topic with records at offsets 0 to 4, ten seconds apart but for the last, which is earlier."""
+    kept = f"{topic}-timed"
+    wire.create_topic(kept, retention_ms="-1")
     for seconds in (0, 10, 20, 30, 25):
-        wire.produce(topic, batch_of(b"x", timestamp=T0_MS + seconds * 1000))
-    return topic
+        wire.produce(kept, batch_of(b"x", timestamp=T0_MS + seconds * 1000))
+    return kept
 
 
 @pytest.mark.parametrize("version", range(1, 12))

@@ -11,12 +11,12 @@ from penstock.testing import Cluster
 
 WHAT_KAFKA_SAYS = Path(__file__).with_name("admin_conversation.txt")
 SHIPPED = {"log.retention.hours": "168"}
-"""What Kafka's shipped server.properties sets, and a Penstock node with it."""
+"""What Kafka's shipped server.properties sets, and a node without a file; tests keep records for ever."""
 
 
 def test_penstock_says_what_kafka_says() -> None:
     script = WHAT_KAFKA_SAYS.read_text()
-    with Cluster() as cluster:
+    with Cluster(SHIPPED) as cluster:
         assert converse(cluster.bootstrap_servers, script) == script
 
 

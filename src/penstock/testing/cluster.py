@@ -18,10 +18,11 @@ from typing import Self
 READY = re.compile(r"ready on (\S+):(\d+)")
 LOG_TAIL_BYTES = 4096
 
-# What a test wants different from a production node: groups form at once, and `__consumer_offsets` is made in
-# a moment rather than with fifty partitions.
+# What a test wants different from a production node: groups form at once, `__consumer_offsets` is made in a
+# moment rather than with fifty partitions, and records with the times of a test's example stay, however old.
 TEST_CONFIG: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
+    "log.retention.hours": "-1",
     "offsets.topic.num.partitions": "4",
 }
 

@@ -19,7 +19,9 @@ _MS_PER: Final = {"hours": 3_600_000, "minutes": 60_000}
 def in_topic_unit(key: ConfigKey, synonym: str, text: str) -> str:
     """The value of a broker config in the unit of the topic config that takes it as its default."""
     factor = _MS_PER.get(synonym.rsplit(".", 1)[-1])
-    return text if factor is None or not key.name.endswith(".ms") else str(int(text) * factor)
+    if factor is None or not key.name.endswith(".ms"):
+        return text
+    return str(max(int(text) * factor, -1))  # -1 hours are without end, too
 
 
 def topic_default(key: ConfigKey, broker: BrokerConfig) -> str | None:
