@@ -95,6 +95,13 @@ def test_docs_are_told_when_asked_for(wire: Wire, topic: str) -> None:
     assert "fsync" in told.documentation
 
 
+def test_more_resources_than_one_turn_takes(wire: Wire, topic: str) -> None:
+    asked = DescribeConfigsRequest.DescribeConfigsResource(resource_type=TOPIC, resource_name=topic)
+    response = wire.ask(DescribeConfigsRequest(resources=[asked] * 11), DescribeConfigsResponse)
+    assert [result.resource_name for result in response.results] == [topic] * 11
+    assert all(result.configs == response.results[0].configs for result in response.results)
+
+
 def test_a_brokers_configs(wire: Wire) -> None:
     configs = {config.name: config for config in describe(wire, BROKER, "1").configs}
     assert configs["node.id"].value == "1"

@@ -124,6 +124,7 @@ def test_a_listeners_own_value_falls_back_to_the_plain_one() -> None:
         ({}, 168 * 3_600_000),
         ({"log_retention_hours": "2"}, 7_200_000),
         ({"log_retention_hours": "2", "log_retention_minutes": "3"}, 180_000),
+        ({"log_retention_hours": "-1"}, -1),
         ({"log_retention_hours": "2", "log_retention_minutes": "3", "log_retention_ms": "4"}, 4),
     ],
 )

@@ -50,6 +50,29 @@ def test_a_topic_is_its_record_its_configs_and_its_partitions(bench: ControllerB
     assert partition.directories == (DIRECTORY,)
 
 
+def test_topics_of_one_request_have_their_own_configs(bench: ControllerBench) -> None:
+    def topic(name: str, **configs: str) -> CreatableTopic:
+        config = CreateTopicsRequest.CreatableTopicConfig
+        entries = [config(name=key.replace("_", "."), value=value) for key, value in configs.items()]
+        return CreatableTopic(name=name, num_partitions=1, replication_factor=1, configs=entries)
+
+    asked = [
+        topic("plain"),
+        topic("wrong", retention_ms="x"),
+        topic("short", retention_ms="5"),
+        topic("wrong-too", retention_ms="x"),
+        topic("plain-too"),
+    ]
+    results = bench.do(create_topics, CreateTopicsRequest(topics=asked)).topics
+    retention = {
+        result.name: next((e.value for e in result.configs or [] if e.name == "retention.ms"), None)
+        for result in results
+    }
+    week = str(168 * 3_600_000)
+    assert retention == {"plain": week, "wrong": None, "short": "5", "wrong-too": None, "plain-too": week}
+    assert results[1].error_code == results[3].error_code == ErrorCode.INVALID_CONFIG
+
+
 def test_the_answer_shows_where_configs_come_from(bench: ControllerBench) -> None:
     configs = {entry.name: entry for entry in bench.create("t", retention_ms="5").configs or []}
     assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("5", 1)

@@ -21,7 +21,7 @@ __all__ = ["GroupPartition", "encode_records"]
 log = logging.getLogger(__name__)
 
 #: Timers that fire in one turn of the event loop before others have theirs.
-MAX_TIMERS_PER_TURN = 50
+MAX_TIMERS_PER_TURN = 8
 
 #: Well below the 1 MiB of max.message.bytes, whatever each record adds.
 MAX_BATCH_KEY_BYTES = 256 * 1024

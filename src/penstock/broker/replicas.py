@@ -37,6 +37,8 @@ LOG_APPEND_TIME = "LogAppendTime"
 NO_EPOCH = -1
 NEVER = 2**63 - 1
 DELETES_PER_TURN = 32
+OPENED_PER_TURN = 64
+"""Logs that a worker opens, and replicas that begin to serve, before others have their turn."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -278,9 +280,13 @@ class ReplicaManager:
                 mine.append((changed, partition))
             else:
                 self._delete(changed, partition)
-        await self._open([place for place in mine if (place[0].topic_id, place[1]) not in self._replicas])
-        for changed, partition in mine:
-            self._lead_or_follow(changed, partition, changed.partitions[partition])
+        for start in range(0, len(mine), OPENED_PER_TURN):
+            if start:
+                await asyncio.sleep(0)
+            some = mine[start : start + OPENED_PER_TURN]
+            await self._open([place for place in some if (place[0].topic_id, place[1]) not in self._replicas])
+            for changed, partition in some:
+                self._lead_or_follow(changed, partition, changed.partitions[partition])
         self._apply_configs(delta.changed_configs)
 
     async def _open(self, places: list[tuple[TopicImage, int]]) -> None:

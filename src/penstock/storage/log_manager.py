@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import random
 import shutil
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -207,8 +207,8 @@ class LogManager:
         return log
 
     def _emptiest_directory(self) -> LogDirectory:
-        used = list(self._directory_of.values())
-        return min(self._directories, key=used.count)
+        used = Counter(map(id, list(self._directory_of.values()))) if len(self._directories) > 1 else {}
+        return min(self._directories, key=lambda directory: used.get(id(directory), 0))
 
     def update_config(self, topic: str, partition: int, config: LogConfig) -> None:
         """Give a log its topic's new config."""
@@ -358,7 +358,7 @@ class LogManager:
 
         A log that cannot be closed is logged, and its directory gets no marker: it will be recovered.
         """
-        self._executor.shutdown(wait=True)
+        self._executor.shutdown(wait=True, cancel_futures=True)  # closing does all that may still wait
         try:
             failed = set(self._close_logs(list(self._logs.values())))
             marks = dict(self.high_watermarks())

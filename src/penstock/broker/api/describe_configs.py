@@ -5,7 +5,8 @@ Versions 1 to 4. Secrets are never shown. An empty list of names asks for all co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import asyncio
+from collections.abc import Awaitable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from penstock.broker import loggers
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 API_KEY = ApiKey.DESCRIBE_CONFIGS
 
+RESOURCES_PER_TURN = 4
+
 Resource = DescribeConfigsRequest.DescribeConfigsResource
 Result = DescribeConfigsResponse.DescribeConfigsResult
 Synonym = DescribeConfigsResponse.DescribeConfigsSynonym
@@ -31,10 +34,22 @@ Synonym = DescribeConfigsResponse.DescribeConfigsSynonym
 
 def handle(
     broker: Broker, request: DescribeConfigsRequest, context: RequestContext
-) -> DescribeConfigsResponse:
+) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
+    if len(request.resources) > RESOURCES_PER_TURN:
+        return _describe_many(broker, request)
     return DescribeConfigsResponse(
         results=[_describe(broker, resource, request) for resource in request.resources]
     )
+
+
+async def _describe_many(broker: Broker, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """A resource takes a millisecond or two, so others have their turn in between."""
+    results = []
+    for number, resource in enumerate(request.resources, 1):
+        results.append(_describe(broker, resource, request))
+        if number % RESOURCES_PER_TURN == 0:
+            await asyncio.sleep(0)
+    return DescribeConfigsResponse(results=results)
 
 
 def _describe(broker: Broker, resource: Resource, request: DescribeConfigsRequest) -> Result:

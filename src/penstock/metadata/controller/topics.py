@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Final, TypeAlias
 
 from penstock.metadata.configs import BrokerConfig, ConfigError, validate_topic_config
@@ -33,6 +34,8 @@ CreatableTopic: TypeAlias = CreateTopicsRequest.CreatableTopic
 TopicResult: TypeAlias = CreateTopicsResponse.CreatableTopicResult
 DeleteState: TypeAlias = DeleteTopicsRequest.DeleteTopicState
 DeleteResult: TypeAlias = DeleteTopicsResponse.DeletableTopicResult
+ResultConfigs: TypeAlias = list[CreateTopicsResponse.CreatableTopicConfigs]
+JudgeConfigs: TypeAlias = Callable[[tuple[tuple[str, str], ...]], ResultConfigs]
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 """As in Kafka: all records of a request are one batch, which must stay of a sane size."""
@@ -44,6 +47,8 @@ _NOT_HERE: Final = "This server does not host this topic-partition."
 def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Decision[CreateTopicsResponse]:
     """Each topic of the request succeeds or fails by itself; a repeated name fails once."""
     config = state.config()
+    # Half a millisecond each, and most topics of a request set the same.
+    judge = cache(lambda overrides: _judged_configs(config, dict(overrides)))
     records: list[Message] = []
     results: list[TopicResult] = []
     duplicates = set(repeated(topic.name for topic in request.topics))
@@ -54,7 +59,7 @@ def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Decis
             continue
         try:
             check_new_name(state, topic.name, taken)
-            topic_records, partitions, result = _create_topic(state, config, topic, budget)
+            topic_records, partitions, result = _create_topic(state, config, topic, budget, judge)
         except Refusal as refusal:
             results.append(_failed(topic.name, refusal))
             continue
@@ -84,9 +89,10 @@ def check_new_name(state: ControllerState, name: str, taken: dict[str, str]) -> 
 
 
 def _create_topic(
-    state: ControllerState, config: BrokerConfig, topic: CreatableTopic, budget: int
+    state: ControllerState, config: BrokerConfig, topic: CreatableTopic, budget: int, judge: JudgeConfigs
 ) -> tuple[list[Message], list[PartitionRegistration], TopicResult]:
-    overrides = _checked_configs(topic, config)
+    overrides = _overrides(topic)
+    result_configs = judge(tuple(overrides.items()))
     partitions = _partitions(state, config, topic, budget)
     topic_id = state.new_uuid()
     records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
@@ -101,23 +107,36 @@ def _create_topic(
         error_message=None,
         num_partitions=len(partitions),
         replication_factor=len(partitions[0].replicas),
-        configs=_result_configs(config, overrides),
+        configs=result_configs,
     )
     return records, partitions, result
 
 
-def _checked_configs(topic: CreatableTopic, config: BrokerConfig) -> dict[str, str]:
+def _overrides(topic: CreatableTopic) -> dict[str, str]:
     """The configs a new topic sets; of a name that is repeated, the last value."""
     if missing := [entry.name for entry in topic.configs if entry.value is None]:
         raise Refusal(
             ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(missing)}"
         )
-    overrides = {entry.name: entry.value for entry in topic.configs if entry.value is not None}
+    return {entry.name: entry.value for entry in topic.configs if entry.value is not None}
+
+
+def _judged_configs(config: BrokerConfig, overrides: dict[str, str]) -> ResultConfigs:
+    """All configs of a topic that sets ``overrides``, as the response shows them; Refusal of wrong ones."""
     try:
         validate_topic_config(overrides, config)
     except ConfigError as error:
         raise Refusal(ErrorCode.INVALID_CONFIG, str(error)) from None
-    return overrides
+    return [
+        CreateTopicsResponse.CreatableTopicConfigs(
+            name=entry.name,
+            value=entry.value,
+            read_only=entry.read_only,
+            config_source=entry.source,
+            is_sensitive=entry.sensitive,
+        )
+        for entry in sorted(describe_topic(config, overrides))
+    ]
 
 
 def _partitions(
@@ -179,21 +198,6 @@ def _manual_placement(state: ControllerState, topic: CreatableTopic) -> list[lis
             "partitions should be a consecutive 0-based integer sequence",
         )
     return [placement[index] for index in range(len(placement))]
-
-
-def _result_configs(
-    config: BrokerConfig, overrides: dict[str, str]
-) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
-    return [
-        CreateTopicsResponse.CreatableTopicConfigs(
-            name=entry.name,
-            value=entry.value,
-            read_only=entry.read_only,
-            config_source=entry.source,
-            is_sensitive=entry.sensitive,
-        )
-        for entry in sorted(describe_topic(config, overrides))
-    ]
 
 
 def _failed(name: str, refusal: Refusal) -> TopicResult:
