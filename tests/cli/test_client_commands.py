@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import uuid
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ class Penstock:
 
     def run(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "penstock.cli.main", *words],
+            [sys.executable, "-m", "penstock", *words],
             input=stdin,
             capture_output=True,
             text=True,
@@ -130,10 +131,16 @@ def test_configurations_are_shown_and_changed(penstock: Penstock, topic: str) ->
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["topic", "describe", "no-such-topic"], 1, "UNKNOWN_TOPIC_OR_PART"),
+        (["topc"], 2, "Did you mean 'topic'?"),
+        (["topic", "describe", "no-such-topic"], 1, "topic 'no-such-topic': Unknown topic or partition"),
+        (["topic", "delete", "no-such-topic"], 1, "(UNKNOWN_TOPIC_OR_PART)"),
         (["topic", "create", "bad name"], 1, "bad name"),
         (["topic", "alter", "t"], 2, "nothing to alter"),
         (["config", "alter", "topic", "t", "--set", "novalue"], 2, "expected NAME=VALUE, found 'novalue'"),
+        (["config", "describe", "broker", "9"], 1, "there is no broker '9'; there is 1"),
+        (["produce", "t", "--acks", "5"], 2, "'0', '1', 'all'"),
+        (["produce", "no/such", "--json"], 1, "topic 'no/such': Invalid topic"),
+        (["group", "describe", "no-such-group"], 1, "there is no group 'no-such-group'"),
         (["consume", "no-such-topic", "--exit-at-end"], 1, "no-such-topic"),
         (["consume", "t", "--offset", "1", "--from-beginning"], 2, "at most one of"),
         (["consume", "t", "--timestamp", "yesterday"], 2, "found 'yesterday'"),
@@ -144,12 +151,37 @@ def test_configurations_are_shown_and_changed(penstock: Penstock, topic: str) ->
 def test_errors_name_the_thing_and_set_the_exit_code(
     penstock: Penstock, words: list[str], code: int, message: str
 ) -> None:
-    done = penstock.run(*words)
+    done = penstock.run(*words, stdin="a record\n")
+    assert done.stdout == ""
     assert (done.returncode, message in done.stderr) == (code, True), f"{done.returncode}: {done.stderr}"
     assert "Traceback" not in done.stderr
 
 
-def test_an_unreachable_broker_is_exit_code_3() -> None:
-    done = Penstock("127.0.0.1:1").run("topic", "list")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["topic", "list"],
+        ["produce", "t"],
+        ["consume", "t", "--group", "g"],
+        ["group", "list"],
+        ["config", "describe", "broker", "1"],
+    ],
+)
+def test_an_unreachable_broker_is_exit_code_3(words: list[str]) -> None:
+    done = Penstock("127.0.0.1:1").run(*words)
     assert done.returncode == 3
-    assert "no broker answers at 127.0.0.1:1" in done.stderr
+    assert "no broker answers at 127.0.0.1:1 (Connection refused)" in done.stderr
+
+
+def test_one_of_several_addresses_is_enough(penstock: Penstock) -> None:
+    assert penstock.ok("topic", "list", "--bootstrap", f"127.0.0.1:1,{penstock.bootstrap}", "--json")
+
+
+@pytest.mark.parametrize("address", ["a b", ":9092", "host:port"])
+def test_what_is_no_address_is_a_wrong_usage(address: str) -> None:
+    done = Penstock(address).run("topic", "list")
+    assert (done.returncode, "expected HOST:PORT" in done.stderr) == (2, True)
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert Penstock("").ok("--version") == f"penstock {version('penstock')}\n"

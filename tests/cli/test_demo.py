@@ -21,6 +21,12 @@ def app() -> typer.Typer:
     return app
 
 
+@pytest.fixture
+def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job is not run in these tests, so nothing needs to listen."""
+    monkeypatch.setattr(demo_command, "require_broker", lambda bootstrap: None)
+
+
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(
     app: typer.Typer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -40,6 +46,7 @@ def test_days_outside_the_year_are_refused(app: typer.Typer) -> None:
     assert CliRunner().invoke(app, ["--days", "366"]).exit_code == 2
 
 
+@pytest.mark.usefixtures("no_broker")
 @pytest.mark.parametrize(
     ("differences", "rows_late", "exit_code"),
     [([], 0, 0), (["10 h JFK B6: flights is 3 in the stream, 4 in pandas"], 0, 1), ([], 5, 1)],
@@ -61,6 +68,7 @@ def test_the_exit_code_says_whether_the_result_is_right(
     assert ("no row dropped as late" in result.output) is not bool(rows_late)
 
 
+@pytest.mark.usefixtures("no_broker")
 def test_what_stops_the_job_is_one_line(app: typer.Typer, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(options: object, view: object) -> None:
         raise TopicsExist("topic nyc.flights exists: choose another prefix with --prefix")

@@ -9,7 +9,7 @@ import typer
 from penstock.bench.loadgen import Loadgen, LoadgenError
 from penstock.bench.rows import Bench, Row
 from penstock.bench.start import first_acknowledgement_s
-from penstock.cli.connection import EXIT_USAGE, JsonOutput, fail
+from penstock.cli.connection import EXIT_USAGE, JsonOutput, fail, require_broker
 from penstock.cli.output import console, print_json, print_table
 from penstock.testing import Cluster
 
@@ -24,13 +24,16 @@ def bench(
         ),
     ] = None,
     broker_pid: Annotated[
-        int | None, typer.Option("--broker-pid", help="Its process here, for busy time and memory.")
+        int | None,
+        typer.Option("--broker-pid", metavar="PID", help="Its process here, for busy time and memory."),
     ] = None,
     row: Annotated[
-        list[str] | None, typer.Option("--row", help="Only rows whose name holds this text.")
+        list[str] | None,
+        typer.Option("--row", metavar="TEXT", help="Only rows with this in their name; repeatable."),
     ] = None,
     scale: Annotated[
-        float, typer.Option("--scale", min=0.001, help="Multiplies the records of each row.")
+        float,
+        typer.Option("--scale", metavar="FACTOR", min=0.001, help="Multiplies the records of each row."),
     ] = 1.0,
     json_output: JsonOutput = False,
 ) -> None:
@@ -38,6 +41,7 @@ def bench(
     try:
         loadgen = Loadgen()
         if bootstrap is not None:
+            require_broker(bootstrap)
             start_s = None
             measured = _run(Bench(loadgen, bootstrap, broker_pid, scale), row or [], json_output)
         else:

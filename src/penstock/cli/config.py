@@ -38,8 +38,8 @@ _RESOURCE_TYPES = {
     Kind.GROUP: ConfigResource.Type.GROUP,
 }
 
-KindArgument = Annotated[Kind, typer.Argument(help="What the configuration belongs to.")]
-NameArgument = Annotated[str, typer.Argument(help="Topic name, broker id or group id.")]
+KindArgument = Annotated[Kind, typer.Argument(metavar="KIND", help="topic, broker or group.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Topic name, broker id or group id.")]
 
 
 @app.command()
@@ -53,12 +53,12 @@ def describe(
 ) -> None:
     """Show each configuration's value and where it comes from."""
     client = admin_client(bootstrap, command_config)
-    resource = ConfigResource(_RESOURCE_TYPES[kind], name)
+    resource = _resource(client, kind, name, bootstrap)
     with reported_errors(bootstrap):
         futures = client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
     entries = [
         entry
-        for _, entry in sorted(result_of(futures[resource], bootstrap).items())
+        for _, entry in sorted(result_of(futures[resource], bootstrap, f"{kind.value} {name!r}").items())
         if not (changed and entry.is_default)
     ]
     if json_output:
@@ -97,7 +97,7 @@ def alter(
         fail("nothing to alter: give --set NAME=VALUE or --delete NAME", EXIT_USAGE)
     client = admin_client(bootstrap, command_config)
     values = parse_assignments(assignments or [])
-    _alter(client, ConfigResource(_RESOURCE_TYPES[kind], name), values, delete or [], bootstrap)
+    _alter(client, _resource(client, kind, name, bootstrap), values, delete or [], bootstrap)
     if json_output:
         print_json({"kind": kind.value, "name": name, "altered": True})
     else:
@@ -138,7 +138,17 @@ def _alter(
     with reported_errors(bootstrap):
         futures = client.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
     for future in futures.values():
-        result_of(future, bootstrap)
+        result_of(future, bootstrap, f"{resource.restype.name.lower()} {resource.name!r}")
+
+
+def _resource(client: AdminClient, kind: Kind, name: str, bootstrap: str) -> ConfigResource:
+    """What is named. Brokers are looked up: a client waits for one that does not exist until time is up."""
+    if kind is Kind.BROKER:
+        with reported_errors(bootstrap):
+            brokers = sorted(client.list_topics(timeout=REQUEST_TIMEOUT_S).brokers)
+        if name not in map(str, brokers):
+            fail(f"there is no broker {name!r}; there is {', '.join(map(str, brokers))}")
+    return ConfigResource(_RESOURCE_TYPES[kind], name)
 
 
 def _shown_value(entry: ConfigEntry) -> str | None:

@@ -1,5 +1,7 @@
 """What every client command shares: how to reach the cluster, and what to say when that fails."""
 
+import re
+import socket
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -14,7 +16,9 @@ from confluent_kafka.admin import AdminClient
 from penstock.cli.output import print_error
 
 REQUEST_TIMEOUT_S = 15.0
+CONNECT_TIMEOUT_S = 3.0
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+DEFAULT_PORT = 9092
 
 EXIT_REFUSED = 1  # the cluster answered with an error, or the thing named is not there
 EXIT_USAGE = 2
@@ -24,8 +28,10 @@ _UNREACHABLE = {
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._TRANSPORT,
     KafkaError._TIMED_OUT,
+    KafkaError._MSG_TIMED_OUT,
     KafkaError._RESOLVE,
 }
+_ADDRESS = re.compile(r"(?:\w+://)?(?:\[(?P<ipv6>[^]]+)\]|(?P<host>[^:/\s]+))(?::(?P<port>\d{1,5}))?")
 
 Bootstrap = Annotated[
     str,
@@ -68,37 +74,65 @@ def client_settings(
     return {"log_level": 2, **from_file, **(settings or {}), "bootstrap.servers": bootstrap}
 
 
+def require_broker(bootstrap: str) -> None:
+    """End the command if nothing listens at any of the addresses.
+
+    A client would go on trying until its own time is up, and say less about the reason.
+    """
+    reasons = []
+    for address in bootstrap.split(","):
+        match = _ADDRESS.fullmatch(address.strip())
+        if match is None:
+            fail(f"--bootstrap {bootstrap}: expected HOST:PORT, several separated by commas", EXIT_USAGE)
+        host, port = match["ipv6"] or match["host"], int(match["port"] or DEFAULT_PORT)
+        try:
+            socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
+        except (OSError, OverflowError) as error:
+            reasons.append(getattr(error, "strerror", None) or str(error))
+        else:
+            return
+    unreachable(bootstrap, "; ".join(dict.fromkeys(reasons)))
+
+
 def admin_client(bootstrap: str, command_config: Path | None) -> AdminClient:
     """An admin client; wrong settings end the command with their name."""
+    require_broker(bootstrap)
     with reported_errors(bootstrap):
         return AdminClient(client_settings(bootstrap, command_config))
 
 
-def result_of(future: "Future[T]", bootstrap: str) -> T:
-    """Wait for an admin call; its error ends the command in one readable line."""
-    with reported_errors(bootstrap):
+def result_of(future: "Future[T]", bootstrap: str, subject: str | None = None) -> T:
+    """Wait for an admin call; its error ends the command in one readable line about *subject*."""
+    with reported_errors(bootstrap, subject):
         return future.result(REQUEST_TIMEOUT_S + 5)
 
 
 @contextmanager
-def reported_errors(bootstrap: str) -> Iterator[None]:
+def reported_errors(bootstrap: str, subject: str | None = None) -> Iterator[None]:
     """Turn client errors into one line and an exit code that scripts can trust."""
     try:
         yield
     except KafkaException as error:
-        explain(error.args[0], bootstrap)
+        explain(error.args[0], bootstrap, subject)
     except TimeoutError:
         fail(f"no answer from {bootstrap} within {REQUEST_TIMEOUT_S:g} s", EXIT_UNREACHABLE)
 
 
-def explain(error: KafkaError, bootstrap: str) -> NoReturn:
-    """End the command with what *error* means."""
+def explain(error: KafkaError, bootstrap: str, subject: str | None = None) -> NoReturn:
+    """End the command with what *error* means, and for what."""
+    reason = error.str().removeprefix("Broker: ").removeprefix("Local: ")
     if error.code() in _UNREACHABLE:
-        fail(
-            f"no broker answers at {bootstrap} ({error.str()}). Is one running there? "
-            "`penstock start` starts one; --bootstrap or PENSTOCK_BOOTSTRAP names another.",
-            EXIT_UNREACHABLE,
-        )
+        unreachable(bootstrap, reason)
+    about = f"{subject}: " if subject else ""
     if error.code() == KafkaError._INVALID_ARG:
-        fail(error.str(), EXIT_USAGE)
-    fail(f"{error.name()}: {error.str()}")
+        fail(f"{about}{reason}", EXIT_USAGE)
+    fail(f"{about}{reason} ({error.name().removeprefix('_')})")
+
+
+def unreachable(bootstrap: str, reason: str) -> NoReturn:
+    """End the command because no broker answers."""
+    fail(
+        f"no broker answers at {bootstrap} ({reason}). Is one running there? "
+        "`penstock start` starts one; --bootstrap or PENSTOCK_BOOTSTRAP names another.",
+        EXIT_UNREACHABLE,
+    )

@@ -21,6 +21,7 @@ from penstock.cli.connection import (
     explain,
     fail,
     reported_errors,
+    require_broker,
 )
 from penstock.cli.record_json import bytes_to_json, headers_to_json
 from penstock.cli.timestamps import parse_timestamp_ms
@@ -31,25 +32,39 @@ JOIN_ALLOWANCE_S = 15.0  # for a group to form, beside any idle limit
 
 def consume(
     topics: Annotated[
-        list[str], typer.Argument(metavar="TOPIC…", help="Topics; with --group also ^patterns.")
+        list[str], typer.Argument(metavar="TOPIC", help="Topics; with --group also ^patterns.")
     ],
-    from_beginning: Annotated[bool, typer.Option("--from-beginning")] = False,
-    offset: Annotated[int | None, typer.Option("--offset", "-o", min=0, help="Start at this offset.")] = None,
+    from_beginning: Annotated[
+        bool,
+        typer.Option(
+            "--from-beginning", help="Start with the oldest record; a group where it has no offset yet."
+        ),
+    ] = False,
+    offset: Annotated[
+        int | None, typer.Option("--offset", "-o", metavar="OFFSET", min=0, help="Start at this offset.")
+    ] = None,
     timestamp: Annotated[
-        str | None, typer.Option("--timestamp", "-t", help="Start at this time (ISO 8601 or milliseconds).")
+        str | None,
+        typer.Option(
+            "--timestamp", "-t", metavar="TIME", help="Start at this time (ISO 8601 or milliseconds)."
+        ),
     ] = None,
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="Join this group and commit offsets.")
+        str | None,
+        typer.Option("--group", "-g", metavar="GROUP", help="Join this group and commit offsets."),
     ] = None,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0)] = None,
+    partition: Annotated[
+        int | None,
+        typer.Option("--partition", "-p", metavar="N", min=0, help="Read only this partition."),
+    ] = None,
     max_messages: Annotated[
-        int | None, typer.Option("--max-messages", "-n", min=1, help="End after so many.")
+        int | None, typer.Option("--max-messages", "-n", metavar="N", min=1, help="End after so many.")
     ] = None,
     exit_at_end: Annotated[
         bool, typer.Option("--exit-at-end", "-e", help="End at the end of the log.")
     ] = False,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", help="End after so many idle seconds.")
+        float | None, typer.Option("--timeout", metavar="SECONDS", help="End after so many idle seconds.")
     ] = None,
     show_key: Annotated[bool, typer.Option("--key", help="Print keys.")] = False,
     show_headers: Annotated[bool, typer.Option("--headers", help="Print headers.")] = False,
@@ -75,6 +90,7 @@ def consume(
             "enable.partition.eof": True,
         },
     )
+    require_broker(bootstrap)
     with reported_errors(bootstrap):
         consumer = Consumer(settings)
         try:
@@ -171,7 +187,7 @@ class _Reading:
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._at_end.add(place)
             elif error.fatal() or not error.retriable():
-                explain(error, bootstrap)
+                explain(error, bootstrap, f"topic {message.topic()!r}")
 
     def _is_over(self) -> bool:
         if self._left == 0:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from penstock.cli.connection import EXIT_REFUSED, fail, reported_errors
+from penstock.cli.connection import EXIT_REFUSED, fail, reported_errors, require_broker
 
 if TYPE_CHECKING:
     from penstock.spark.flights.job import Outcome
@@ -41,10 +41,15 @@ def demo(
         ),
     ] = None,
     output: Annotated[Path, typer.Option(metavar="DIR", help="For chart and Spark's log.")] = DEFAULT_OUTPUT,
-    days: Annotated[int, typer.Option(min=1, max=365, help="Replay only the first days of the year.")] = 365,
-    partitions: Annotated[int, typer.Option(min=1, help="Partitions of each topic.")] = 2,
+    days: Annotated[
+        int, typer.Option(metavar="N", min=1, max=365, help="Replay only the first days of the year.")
+    ] = 365,
+    partitions: Annotated[int, typer.Option(metavar="N", min=1, help="Partitions of each topic.")] = 2,
     prefix: Annotated[
-        str | None, typer.Option(help="Topics are PREFIX.flights and so on.  [default: nyc and the time]")
+        str | None,
+        typer.Option(
+            metavar="PREFIX", help="Topics are PREFIX.flights and so on. Default: nyc and the time."
+        ),
     ] = None,
 ) -> None:
     """Stream real flights through Spark and check the result.
@@ -96,6 +101,7 @@ def _require_extra() -> None:
 def _cluster(bootstrap: str | None, view: View) -> Iterator[str]:
     """The address of the cluster to use: the one given, or a node that lives as long as the block."""
     if bootstrap is not None:
+        require_broker(bootstrap)
         yield bootstrap
         return
     from penstock.testing import Cluster, ClusterError

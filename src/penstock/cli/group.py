@@ -4,8 +4,9 @@ import re
 from typing import Annotated, NamedTuple
 
 import typer
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
+from rich.markup import escape
 
 from penstock.cli.connection import (
     DEFAULT_BOOTSTRAP,
@@ -15,6 +16,7 @@ from penstock.cli.connection import (
     CommandConfig,
     JsonOutput,
     admin_client,
+    explain,
     fail,
     reported_errors,
     result_of,
@@ -53,8 +55,7 @@ def list_groups(
         future = client.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S)
     result = result_of(future, bootstrap)
     if not result.valid and result.errors:
-        with reported_errors(bootstrap):
-            raise result.errors[0]
+        explain(result.errors[0], bootstrap)
     rows = sorted(
         (listing.group_id, listing.state.name.lower(), listing.type.name.lower()) for listing in result.valid
     )
@@ -75,13 +76,15 @@ def describe(
     client = admin_client(bootstrap, command_config)
     with reported_errors(bootstrap):
         future = client.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)[group]
-    description = result_of(future, bootstrap)
+    description = result_of(future, bootstrap, f"group {group!r}")
     owners = {
         (tp.topic, tp.partition): member.member_id
         for member in description.members
         for tp in member.assignment.topic_partitions
     }
     lags = _lags(client, group, owners, bootstrap)
+    if description.state is ConsumerGroupState.DEAD and not lags:
+        fail(f"there is no group {group!r}")
     state = description.state.name.lower()
     if json_output:
         print_json(
@@ -104,7 +107,8 @@ def describe(
             }
         )
         return
-    console().print(f"[bold]{group}[/]  {state}  {len(description.members)} members")
+    count = len(description.members)
+    console().print(f"[bold]{escape(group)}[/]  {state}  {count} member{'' if count == 1 else 's'}")
     print_table(
         ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER"],
         [(lag.topic, lag.partition, lag.committed, lag.end, lag.lag, lag.owner) for lag in lags],
@@ -115,16 +119,32 @@ def describe(
 def reset_offsets(
     group: GroupArgument,
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC[:P,P]", help="Default: all committed.")
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            "-t",
+            metavar="TOPIC[:P,P]",
+            help="A topic or some of its partitions; repeatable. Default: all with committed offsets.",
+        ),
     ] = None,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest")] = False,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0)] = None,
+    to_earliest: Annotated[
+        bool, typer.Option("--to-earliest", help="To the first record that is there.")
+    ] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="Past the last record.")] = False,
+    to_offset: Annotated[
+        int | None, typer.Option("--to-offset", metavar="OFFSET", min=0, help="To this offset.")
+    ] = None,
     to_timestamp: Annotated[
-        str | None, typer.Option("--to-timestamp", metavar="TIME", help="ISO 8601 or milliseconds.")
+        str | None,
+        typer.Option(
+            "--to-timestamp",
+            metavar="TIME",
+            help="To the first record as new as this (ISO 8601 or milliseconds).",
+        ),
     ] = None,
     shift_by: Annotated[
-        int | None, typer.Option("--shift-by", help="Forwards, or backwards if negative.")
+        int | None,
+        typer.Option("--shift-by", metavar="N", help="Forwards so many records, or backwards if negative."),
     ] = None,
     execute: Annotated[bool, typer.Option("--execute", help="Without it, only show the plan.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -180,7 +200,7 @@ def reset_offsets(
 
 @app.command()
 def delete(
-    groups: Annotated[list[str], typer.Argument(metavar="GROUP…", help="Group ids.")],
+    groups: Annotated[list[str], typer.Argument(metavar="GROUP", help="Group ids.")],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
@@ -190,7 +210,7 @@ def delete(
     with reported_errors(bootstrap):
         futures = client.delete_consumer_groups(groups, request_timeout=REQUEST_TIMEOUT_S)
     for name, future in futures.items():
-        result_of(future, bootstrap)
+        result_of(future, bootstrap, f"group {name!r}")
         if not json_output:
             console().print(f"deleted {name}")
     if json_output:

@@ -5,7 +5,9 @@ So the table is text: the help of the whole comes from here, that of a command f
 """
 
 import importlib
+import importlib.metadata
 import sys
+from typing import Annotated
 
 import typer
 
@@ -29,11 +31,12 @@ def build_app(called: str | None) -> typer.Typer:
         help="Event streaming for Python and Spark, with the log and the protocol of Apache Kafka.",
         no_args_is_help=True,
         add_completion=False,
+        pretty_exceptions_enable=False,
     )
-    app.callback()(_root)
+    app.callback()(_whole)
     for name, (module_name, attribute, summary) in COMMANDS.items():
         if name != called:
-            app.command(name, help=summary)(_root)
+            app.command(name, help=summary)(_not_called)
             continue
         command = getattr(importlib.import_module(module_name), attribute)
         if isinstance(command, typer.Typer):
@@ -43,8 +46,23 @@ def build_app(called: str | None) -> typer.Typer:
     return app
 
 
-def _root() -> None:
-    """Nothing to do by itself; stands in for commands that are not called."""
+def _not_called() -> None:
+    """Stands in for the commands that are not called."""
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"penstock {importlib.metadata.version('penstock')}")
+        raise typer.Exit
+
+
+def _whole(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """What the command line does by itself: nothing but to show its version."""
 
 
 def main() -> None:

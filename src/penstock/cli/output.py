@@ -23,6 +23,11 @@ def print_error(message: str) -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(message)}")
 
 
+def print_note(message: str) -> None:
+    """One quiet line on stderr, beside results that a script may read on stdout."""
+    Console(stderr=True, highlight=False, soft_wrap=True).print(escape(message), style="dim")
+
+
 def print_json(value: Json) -> None:
     """One JSON document on stdout."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

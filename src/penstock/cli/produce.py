@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -19,11 +20,30 @@ from penstock.cli.connection import (
     explain,
     fail,
     reported_errors,
+    require_broker,
 )
-from penstock.cli.output import console, print_json
+from penstock.cli.output import console, print_json, print_note
 from penstock.cli.record_json import InvalidRecord, record_from_json
 
 DELIVERY_TIMEOUT_MS = 30_000
+
+
+class Compression(StrEnum):
+    """Codecs of record batches."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+class Acks(StrEnum):
+    """How many replicas have a record before it counts as written."""
+
+    NONE = "0"
+    LEADER = "1"
+    ALL = "all"
 
 
 Headers = list[tuple[str, str | bytes | None]]
@@ -56,24 +76,32 @@ class _Deliveries:
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(help="Topic name.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.")],
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="Read this file, not standard input.")
+        Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read this file, not standard input.")
     ] = None,
-    key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", metavar="KEY", help="The key of every record.")
+    ] = None,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help="Splits each line into key and value.")
+        str | None,
+        typer.Option("--key-separator", "-K", metavar="TEXT", help="Splits each line into key and value."),
     ] = None,
     header: Annotated[
         list[str] | None,
-        typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header of every record."),
+        typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header of every record; repeatable."),
     ] = None,
     json_lines: Annotated[
         bool, typer.Option("--json-lines", help="Each line is a record as `consume --json` prints it.")
     ] = False,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0)] = None,
-    compression: Annotated[str, typer.Option(help="none, gzip, snappy, lz4 or zstd.")] = "none",
-    acks: Annotated[str, typer.Option(help="0, 1 or all.")] = "all",
+    partition: Annotated[
+        int | None,
+        typer.Option("--partition", "-p", metavar="N", min=0, help="Default: by the hash of the key."),
+    ] = None,
+    compression: Annotated[
+        Compression, typer.Option(metavar="CODEC", help="none, gzip, snappy, lz4 or zstd.")
+    ] = Compression.NONE,
+    acks: Annotated[Acks, typer.Option(metavar="ACKS", help="0, 1 or all.")] = Acks.ALL,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
@@ -84,13 +112,14 @@ def produce(
         bootstrap,
         command_config,
         {
-            "compression.type": compression,
-            "acks": acks,
-            "enable.idempotence": acks == "all",
+            "compression.type": compression.value,
+            "acks": acks.value,
+            "enable.idempotence": acks is Acks.ALL,
             "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
             "linger.ms": 5,
         },
     )
+    require_broker(bootstrap)
     deliveries = _Deliveries()
     with reported_errors(bootstrap):
         producer = Producer(settings)
@@ -102,10 +131,8 @@ def produce(
         _send(producer, topic, record, headers, partition, deliveries)
     producer.flush()
     if deliveries.first_error is not None:
-        console().print(
-            f"{deliveries.delivered} records acknowledged, {deliveries.failed} failed", style="dim"
-        )
-        explain(deliveries.first_error, bootstrap)
+        print_note(f"{deliveries.delivered} records acknowledged, {deliveries.failed} failed")
+        explain(deliveries.first_error, bootstrap, f"topic {topic!r}")
     if json_output:
         print_json({"topic": topic, "acknowledged": deliveries.delivered})
     else:

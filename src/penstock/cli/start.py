@@ -23,7 +23,7 @@ def start(
         typer.Option(
             "--data-dir",
             metavar="DIR",
-            help=f"Where the data lives, as log.dirs. Default: {DEFAULT_DATA_DIR}",
+            help=f"Where the data lives, as log.dirs. Default: {DEFAULT_DATA_DIR}.",
         ),
     ] = None,
     listen: Annotated[
@@ -31,7 +31,7 @@ def start(
         typer.Option(
             "--listen",
             metavar="HOST:PORT",
-            help="Address for clients; port 0 takes a free one. [127.0.0.1:9092]",
+            help="Address for clients; port 0 takes a free one. Default: 127.0.0.1:9092.",
         ),
     ] = None,
     config: Annotated[
@@ -39,7 +39,7 @@ def start(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A broker configuration; may be repeated."),
+        typer.Option("--set", metavar="NAME=VALUE", help="A broker configuration; repeatable."),
     ] = None,
 ) -> None:
     """Run a node. It prints "ready on HOST:PORT" when it accepts connections; SIGTERM stops it cleanly."""
@@ -47,7 +47,7 @@ def start(
 
     try:
         broker_config = read_config(data_dir, listen, config, settings or [])
-    except (ConfigError, OSError, ValueError) as error:
+    except (ConfigError, ValueError) as error:
         _fail(str(error), EXIT_CONFIG)
     sys.exit(asyncio.run(_run(broker_config)))
 
@@ -57,7 +57,7 @@ def read_config(
 ) -> "BrokerConfig":
     """The node's configuration: the file, or what Kafka ships for one node, under the command line.
 
-    Raises ConfigError, OSError for a file that can't be read, ValueError for one that can't be parsed.
+    Raises ConfigError, and ValueError for a file that can't be read or parsed.
     """
     from penstock.metadata.configs import BrokerConfig
 
@@ -81,8 +81,11 @@ def read_config(
 def _read_properties(file: Path) -> dict[str, str]:
     import javaproperties
 
-    with file.open("rb") as stream:
-        return dict(javaproperties.load(stream))
+    try:
+        with file.open("rb") as stream:
+            return dict(javaproperties.load(stream))
+    except OSError as error:
+        raise ValueError(f"--config {file}: {error.strerror}") from None
 
 
 def _listeners(listen: str) -> str:

@@ -23,9 +23,10 @@ from penstock.cli.output import Json, console, print_json, print_table
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
 
-Names = Annotated[list[str], typer.Argument(metavar="TOPIC…", help="Topic names.")]
+Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Topic names.")]
 Settings = Annotated[
-    list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="A topic configuration.")
+    list[str] | None,
+    typer.Option("--config", "-c", metavar="NAME=VALUE", help="A topic configuration; repeatable."),
 ]
 
 
@@ -33,9 +34,12 @@ Settings = Annotated[
 def create(
     topics: Names,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="Default: the broker's.")
+        int | None, typer.Option("--partitions", "-p", metavar="N", min=1, help="Default: the broker's.")
     ] = None,
-    replication_factor: Annotated[int | None, typer.Option("--replication-factor", "-r", min=1)] = None,
+    replication_factor: Annotated[
+        int | None,
+        typer.Option("--replication-factor", "-r", metavar="N", min=1, help="Default: the broker's."),
+    ] = None,
     config: Settings = None,
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="An existing topic is no error.")
@@ -61,7 +65,7 @@ def create(
         error = future.exception(REQUEST_TIMEOUT_S + 5)
         exists = error is not None and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
         if not (exists and if_not_exists):
-            result_of(future, bootstrap)
+            result_of(future, bootstrap, f"topic {name!r}")
         created.append({"topic": name, "created": not exists})
         if not json_output:
             console().print(f"{'exists' if exists else 'created'} {name}")
@@ -102,7 +106,7 @@ def describe(
     client = admin_client(bootstrap, command_config)
     with reported_errors(bootstrap):
         futures = client.describe_topics(TopicCollection(topics), request_timeout=REQUEST_TIMEOUT_S)
-    descriptions = [result_of(future, bootstrap) for future in futures.values()]
+    descriptions = [result_of(future, bootstrap, f"topic {name!r}") for name, future in futures.items()]
     resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
     with reported_errors(bootstrap):
         configs = client.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S)
@@ -131,9 +135,10 @@ def describe(
 
 @app.command()
 def alter(
-    topic: Annotated[str, typer.Argument(help="Topic name.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.")],
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="The new, larger total.")
+        int | None,
+        typer.Option("--partitions", "-p", metavar="N", min=1, help="The new, larger total."),
     ] = None,
     config: Settings = None,
     delete_config: Annotated[
@@ -151,7 +156,7 @@ def alter(
         futures = client.create_partitions(
             [NewPartitions(topic, partitions)], request_timeout=REQUEST_TIMEOUT_S
         )
-        result_of(futures[topic], bootstrap)
+        result_of(futures[topic], bootstrap, f"topic {topic!r}")
     if config or delete_config:
         set_topic_configs(client, topic, parse_assignments(config or []), delete_config or [], bootstrap)
     if json_output:
@@ -171,7 +176,7 @@ def delete(
     client = admin_client(bootstrap, command_config)
     futures = client.delete_topics(topics, request_timeout=REQUEST_TIMEOUT_S)
     for name, future in futures.items():
-        result_of(future, bootstrap)
+        result_of(future, bootstrap, f"topic {name!r}")
         if not json_output:
             console().print(f"deleted {name}")
     if json_output:
