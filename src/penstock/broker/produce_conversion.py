@@ -95,13 +95,16 @@ def _decode(records: bytearray, header: BatchHeader) -> list[Record]:
 def _check_keys(decoded: list[Record], replica: Replica) -> None:
     message = (
         "Compacted topic cannot accept message without key in topic partition "
-        f"{replica.topic}-{replica.partition}."
+        f"{replica.topic}-{replica.partition}"
     )
     refused = [(index, message) for index, record in enumerate(decoded) if record.key is None]
     if refused:
+        shown = ", ".join(
+            f"RecordError(batchIndex={index}, message='{why}')" for index, why in refused[:ERRORS_SHOWN_MAX]
+        )
         raise RecordsRefused(
             f"One or more records have been rejected due to {len(refused)} record errors in total, and only "
-            f"showing the first three errors at most: {refused[:ERRORS_SHOWN_MAX]}",
+            f"showing the first three errors at most: [{shown}]",
             ErrorCode.INVALID_RECORD,
             refused,
         )

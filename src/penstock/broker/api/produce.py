@@ -4,7 +4,8 @@ Versions 3 to 13; 0 to 2 are advertised and refused, since librdkafka stops comp
 (KAFKA-18659). Differences from Kafka:
 - transactional batches are refused with INVALID_TXN_STATE until this node coordinates transactions;
 - records are looked at only where the topic's configuration asks for it (see `produce_conversion`), so a
-  malformed record inside a batch with a good checksum is the consumer's to find;
+  malformed record inside a batch with a good checksum is the consumer's to find, and a header's latest
+  timestamp is believed;
 - a header that makes no sense is refused where Kafka lets it pass or fails inside (see `batch.validate`), and
   null records, which Kafka never answers, are refused;
 - a refusal says why in `error_message`, which Kafka does for few, but seldom tells where the log starts;

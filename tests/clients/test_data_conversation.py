@@ -1,0 +1,31 @@
+"""Penstock answers on the data plane as Apache Kafka does, field by field."""
+
+import os
+from pathlib import Path
+
+import pytest
+from data_conversation import converse
+
+from kafka_node import KafkaNode
+from penstock.testing import Cluster
+
+WHAT_KAFKA_SAYS = Path(__file__).with_name("data_conversation.txt")
+
+
+def test_penstock_says_what_kafka_says() -> None:
+    script = WHAT_KAFKA_SAYS.read_text()
+    with Cluster() as cluster:
+        assert converse(cluster.bootstrap_servers, script) == script
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(180)
+def test_kafka_says_so(kafka_libs: Path, tmp_path: Path) -> None:
+    """With PENSTOCK_REWRITE=1 the answers are written down, to be read before they are committed."""
+    script = WHAT_KAFKA_SAYS.read_text()
+    with KafkaNode(kafka_libs, tmp_path) as kafka:
+        answers = converse(kafka.bootstrap_servers, script, settle_s=0.25)
+    if os.environ.get("PENSTOCK_REWRITE"):
+        WHAT_KAFKA_SAYS.write_text(answers)
+    else:
+        assert answers == script
