@@ -29,7 +29,7 @@ SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x01\x00\x02t1\xff\xff\xff\xff"
 
 
 def caller(version: int) -> RequestContext:
-    return RequestContext(version, 1, "client", "127.0.0.1", "User:ANONYMOUS", "PLAINTEXT")
+    return RequestContext(version, "client", "127.0.0.1", "User:ANONYMOUS", "PLAINTEXT")
 
 
 @asynccontextmanager

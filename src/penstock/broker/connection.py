@@ -28,6 +28,7 @@ from penstock.broker.buffers import STANDARD_BYTES
 from penstock.broker.outbox import Outbox, Part
 
 if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
     from penstock.broker.server import Server
 
 log = logging.getLogger(__name__)
@@ -102,6 +103,7 @@ class Connection:
         "client_id",
         "client_id_raw",
         "closed",
+        "contexts",
         "fd",
         "last_active_s",
         "listener_name",
@@ -126,6 +128,8 @@ class Connection:
         self.client_host = peer[0]
         self.client_id = ""
         self.client_id_raw = b""
+        self.contexts: dict[int, RequestContext] = {}
+        """By API version, for as long as client id and principal stay."""
         self.principal = "User:ANONYMOUS"
         self.listener_name = listener_name
         self.last_active_s = self._loop.time()

@@ -1,4 +1,7 @@
-"""Who asks, in which version: what a handler may know of the request beside its body."""
+"""Who asks, in which version: what a handler may know of the request beside its body.
+
+Equal for all requests of one API version on a connection, which keeps them.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,9 @@ from typing import NamedTuple
 
 
 class RequestContext(NamedTuple):
-    """The header of one request and the connection it came by."""
+    """What the header of a request says of its sender, and the connection it came by."""
 
     api_version: int
-    correlation_id: int
     client_id: str
     """Empty when the client sent none."""
     client_host: str

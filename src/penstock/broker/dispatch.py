@@ -165,22 +165,14 @@ class Dispatcher:
             if raw != connection.client_id_raw:
                 _set_client_id(connection, raw)
         elif connection.client_id_raw:
-            connection.client_id = ""
-            connection.client_id_raw = b""
+            _set_client_id(connection, b"")
         try:
             if served.flexible_request:
                 body = _skip_tagged_fields(frame, body)
             request, _ = served.decode(api_version, frame, body)
         except (MalformedMessage, IndexError) as error:
             raise HostileFrame(f"{served.api_key.name} v{api_version}: {error}") from None
-        context = RequestContext(
-            api_version,
-            correlation_id,
-            connection.client_id,
-            connection.client_host,
-            connection.principal,
-            connection.listener_name,
-        )
+        context = connection.contexts.get(api_version) or _context(connection, api_version)
         stats = served.stats
         stats.requests += 1
         stats.request_bytes += len(frame)
@@ -333,14 +325,28 @@ def frame_reply(served: Served, correlation_id: int, body: bytes) -> bytes:
     return _response_v0(len(body) + 4, correlation_id) + body
 
 
-def _set_client_id(connection: Connection, raw: memoryview) -> None:
-    connection.client_id_raw = raw.tobytes()
+def _context(connection: Connection, api_version: int) -> RequestContext:
+    context = connection.contexts[api_version] = RequestContext(
+        api_version,
+        connection.client_id,
+        connection.client_host,
+        connection.principal,
+        connection.listener_name,
+    )
+    return context
+
+
+def _set_client_id(connection: Connection, raw: memoryview | bytes) -> None:
+    connection.contexts.clear()
+    connection.client_id_raw = bytes(raw)
     connection.client_id = connection.client_id_raw.decode("utf-8", "replace")
 
 
 def _skip_tagged_fields(frame: memoryview, position: int) -> int:
     """Skip the tagged fields that end a flexible header; almost always there are none."""
     count, position = _unsigned_varint(frame, position)
+    if count > HEADER_TAGS_MAX:
+        raise HostileFrame(f"{count} tagged fields in a request header")
     for _ in range(count):
         _tag, position = _unsigned_varint(frame, position)
         size, position = _unsigned_varint(frame, position)
@@ -348,8 +354,6 @@ def _skip_tagged_fields(frame: memoryview, position: int) -> int:
     if position > len(frame):
         raise IndexError("header's tagged fields end beyond the frame")
     return position
-    if count > HEADER_TAGS_MAX:
-        raise HostileFrame(f"{count} tagged fields in a request header")
 
 
 def _unsigned_varint(frame: memoryview, position: int) -> tuple[int, int]:

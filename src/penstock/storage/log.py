@@ -61,6 +61,10 @@ class AppendInfo(NamedTuple):
     duplicate: bool
 
 
+# A NamedTuple's own constructor costs three times as much, and every append makes one.
+_new_tuple = tuple.__new__
+
+
 class LogHooks(NamedTuple):
     """What a log tells its manager; both are called on the thread that owns the log."""
 
@@ -199,7 +203,7 @@ class Log:
         self.producer_state.end_offset = next_offset
         header = headers[0]
         append_time_ms = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_MASK else NO_TIMESTAMP
-        return AppendInfo(first_offset, next_offset - 1, append_time_ms, False)
+        return _new_tuple(AppendInfo, (first_offset, next_offset - 1, append_time_ms, False))
 
     def _survey(self, headers: Sequence[BatchHeader], size_bytes: int) -> tuple[int, int, bool]:
         """(records, largest timestamp, is any producer idempotent); sizes that are refused raise."""

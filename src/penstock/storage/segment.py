@@ -73,6 +73,8 @@ class Segment:
         self.transaction_index = TransactionIndex(
             segment_path(directory, base_offset, TRANSACTION_INDEX_SUFFIX), files
         )
+        self._pwrite = files.pwrite
+        self._indexes_full = False  # judged when they grow; loaded by `prepare_for_appends`
         self._bytes_since_index_entry = 0
         self._max_timestamp: TimestampOffset | None = None
         self._first_batch_timestamp: int | None = None
@@ -106,6 +108,7 @@ class Segment:
         The file itself is opened by the first append: idle partitions cost no descriptor. Raises OSError.
         """
         self.offset_index.last()
+        self._indexes_full = self.offset_index.is_full or self.time_index.is_full
         self.max_timestamp  # noqa: B018
 
     def append(
@@ -119,7 +122,9 @@ class Segment:
             self.offset_index.spill()
             self.time_index.spill()
         position = self.size
-        self._files.write_all(self.file.fd, records, position)
+        written = self._pwrite(self.file.fd, records, position)
+        if written != len(records):
+            self._files.write_all(self.file.fd, memoryview(records)[written:], position + written)
         if position == 0:
             self._first_batch_timestamp = max(header.max_timestamp for header in headers)
         for header in headers:
@@ -131,11 +136,13 @@ class Segment:
     def _note(self, header: BatchHeader, base_offset: int, position: int) -> None:
         """Keep memory and indexes in step with one appended batch."""
         last_offset = base_offset + header.last_offset_delta
-        if header.max_timestamp > self.max_timestamp.timestamp:
-            self._max_timestamp = TimestampOffset(header.max_timestamp, last_offset)
+        largest = self._max_timestamp or self.max_timestamp
+        if header.max_timestamp > largest.timestamp:
+            largest = self._max_timestamp = TimestampOffset(header.max_timestamp, last_offset)
         if self._bytes_since_index_entry > self._index_interval_bytes:
             self.offset_index.add(last_offset - self.base_offset, position)
-            self.time_index.add_if_later(*self.max_timestamp)
+            self.time_index.add_if_later(*largest)
+            self._indexes_full = self.offset_index.is_full or self.time_index.is_full
             self._bytes_since_index_entry = 0
         self._bytes_since_index_entry += header.batch_length + LOG_OVERHEAD
         recent = self._recent
@@ -164,8 +171,7 @@ class Segment:
                 self.size > 0
                 and self._waited_ms(max_timestamp, clock) > config.max_segment_ms - self.jitter_ms
             )
-            or self.offset_index.is_full
-            or self.time_index.is_full
+            or self._indexes_full
         )
 
     def _waited_ms(self, max_timestamp: int, clock: Callable[[], int]) -> int:
