@@ -7,20 +7,26 @@ from pathlib import Path
 
 import pytest
 
+from penstock.broker import node
 from penstock.broker.metadata_log import MetadataLog
 from penstock.broker.node import Broker, CannotStart
 from penstock.consensus.quorum_state import ElectionState
 from penstock.metadata.configs import BrokerConfig
-from penstock.metadata.image import MetadataDelta, MetadataImage
+from penstock.metadata.controller.state import Decision
+from penstock.metadata.image import MetadataDelta, MetadataImage, ResourceType
 from penstock.metadata.snapshot import QuorumRecords, decode_snapshot, encode_snapshot, file_name
+from penstock.protocol.batch import parse_header
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import (
+    ConfigRecord,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
     VotersRecord,
 )
 from penstock.storage.errors import StorageFailed
+from penstock.storage.log import Log
+from penstock.storage.log_manager import LogManager
 
 METADATA = "__cluster_metadata-0"
 
@@ -185,6 +191,49 @@ def test_a_failing_disk_stops_decisions_not_the_node(tmp_path: Path, monkeypatch
             assert list(broker.image.topics.by_name) == ["before"]
             with pytest.raises(KafkaError, match="the metadata log cannot be written"):
                 await create(broker, "later")
+
+    asyncio.run(scenario())
+
+
+def test_a_log_that_cannot_be_opened_is_opened_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> Log:
+        raise OSError("no space left on device")
+
+    async def scenario() -> None:
+        monkeypatch.setattr(node, "REOPEN_INTERVAL_S", 0.0)
+        monkeypatch.setattr(node, "TICK_S", 0.01)
+        async with running(tmp_path) as broker:
+            with monkeypatch.context() as patch:
+                patch.setattr(LogManager, "create", fails)
+                await create(broker, "t")
+                with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
+                    broker.replicas.leader("t", 0)
+            for _ in range(1000):
+                await asyncio.sleep(0.01)
+                if not broker.replicas.failed:
+                    break
+            assert broker.replicas.leader("t", 0).log.log_end_offset == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_decision_is_one_batch(tmp_path: Path) -> None:
+    """So that a crash leaves all of it or nothing."""
+
+    async def scenario() -> None:
+        async with running(tmp_path) as broker:
+            before = broker.image.offset
+            records = [
+                ConfigRecord(
+                    resource_type=ResourceType.CLIENT_METRICS, resource_name=str(i), name="metrics", value=""
+                )
+                for i in range(10_001)
+            ]
+            await broker.controller.submit(lambda _: Decision(records, None))
+            log = broker.controller._log.log
+            found = log.read(before + 1, 1 << 30)
+            assert found is not None
+            assert parse_header(found.read()).count == 10_001
 
     asyncio.run(scenario())
 

@@ -15,6 +15,10 @@ import pytest
 from broker_wire import Wire, batch_of
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
@@ -199,6 +203,29 @@ def test_a_full_disk_refuses_what_it_cannot_keep_and_goes_on(start_node: StartNo
     node.start()
     with Wire(node.bootstrap_servers) as wire:
         assert wire.values("t") == [b"x" * 100_000, b"z" * 100_000]
+
+
+def test_a_full_disk_is_told_to_admins_and_does_not_stop_a_stop(start_node: StartNode) -> None:
+    node = start_node()
+    with Wire(node.bootstrap_servers) as wire:
+        wire.create_topic("t")
+        wire.produce("t", batch_of(b"x"))
+        resource.prlimit(node.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+        topic = CreateTopicsRequest.CreatableTopic(name="u", num_partitions=1, replication_factor=1)
+        created = wire.ask(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
+        asked = DeleteTopicsRequest.DeleteTopicState(name="t")
+        deleted = wire.ask(DeleteTopicsRequest(topics=[asked]), DeleteTopicsResponse)
+        for result in (created.topics[0], deleted.responses[0]):
+            assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert "__cluster_metadata-0" in (result.error_message or "")
+        assert wire.values("t") == [b"x"]
+    node.stop()
+    assert not (node.data_dir / CLEAN_SHUTDOWN).exists()
+    assert "Traceback" not in node.log_file.read_text()
+    node.start()
+    with Wire(node.bootstrap_servers) as wire:
+        assert wire.values("t") == [b"x"]
+        wire.create_topic("u")
 
 
 def test_metrics_are_served_where_asked_for(start_node: StartNode) -> None:

@@ -40,7 +40,6 @@ log = logging.getLogger(__name__)
 R = TypeVar("R")
 ImageListener = Callable[[MetadataDelta], Coroutine[object, object, None] | None]
 
-_RECORDS_PER_BATCH: Final = 10_000
 _LEADER_CHANGE_VERSION: Final = 0
 """The only one Kafka writes, and the only one it reads, however the voters are kept."""
 
@@ -145,7 +144,10 @@ class ControllerRuntime:
             await self._flusher
         if self._raft is not None and self._raft.is_leader:
             self._raft.resign()
-        await self._broker.run_in_worker(self._log.close)
+        try:
+            await self._broker.run_in_worker(self._log.close)
+        except LogError as error:
+            log.error("metadata log not closed cleanly error=%s", error)
 
     def on_image_change(self, listener: ImageListener) -> None:
         """Call ``listener`` after every commit that changed something, in the turn that changed it.
@@ -208,11 +210,10 @@ class ControllerRuntime:
         assert self._raft is not None
         now_ms = self._broker.clock_ms()
         metadata_version = self._state.image.metadata_version or TARGET_METADATA_LEVEL
-        for start in range(0, len(records), _RECORDS_PER_BATCH):
-            chunk = records[start : start + _RECORDS_PER_BATCH]
-            data = encode_records(chunk, metadata_version, now_ms)
-            self._log.append(data, self._raft.epoch)
-            self._bytes_since_snapshot += len(data)
+        # One batch, so that a crash leaves all of a decision or nothing.
+        data = encode_records(records, metadata_version, now_ms)
+        self._log.append(data, self._raft.epoch)
+        self._bytes_since_snapshot += len(data)
         ignored = MetadataDelta()
         for record in records:
             self._state.image.replay(record, ignored)

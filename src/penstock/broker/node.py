@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 WORKERS = 4
 TICK_S = 1.0
+REOPEN_INTERVAL_S = 5.0
+"""Between attempts to open logs that could not be: a disk may have been full."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -69,6 +71,8 @@ class Broker:
         self._tick_timer: asyncio.TimerHandle | None = None
         self._metrics: MetricsServer | None = None
         self._following = asyncio.Lock()
+        self._reopen_at_s = 0.0
+        self._reopening: asyncio.Task[None] | None = None
         self._addresses: dict[str, tuple[str, int]] = {}
         try:
             self.logs = LogManager(
@@ -120,8 +124,13 @@ class Broker:
         """Recover, register and accept connections; the address of the first listener."""
         try:
             return await self._start()
-        except (LogDirectoryError, OSError) as error:
+        except LogDirectoryError as error:
             raise CannotStart(str(error)) from error
+        except OSError as error:
+            if error.filename is not None or error.errno is None:
+                raise CannotStart(str(error)) from error
+            directories = ", ".join(map(str, self.config.log_dirs))
+            raise CannotStart(f"cannot read or write in {directories}: {error.strerror}") from error
 
     async def _start(self) -> tuple[str, int]:
         self.loop_lag.start()
@@ -198,3 +207,6 @@ class Broker:
             self.logs.tick(self.clock_ms())
         except Exception:
             log.exception("background work failed")
+        if self.replicas.failed and self.loop.time() >= self._reopen_at_s:
+            self._reopen_at_s = self.loop.time() + REOPEN_INTERVAL_S
+            self._reopening = self.loop.create_task(self._image_changed(self.replicas.unopened()))

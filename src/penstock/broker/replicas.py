@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 from penstock.broker import produce_conversion
 from penstock.broker.purgatory import WaitList
-from penstock.metadata.image import ResourceType
+from penstock.metadata.image import MetadataDelta, ResourceType
 from penstock.protocol.batch import check_batches, set_log_append_time
 from penstock.protocol.errors import ErrorCode, KafkaError
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from penstock.broker.topic_settings import TopicSettings
     from penstock.metadata.image import (
         ConfigResource,
-        MetadataDelta,
         MetadataImage,
         PartitionRegistration,
         TopicImage,
@@ -249,6 +248,15 @@ class ReplicaManager:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
+    def unopened(self) -> MetadataDelta:
+        """The partitions whose log could not be opened, as a change to follow once more."""
+        topics = self._image.topics.by_name
+        return MetadataDelta(
+            changed_partitions={
+                (topics[topic].topic_id, partition) for topic, partition in self.failed if topic in topics
+            }
+        )
+
     def set_aside_strays(self) -> None:
         """Keep logs that belong to no topic of the image away from topics to come. Raises OSError.
 
@@ -299,6 +307,7 @@ class ReplicaManager:
             if found is None:
                 self.failed.add((topic.name, partition))
                 continue
+            self.failed.discard((topic.name, partition))
             replica = Replica(
                 topic.name, topic.topic_id, partition, found, settings[topic.name], self._clock_ms
             )

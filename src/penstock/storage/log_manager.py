@@ -356,7 +356,7 @@ class LogManager:
     def close(self, broker_epoch: int = -1) -> None:
         """Stop cleanly: flush and close all logs, write the checkpoints and the marker. Blocks.
 
-        A log that cannot be closed is logged, and its directory gets no marker: it will be recovered.
+        What cannot be closed or written is logged, and its directory gets no marker: it will be recovered.
         """
         self._executor.shutdown(wait=True, cancel_futures=True)  # closing does all that may still wait
         try:
@@ -368,6 +368,8 @@ class LogManager:
             for directory in self._directories:
                 if directory.path not in failed:
                     directory.write_clean_shutdown_marker(broker_epoch)
+        except OSError as error:
+            logger.error("no clean shutdown, logs will be recovered: %s", error)
         finally:
             self._release()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import AlterConfigsRequest, AlterConfigsResponse
 
 if TYPE_CHECKING:
@@ -20,4 +21,18 @@ API_KEY = ApiKey.ALTER_CONFIGS
 async def handle(
     broker: Broker, request: AlterConfigsRequest, context: RequestContext
 ) -> AlterConfigsResponse:
-    return await broker.controller.alter_configs(request)
+    try:
+        return await broker.controller.alter_configs(request)
+    except KafkaError as error:
+        response = AlterConfigsResponse.AlterConfigsResourceResponse
+        return AlterConfigsResponse(
+            responses=[
+                response(
+                    error_code=error.code,
+                    error_message=error.message,
+                    resource_type=resource.resource_type,
+                    resource_name=resource.resource_name,
+                )
+                for resource in request.resources
+            ]
+        )

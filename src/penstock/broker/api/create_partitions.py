@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
 
 if TYPE_CHECKING:
@@ -20,4 +21,13 @@ API_KEY = ApiKey.CREATE_PARTITIONS
 async def handle(
     broker: Broker, request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse:
-    return await broker.controller.create_partitions(request)
+    try:
+        return await broker.controller.create_partitions(request)
+    except KafkaError as error:
+        result = CreatePartitionsResponse.CreatePartitionsTopicResult
+        return CreatePartitionsResponse(
+            results=[
+                result(name=topic.name, error_code=error.code, error_message=error.message)
+                for topic in request.topics
+            ]
+        )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
@@ -21,4 +22,13 @@ API_KEY = ApiKey.CREATE_TOPICS
 async def handle(
     broker: Broker, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse:
-    return await broker.controller.create_topics(request)
+    try:
+        return await broker.controller.create_topics(request)
+    except KafkaError as error:
+        result = CreateTopicsResponse.CreatableTopicResult
+        return CreateTopicsResponse(
+            topics=[
+                result(name=topic.name, error_code=error.code, error_message=error.message)
+                for topic in request.topics
+            ]
+        )

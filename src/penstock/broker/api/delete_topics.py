@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import DeleteTopicsRequest, DeleteTopicsResponse
 
 if TYPE_CHECKING:
@@ -25,14 +25,17 @@ async def handle(
     broker: Broker, request: DeleteTopicsRequest, context: RequestContext
 ) -> DeleteTopicsResponse:
     if not broker.config.get_bool("delete.topic.enable"):
-        return _disabled(request, context.api_version)
-    return await broker.controller.delete_topics(request)
+        is_known = context.api_version >= _DISABLED_VERSION
+        code = ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST
+        return _refusal(request, code, "Topic deletion is disabled.")
+    try:
+        return await broker.controller.delete_topics(request)
+    except KafkaError as error:
+        return _refusal(request, error.code, error.message)
 
 
-def _disabled(request: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse:
-    code = ErrorCode.TOPIC_DELETION_DISABLED if version >= _DISABLED_VERSION else ErrorCode.INVALID_REQUEST
+def _refusal(request: DeleteTopicsRequest, code: ErrorCode, message: str | None) -> DeleteTopicsResponse:
     result = DeleteTopicsResponse.DeletableTopicResult
-    message = "Topic deletion is disabled."
     by_state = [
         result(name=topic.name, topic_id=topic.topic_id, error_code=code, error_message=message)
         for topic in request.topics

@@ -13,6 +13,7 @@ from penstock.metadata.controller.configs import ConfigChange, check_node_id
 from penstock.metadata.controller.state import Refusal
 from penstock.metadata.image import ResourceType
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 if TYPE_CHECKING:
@@ -33,9 +34,20 @@ async def handle(
     responses = [_set_log_levels(broker, resource, request.validate_only) for resource in of_loggers]
     if others or not responses:
         request.resources = others
-        decided = await broker.controller.incremental_alter_configs(request)
-        responses += decided.responses
+        try:
+            responses += (await broker.controller.incremental_alter_configs(request)).responses
+        except KafkaError as error:
+            responses += [_refusal(resource, error) for resource in others]
     return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def _refusal(resource: Resource, error: KafkaError) -> ResourceResponse:
+    return ResourceResponse(
+        error_code=error.code,
+        error_message=error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
 
 
 def _set_log_levels(broker: Broker, resource: Resource, validate_only: bool) -> ResourceResponse:
