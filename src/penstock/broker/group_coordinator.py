@@ -22,6 +22,7 @@ from penstock.coordinators.group.java_strings import partition_for
 from penstock.coordinators.group.results import Parked, append_error
 from penstock.coordinators.group.shard import Counters
 from penstock.coordinators.group.states import ClassicGroupState
+from penstock.metadata.controller.topics import internal_topic
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import (
     CreateTopicsRequest,
@@ -189,21 +190,7 @@ class GroupCoordinatorRuntime:
             log.error("cannot create topic=%s error=%s", GROUP_METADATA_TOPIC, creation.exception())
 
     async def _create_topic(self) -> None:
-        config = self._broker.config
-        topic_configs = {
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": str(config.get_int("offsets.topic.segment.bytes")),
-        }
-        topic = CreateTopicsRequest.CreatableTopic(
-            name=GROUP_METADATA_TOPIC,
-            num_partitions=self._partition_count,
-            replication_factor=config.get_int("offsets.topic.replication.factor"),
-            configs=[
-                CreateTopicsRequest.CreatableTopicConfig(name=name, value=value)
-                for name, value in topic_configs.items()
-            ],
-        )
+        topic = internal_topic(GROUP_METADATA_TOPIC, self._broker.config)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_TIMEOUT_MS)
         response = await self._broker.controller.create_topics(request)
         result = response.topics[0]

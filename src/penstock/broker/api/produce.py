@@ -23,6 +23,7 @@ from penstock.broker import produce_conversion
 from penstock.broker.connection import CloseConnection
 from penstock.broker.leader_hints import LeaderHints
 from penstock.broker.produce_conversion import RecordsRefused
+from penstock.metadata.controller.topic_names import INTERNAL_TOPICS
 from penstock.protocol import batch
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.batch import CorruptBatch, InvalidBatch, MalformedRecords
@@ -45,7 +46,6 @@ TOPIC_IDS_SINCE_VERSION = 13
 LOG_START_OFFSET_SINCE_VERSION = 5
 LEADER_HINTS_SINCE_VERSION = 10
 CLIENT_OF_ADMINS = "__admin_client"
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 PartitionResponse = ProduceResponse.PartitionProduceResponse
 TopicResponse = ProduceResponse.TopicProduceResponse
