@@ -1,0 +1,73 @@
+"""What a stop does with requests that handlers are still at work on."""
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from broker_wire import Wire, batch_of
+from penstock.broker.dispatch import ApiStats, Dispatcher, Served
+from penstock.protocol.api_keys import ApiKey
+from penstock.testing import Cluster
+
+PRODUCE_VERSION = 8
+
+
+def test_requests_at_work_end_before_the_logs_close() -> None:
+    events: list[str] = []
+
+    async def append_later() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            events.append("ended")
+
+    async def stop() -> None:
+        nothing: Any = None
+        dispatcher = Dispatcher(nothing)
+        connection: Any = SimpleNamespace(close=lambda *_: events.append("closed"))
+        served = Served(ApiKey.PRODUCE, PRODUCE_VERSION, nothing, ApiStats())
+        dispatcher._reply_later(served, 1, append_later(), connection)
+        await asyncio.sleep(0)
+        await dispatcher.abandon_requests()
+        events.append("stopped")
+
+    asyncio.run(stop())
+    assert events[0] == "ended"
+    assert "stopped" in events
+
+
+def test_what_was_acknowledged_before_a_stop_is_there(start_node: Callable[..., Cluster]) -> None:
+    """With batches under conversion in the workers when it comes."""
+    node = start_node()
+    with Wire(node.bootstrap_servers) as wire:
+        wire.create_topic("converted", compression_type="zstd")
+    acknowledged: dict[int, bytes] = {}
+
+    def produce(producer: int) -> None:
+        with Wire(node.bootstrap_servers) as wire:
+            for number in range(1_000_000):
+                value = b"%d %d" % (producer, number)
+                try:
+                    answer = wire.produce("converted", batch_of(value, os.urandom(300_000)))
+                except OSError:
+                    return
+                assert answer.error_code == 0
+                acknowledged[answer.base_offset] = value
+
+    producers = [threading.Thread(target=produce, args=(n,)) for n in range(4)]
+    for producer in producers:
+        producer.start()
+    while len(acknowledged) < 50:
+        threading.Event().wait(0.01)
+    os.kill(node.pid, signal.SIGTERM)
+    for producer in producers:
+        producer.join()
+    node.restart()
+    with Wire(node.bootstrap_servers) as wire:
+        values = wire.values("converted")
+    for offset, value in acknowledged.items():
+        assert values[offset] == value
