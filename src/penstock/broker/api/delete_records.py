@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.api.produce import INTERNAL_TOPICS
+from penstock.metadata.controller.topic_names import INTERNAL_TOPICS
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import DeleteRecordsRequest, DeleteRecordsResponse
