@@ -3,11 +3,23 @@
 A generated part stands between `<!-- NAME: generated -->` and `<!-- NAME: end -->`.
 """
 
+import asyncio
+import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from prometheus_client.metrics_core import Metric
+from typer.main import get_command
 
 from penstock.broker import dispatch
+from penstock.broker.metrics import BrokerCollector
+from penstock.broker.node import Broker
+from penstock.cli.main import COMMANDS, build_app
+from penstock.metadata.configs import BrokerConfig
 from penstock.metadata.configs.definition import ConfigKey, UpdateMode
 from penstock.metadata.configs.reference import BROKER_KEYS, GROUP_KEYS, TOPIC_KEYS
 from penstock.protocol import api_keys
@@ -36,6 +48,8 @@ def generated_documents() -> Iterator[tuple[Path, str]]:
             "topic configs": lambda: configs(TOPIC_KEYS),
             "group configs": lambda: configs(GROUP_KEYS),
         },
+        "cli.md": {"shared options": shared_options, "commands": commands},
+        "metrics.md": {"metrics": metrics},
     }
     for name, sections in parts.items():
         text = (DOCS / name).read_text()
@@ -92,6 +106,82 @@ def configs(keys: Mapping[str, ConfigKey]) -> str:
         dynamic = "-" if key.update_mode is UpdateMode.READ_ONLY else key.update_mode.value
         lines.append(f"| `{key.name}` | {kind} | {default} | {dynamic} | {key.doc} |".replace("||", "\\|"))
     return "\n".join(lines)
+
+
+def shared_options() -> str:
+    """The options that every client command takes."""
+    return options_table(SHARED_OPTIONS.values(), "shared by the client commands")
+
+
+def commands() -> str:
+    """Every command with its arguments and options."""
+    return "\n\n".join(
+        section
+        for name in COMMANDS
+        for section in command_sections(f"penstock {name}", get_command(build_app(name)).commands[name])
+    )
+
+
+def command_sections(path: str, command: Any) -> Iterator[str]:
+    """One section for a command, or one for each below a group of commands."""
+    if hasattr(command, "commands"):
+        for name, below in command.commands.items():
+            yield from command_sections(f"{path} {name}", below)
+        return
+    own = [p for p in command.params if p.name not in SHARED_OPTIONS or p.help != SHARED_OPTIONS[p.name].help]
+    arguments = [p for p in own if p.param_type_name == "argument"]
+    options = [p for p in own if p.param_type_name == "option"]
+    usage = " ".join([path, *(p.metavar + (" ..." if p.nargs == -1 else "") for p in arguments)])
+    parts = [f"## {path}", f"`{usage}`", inspect.cleandoc(command.help)]
+    if options:
+        parts.append(options_table(options, "option"))
+    yield "\n\n".join(parts)
+
+
+def options_table(options: Iterable[Any], title: str) -> str:
+    """A table of options, with their defaults where the help does not say them."""
+    lines = [f"| {title} | |", "| --- | --- |"]
+    for option in options:
+        names = ", ".join(f"`{name}`" for name in option.opts)
+        metavar = "" if option.is_flag else f" `{option.metavar}`"
+        default = "" if option.is_flag or option.default is None else f" Default: `{shown(option.default)}`."
+        environment = f" Environment: `{option.envvar}`." if option.envvar else ""
+        lines.append(f"| {names}{metavar} | {option.help}{default}{environment} |")
+    return "\n".join(lines)
+
+
+def shown(default: Any) -> str:
+    """A default as it is typed."""
+    return str(default.value if isinstance(default, Enum) else default)
+
+
+def metrics() -> str:
+    """Every metric of a node, from one that is started for it."""
+    lines = ["| name | type | labels | |", "| --- | --- | --- | --- |"]
+    for family in sorted(asyncio.run(collected()), key=lambda family: family.name):
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels = ", ".join(f"`{label}`" for label in family._labelnames)
+        lines.append(f"| `{name}` | {family.type} | {labels} | {family.documentation} |")
+    return "\n".join(lines)
+
+
+async def collected() -> list[Metric]:
+    """What a node that has just started tells Prometheus."""
+    with TemporaryDirectory() as directory:
+        settings = {"log.dirs": directory, "listeners": "PLAINTEXT://127.0.0.1:0"}
+        broker = Broker(BrokerConfig.single_node(settings))
+        await broker.start()
+        try:
+            return list(BrokerCollector(broker).collect())
+        finally:
+            await broker.stop()
+
+
+SHARED_OPTIONS = {
+    option.name: option
+    for option in get_command(build_app("topic")).commands["topic"].commands["list"].params
+    if option.name in ("bootstrap", "command_config", "json_output")
+}
 
 
 if __name__ == "__main__":

@@ -82,11 +82,11 @@ def _report(rows: list[Row], start_s: float | None, json_output: bool) -> None:
         "RECORDS/S",
         "MB/S",
         "P50 MS",
-        "P99 MS",
-        "P99.9 MS",
-        "BROKER BUSY",
+        "P99",
+        "P99.9",
+        "BUSY",
         "CPU S/GB",
-        "MEMORY MB",
+        "MEM MB",
     ]
     print_table(columns, [_cells(row) for row in rows])
     if start_s is not None:

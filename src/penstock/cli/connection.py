@@ -23,6 +23,7 @@ DEFAULT_PORT = 9092
 EXIT_REFUSED = 1  # the cluster answered with an error, or the thing named is not there
 EXIT_USAGE = 2
 EXIT_UNREACHABLE = 3  # no broker answered in time
+EXIT_INTERRUPTED = 130  # Ctrl-C, as shells have it
 
 _UNREACHABLE = {
     KafkaError._ALL_BROKERS_DOWN,

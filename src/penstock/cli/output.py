@@ -1,6 +1,7 @@
 """How results look: tables for people, JSON for scripts, errors on stderr."""
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -9,6 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 PIPE_WIDTH = 240  # wide enough that a table in a pipe is not wrapped
+NAME_SHARE = 0.6  # of the terminal's width, that names in the first column may take unbroken
+_NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?%?")
 
 Json = str | int | float | bool | None | Sequence["Json"] | Mapping[str, "Json"]
 
@@ -34,12 +37,21 @@ def print_json(value: Json) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
-    """A table; columns whose values are all numbers are right-aligned."""
+    """A table; columns of numbers are right-aligned and never broken, nor are names while room is left."""
     rows = [list(row) for row in rows]
+    shown_on = console()
     table = Table(title=title, title_justify="left", title_style="bold", box=None, header_style="bold dim")
     for index, column in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[index], int | float | None) for row in rows)
-        table.add_column(column, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
+        cells = [row[index] for row in rows]
+        numeric = bool(cells) and all(map(_is_number, cells))
+        widest = max((len(str(cell)) for cell in cells), default=0)
+        whole = numeric or (index == 0 and widest <= shown_on.width * NAME_SHARE)
+        table.add_column(column, justify="right" if numeric else "left", no_wrap=whole, overflow="fold")
     for row in rows:
         table.add_row(*("-" if cell is None else escape(str(cell)) for cell in row))
-    console().print(table)
+    shown_on.print(table)
+
+
+def _is_number(cell: object) -> bool:
+    """Numbers, numbers that are formatted already, and the absence of one."""
+    return cell is None or (isinstance(cell, int | float | str) and bool(_NUMBER.fullmatch(str(cell))))

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from penstock.cli.connection import (
     DEFAULT_BOOTSTRAP,
+    EXIT_INTERRUPTED,
     EXIT_USAGE,
     Bootstrap,
     CommandConfig,
@@ -123,12 +124,13 @@ def produce(
     deliveries = _Deliveries()
     with reported_errors(bootstrap):
         producer = Producer(settings)
-    for number, line in enumerate(_lines(file), start=1):
-        if json_lines:
-            record = _from_json(line, number)
-        else:
-            record = _from_line(line, number, key, key_separator)
-        _send(producer, topic, record, headers, partition, deliveries)
+    interrupted = False
+    try:
+        for number, line in enumerate(_lines(file), start=1):
+            record = _from_json(line, number) if json_lines else _from_line(line, number, key, key_separator)
+            _send(producer, topic, record, headers, partition, deliveries)
+    except KeyboardInterrupt:
+        interrupted = True
     producer.flush()
     if deliveries.first_error is not None:
         print_note(f"{deliveries.delivered} records acknowledged, {deliveries.failed} failed")
@@ -136,11 +138,16 @@ def produce(
     if json_output:
         print_json({"topic": topic, "acknowledged": deliveries.delivered})
     else:
-        console().print(f"{deliveries.delivered} records acknowledged by {topic}")
+        count = f"{deliveries.delivered} record{'' if deliveries.delivered == 1 else 's'}"
+        console().print(f"{count} acknowledged by {topic}", markup=False)
+    if interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
 
 
 def _lines(file: Path | None) -> Iterator[bytes]:
     if file is None:
+        if sys.stdin.isatty():
+            print_note("one record for each line; Ctrl-D ends")
         yield from (line.rstrip(b"\r\n") for line in sys.stdin.buffer)
         return
     try:
