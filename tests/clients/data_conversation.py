@@ -15,10 +15,10 @@
 A PLACE is TOPIC:PARTITION. From the version on that takes ids a topic's name stands for its id, `NAME#N` for
 that of the Nth topic of this name, and a name that no topic had for an unknown id.
 
-A BATCH is records as VALUE, KEY=VALUE or VALUE@TIMESTAMP (`~` for null; a timestamp may be `now+MS`), and
-what to change about it: `.codec=gzip`, `.producer=ID,EPOCH,SEQUENCE`, `.control=1`, `.none=1` for no records
-at all, any field of the batch header as `.FIELD=NUMBER` (the checksum is made to fit, unless it is the
-field), `.cut=N` to leave off its last bytes, `.tail=TEXT` for more of them.
+A BATCH is records as VALUE, KEY=VALUE or VALUE@TIMESTAMP (`~` for null, `a*9` for nine of it; a timestamp may
+be `now+MS`), and what to change about it: `.codec=gzip`, `.producer=ID,EPOCH,SEQUENCE`, `.control=1`,
+`.none=1` for no records at all, any field of the batch header as `.FIELD=NUMBER` (the checksum is made to
+fit, unless it is the field), `.cut=N` to leave off its last bytes, `.tail=TEXT` for more of them.
 
 In answers topics are called as above, sessions s1, s2, ..., and times near the clock's `now`. Fields that
 have their default value are left out; so are the words and the log start of a refused batch, unless single
@@ -458,8 +458,7 @@ class Conversation:
         """Whole batches; Kafka may send a piece of one more."""
         for position, header in batch.iter_headers(data):
             values = " ".join(
-                f"{record.offset}:{'~' if record.value is None else record.value.decode()}"
-                for record in records.decode_batch(data, position)
+                f"{record.offset}:{_text(record.value)}" for record in records.decode_batch(data, position)
             )
             codec = Codec(header.compression).name.lower()
             stamp = "appended" if header.timestamp_type == batch.LOG_APPEND_TIME else "created"
@@ -501,4 +500,12 @@ def _change_header(data: bytearray, changes: dict[str, int]) -> None:
 
 
 def _bytes(text: str) -> bytes | None:
-    return None if text == "~" else text.encode()
+    letter, times, count = text.partition("*")
+    return None if text == "~" else letter.encode() * (int(count) if times else 1)
+
+
+def _text(value: bytes | None) -> str:
+    if value is None:
+        return "~"
+    text = value.decode()
+    return f"{text[0]}*{len(text)}" if len(text) > 20 else text

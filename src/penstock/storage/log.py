@@ -346,7 +346,7 @@ class Log:
                 if position is not None:
                     found = segment.slice(position, limit, max_bytes, min_one_batch=min_one_batch)
                     if segment is not active and limit == segment.size:
-                        found.more_follow = True
+                        found.is_old = True
                     return found if found.size else None
                 if segment is active:
                     break

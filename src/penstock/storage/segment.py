@@ -256,7 +256,7 @@ class Segment:
                 size = next(scan_headers(self.file, position, end_position))[1].size_bytes
                 if size > max_bytes and not min_one_batch:
                     size = 0
-        return FileSlice(self.file, position, size, more_follow=position + size < end_position)
+        return FileSlice(self.file, position, size, is_cut=position + size < end_position)
 
     def _boundary_below(self, start: int, limit: int) -> int:
         """The last known batch boundary at or below the position `limit`, or one at or below `start`."""

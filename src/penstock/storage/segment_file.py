@@ -52,18 +52,18 @@ class FileSlice:
     """`size` bytes of a segment file from `position` on: whole record batches, ready for sendfile.
 
     Has a length, so that it can stand for the records of a response; the bytes are read by `read` only.
-    `more_follow` says that the reader's own limit on bytes ended it, or the end of a segment, not that of the
-    log.
+    `is_cut`: ended by the reader's limit on bytes; `is_old`: of a segment that has another after it.
     """
 
-    __slots__ = ("fd", "file", "more_follow", "position", "size")
+    __slots__ = ("fd", "file", "is_cut", "is_old", "position", "size")
 
-    def __init__(self, file: SegmentFile, position: int, size: int, *, more_follow: bool = False) -> None:
+    def __init__(self, file: SegmentFile, position: int, size: int, *, is_cut: bool = False) -> None:
         self.file = file
         self.fd = file.fd
         self.position = position
         self.size = size
-        self.more_follow = more_follow
+        self.is_cut = is_cut
+        self.is_old = False
 
     def __len__(self) -> int:
         return self.size

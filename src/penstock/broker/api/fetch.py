@@ -92,9 +92,12 @@ class _Fetch:
                 size_bytes = len(data.records or NO_RECORDS)
                 found_bytes += size_bytes
                 readable_bytes += size_bytes
-                if isinstance(data.records, FileSlice) and data.records.more_follow:
-                    # Counts as what was asked for, though a whole batch ends below: waiting adds nothing.
-                    readable_bytes += max(0, min(target.max_bytes, left_bytes) - size_bytes)
+                if isinstance(data.records, FileSlice):
+                    if data.records.is_old:
+                        urgent = True
+                    elif data.records.is_cut:
+                        # Counts as what was asked for, though a whole batch ends below: waiting adds nothing.
+                        readable_bytes += max(0, min(target.max_bytes, left_bytes) - size_bytes)
                 left_bytes -= size_bytes
             results.append((target, data))
         return results, 0 if urgent else self._min_bytes - readable_bytes
