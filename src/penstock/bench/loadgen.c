@@ -237,6 +237,11 @@ static int run_latency(char **words) {
     if (size < (long)sizeof(double)) size = sizeof(double);
     char *payload = calloc(1, size);
     struct latencies latencies = {NULL, calloc(count, sizeof(double)), count, 0};
+    rd_kafka_conf_t *conf = configuration(words[0], words + 5);
+    set(conf, "linger.ms", "0");
+    rd_kafka_t *producer = client(PRODUCER, conf);
+    rd_kafka_topic_t *topic = rk_topic_new(producer, name, NULL);
+    partition_count(producer, topic); /* makes the topic; a consumer does not */
     char *none = NULL;
     latencies.consumer = assigned_consumer(configuration(words[0], &none), name, OFFSET_END);
     for (int i = 0; i < 10; i++) { /* let the consumer reach the end before anything is produced */
@@ -245,11 +250,6 @@ static int run_latency(char **words) {
     }
     pthread_t receiver;
     pthread_create(&receiver, NULL, receive, &latencies);
-    rd_kafka_conf_t *conf = configuration(words[0], words + 5);
-    set(conf, "linger.ms", "0");
-    rd_kafka_t *producer = client(PRODUCER, conf);
-    rd_kafka_topic_t *topic = rk_topic_new(producer, name, NULL);
-    partition_count(producer, topic);
     double start = now_s();
     for (long i = 0; i < count; i++) {
         while (now_s() < start + (double)i / rate) rk_poll(producer, 0);
