@@ -135,6 +135,23 @@ def test_a_compacted_topic_needs_keys(wire: Wire) -> None:
     assert wire.values("compacted") == [b"a"]
 
 
+def test_so_many_records_without_a_key_are_not_all_named(wire: Wire) -> None:
+    wire.create_topic("compacted-many", cleanup_policy="compact")
+    answer = wire.produce("compacted-many", batch_of(*[b""] * 1500))
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert len(answer.record_errors) == 1000
+    assert "due to 1500 record errors" in (answer.error_message or "")
+
+
+@pytest.mark.parametrize("config", [{"cleanup_policy": "compact"}, {"compression_type": "gzip"}])
+def test_a_batch_that_decompresses_without_end_is_refused(wire: Wire, config: dict[str, str]) -> None:
+    name = "bomb-" + "-".join(config)
+    wire.create_topic(name, **config)
+    answer = wire.produce(name, batch_of(bytes(130 << 20), key=b"k", compression=4))
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert "decompresses to more than" in (answer.error_message or "")
+
+
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
 def test_compression_type_recompresses_and_keeps_the_order(wire: Wire, codec: str) -> None:
     name = f"recompressed-{codec}"

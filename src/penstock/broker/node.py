@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WORKERS = 4
+DECODING_WORKERS = 2
 TICK_S = 1.0
 REOPEN_INTERVAL_S = 5.0
 """Between attempts to open logs that could not be: a disk may have been full."""
@@ -71,6 +72,7 @@ class Broker:
         self._tick_timer: asyncio.TimerHandle | None = None
         self._metrics: MetricsServer | None = None
         self._following = asyncio.Lock()
+        self._decoding = asyncio.Semaphore(DECODING_WORKERS)
         self._reopen_at_s = 0.0
         self._reopening: asyncio.Task[None] | None = None
         self._addresses: dict[str, tuple[str, int]] = {}
@@ -104,6 +106,14 @@ class Broker:
     def run_in_worker(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
         """Call a function that blocks in a worker thread."""
         return self.loop.run_in_executor(self._workers, partial(function, *args, **kwargs))
+
+    async def decode_in_worker(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function that decodes records in a worker, with a bound on how many do so at once.
+
+        A batch may take seconds and 100 MB: workers and memory are left for what others wait for.
+        """
+        async with self._decoding:
+            return await self.run_in_worker(function, *args, **kwargs)
 
     def advertised(self, listener_name: str) -> tuple[str, int]:
         """Where clients of a listener reach this node. Raises KeyError for one there isn't."""

@@ -7,10 +7,12 @@ record is named (KIP-467). LogAppendTime is not among them: it rewrites the head
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from penstock.protocol import batch
-from penstock.protocol.batch import BatchHeader, CorruptBatch, InvalidBatch
+from penstock.protocol.batch import BatchHeader, InvalidBatch
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import Record, decode_batch, recompress, restore_max_timestamp
 
@@ -22,6 +24,10 @@ CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 NO_TIMESTAMP = -1
 LOG_APPEND_TIME = "LogAppendTime"
 ERRORS_SHOWN_MAX = 3
+ERRORS_NAMED_MAX = 1000
+"""Kafka names all; a batch of a megabyte can hold millions."""
+DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
+"""More than the largest request holds uncompressed; Kafka decompresses whatever comes."""
 NO_LOWER_BOUND_MS = 2**63 - 1
 
 
@@ -58,19 +64,21 @@ def is_needed(replica: Replica, header: BatchHeader, now_ms: int) -> bool:
 def convert(records: bytearray, replica: Replica, now_ms: int) -> bytearray:
     """The batch as it may be appended: checked, in the topic's codec, with its true latest timestamp.
 
-    Raises RecordsRefused, or CorruptBatch where the records are none.
+    Raises RecordsRefused, or MalformedRecords where the records are none, or too many bytes of them.
     """
     config = replica.config
     header = batch.parse_header(records)
     if config.compacts:
-        _check_keys(_decode(records, header), replica)
+        _check_keys(_decode(records), replica)
     if config.message_timestamp_type != LOG_APPEND_TIME and _timestamps_in_doubt(header, config, now_ms):
-        _check_timestamps(_decode(records, header), config, now_ms)
+        _check_timestamps(_decode(records), config, now_ms)
         header = restore_max_timestamp(records, header)
     if config.compression_type == "producer" or CODECS[config.compression_type] == header.compression:
         return records
     codec = CODECS[config.compression_type]
-    return bytearray(recompress(records, codec, replica.compression_levels.get(codec)))
+    return bytearray(
+        recompress(records, codec, replica.compression_levels.get(codec), DECOMPRESSED_BYTES_MAX)
+    )
 
 
 def _timestamps_in_doubt(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
@@ -85,35 +93,34 @@ def _timestamps_in_doubt(header: BatchHeader, config: LogConfig, now_ms: int) ->
     )
 
 
-def _decode(records: bytearray, header: BatchHeader) -> list[Record]:
-    decoded = list(decode_batch(records))
-    if len(decoded) != header.count:
-        raise CorruptBatch(f"the batch holds {len(decoded)} records, its header says {header.count}")
-    return decoded
+def _decode(records: bytearray) -> Iterator[Record]:
+    return decode_batch(records, max_bytes=DECOMPRESSED_BYTES_MAX)
 
 
-def _check_keys(decoded: list[Record], replica: Replica) -> None:
+def _check_keys(decoded: Iterator[Record], replica: Replica) -> None:
     message = (
         "Compacted topic cannot accept message without key in topic partition "
         f"{replica.topic}-{replica.partition}"
     )
-    refused = [(index, message) for index, record in enumerate(decoded) if record.key is None]
+    without_key = (index for index, record in enumerate(decoded) if record.key is None)
+    refused = [(index, message) for index in islice(without_key, ERRORS_NAMED_MAX)]
     if refused:
+        count = len(refused) + sum(1 for _ in without_key)
         shown = ", ".join(
             f"RecordError(batchIndex={index}, message='{why}')" for index, why in refused[:ERRORS_SHOWN_MAX]
         )
         raise RecordsRefused(
-            f"One or more records have been rejected due to {len(refused)} record errors in total, and only "
+            f"One or more records have been rejected due to {count} record errors in total, and only "
             f"showing the first three errors at most: [{shown}]",
             ErrorCode.INVALID_RECORD,
             refused,
         )
 
 
-def _check_timestamps(decoded: list[Record], config: LogConfig, now_ms: int) -> None:
+def _check_timestamps(decoded: Iterator[Record], config: LogConfig, now_ms: int) -> None:
     earliest_ms = now_ms - config.message_timestamp_before_max_ms
     latest_ms = now_ms + config.message_timestamp_after_max_ms
-    refused = [
+    out_of_range = (
         (
             index,
             f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
@@ -121,7 +128,8 @@ def _check_timestamps(decoded: list[Record], config: LogConfig, now_ms: int) -> 
         )
         for index, record in enumerate(decoded)
         if record.timestamp != NO_TIMESTAMP and not earliest_ms <= record.timestamp <= latest_ms
-    ]
+    )
+    refused = list(islice(out_of_range, ERRORS_NAMED_MAX))
     if refused:
         raise RecordsRefused(
             "One or more records have been rejected due to invalid timestamp",

@@ -6,12 +6,15 @@ Decodes (and decompresses) at most one batch; may run in any thread.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.records import Record, decode_batch
 from penstock.storage.scan import headers as scan_headers
 from penstock.storage.segment import Segment
+
+DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Beyond this a batch is taken for a bomb, and the search fails as over corrupt records."""
 
 
 class TimestampAndOffset(NamedTuple):
@@ -64,4 +67,4 @@ def _batches(segment: Segment, from_offset: int) -> Iterator[tuple[int, BatchHea
 
 
 def _records(segment: Segment, position: int, header: BatchHeader) -> Iterator[Record]:
-    return decode_batch(segment.file.pread(header.size_bytes, position))
+    return decode_batch(segment.file.pread(header.size_bytes, position), max_bytes=DECOMPRESSED_BYTES_MAX)

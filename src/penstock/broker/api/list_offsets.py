@@ -80,9 +80,9 @@ async def _searched_offset(
     try:
         replica = broker.replicas.leader(topic, index, wanted.current_leader_epoch)
         if wanted.timestamp == MAX_TIMESTAMP:
-            found = await broker.run_in_worker(replica.log.max_timestamp_offset)
+            found = await broker.decode_in_worker(replica.log.max_timestamp_offset)
         else:
-            found = await broker.run_in_worker(replica.log.offset_for_timestamp, wanted.timestamp)
+            found = await broker.decode_in_worker(replica.log.offset_for_timestamp, wanted.timestamp)
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code)
     if found is None or found.offset >= _last_fetchable(replica, request):

@@ -174,7 +174,7 @@ async def _convert_and_append(
     broker: Broker, replica: Replica, records: bytearray, answer: PartitionResponse
 ) -> None:
     try:
-        converted = await broker.run_in_worker(
+        converted = await broker.decode_in_worker(
             produce_conversion.convert, records, replica, broker.clock_ms()
         )
         replica.check_leader()  # the topic may be gone by now
