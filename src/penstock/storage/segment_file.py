@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 from penstock.storage.files import FileSystem
+
+_ONE_KEEPS_ITS_OWN = threading.Lock()
+"""For threads that open the same file at once."""
 
 
 class SegmentFile:
@@ -30,9 +34,10 @@ class SegmentFile:
         """The open descriptor. Raises OSError where the file cannot be opened."""
         if self._fd < 0:
             fd = self._files.open(self.path, os.O_RDWR)
-            if self._fd < 0:
-                self._fd = fd
-            else:  # another thread was first
+            with _ONE_KEEPS_ITS_OWN:
+                if self._fd < 0:
+                    self._fd = fd
+            if self._fd != fd:  # another thread was first
                 self._files.close(fd)
         return self._fd
 
