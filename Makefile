@@ -57,5 +57,13 @@ librdkafka: $(INSTALLED)
 bench: $(INSTALLED)
 	@$(BIN)/penstock bench
 
+FUZZ_SECONDS ?= 300
+
+fuzz: $(INSTALLED)
+	@echo "== every decoder, then a live node for $(FUZZ_SECONDS) s"
+	@PENSTOCK_FUZZ_EXAMPLES=300 $(BIN)/python -m pytest --timeout 0 -n 2 -q tests/protocol/test_messages_fuzz.py
+	@PENSTOCK_FUZZ_FRAMES=20000 $(BIN)/python -m pytest --timeout 0 -q -s tests/broker/test_connection.py -k random_frames
+	@PENSTOCK_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest --timeout 0 -q -s tests/cluster/test_hostile_clients.py
+
 clean:
 	rm -rf $(VENV) build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
