@@ -168,6 +168,8 @@ class Broker:
         self.groups.close()
         await self.dispatcher.abandon_requests()  # or they would append to logs being closed
         await self.controller.close()
+        if self._reopening is not None:
+            await asyncio.wait((self._reopening,))
         await self.run_in_worker(self.logs.close, self.controller.broker_epoch)
         self.loop_lag.stop()
         self._workers.shutdown()
