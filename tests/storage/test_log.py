@@ -1,5 +1,6 @@
 """One log, open and undisturbed: appends, reads, rolls, time lookups, truncation."""
 
+import struct
 import threading
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from penstock.protocol import batch
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import Record, encode_batch
 from penstock.storage.config import LogConfig
-from penstock.storage.errors import MessageTooLarge, OffsetOutOfRange, RecordListTooLarge
+from penstock.storage.errors import CorruptLog, MessageTooLarge, OffsetOutOfRange, RecordListTooLarge
 
 
 def test_appends_are_numbered_in_place_and_read_back(bench: LogBench) -> None:
@@ -220,3 +221,47 @@ def test_readers_and_flushes_beside_appends(bench: LogBench) -> None:
             thread.join()
     assert failures == []
     assert [offset for offset, _ in read_all(log)] == list(range(4000))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [(-5, 40), (0, 77), (0, 1 << 30), (1, -7)],
+    ids=["before the segment", "amid a batch", "beyond the file", "negative"],
+)
+def test_an_index_that_leads_astray_hides_nothing(
+    bench: LogBench, caplog: pytest.LogCaptureFixture, entry: tuple[int, int]
+) -> None:
+    bench.config = LogConfig(segment_bytes=1000)
+    log = bench.open()
+    values = [b"%d" % number * 50 for number in range(30)]
+    for value in values:
+        append_values(log, value)
+    log.close()
+    bench.file(0, ".index").write_bytes(struct.pack(">ii", *entry) * 3)
+    log = bench.open(clean=True)
+    assert [value for _, value in read_all(log, max_bytes=250)] == values
+    assert read_all(log)[0] == (0, values[0])
+    told = [message for message in caplog.messages if "0.index is damaged and passed over" in message]
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("length", [-1, 10, 500, 1 << 20])
+def test_a_batch_length_gone_wrong_is_told_with_its_place_and_hides_nothing(
+    bench: LogBench, caplog: pytest.LogCaptureFixture, length: int
+) -> None:
+    bench.config = LogConfig(segment_bytes=1000)
+    log = bench.open()
+    for number in range(30):
+        append_values(log, b"%d" % number * 50)
+    log.close()
+    second = log.segments.base_offsets[1]
+    data = bytearray(bench.file(second, ".log").read_bytes())
+    at = [position for position, _ in batch.iter_headers(data)][1]
+    data[at + 8 : at + 12] = struct.pack(">i", length)
+    bench.file(second, ".log").write_bytes(data)
+    log = bench.open(clean=True)
+    for _ in range(3):
+        with pytest.raises(CorruptLog, match=rf"flights-0, offset {second + 2}, .*{second}\.log: "):
+            log.read(second + 2, 1 << 20)
+    assert sum("corrupt log: flights-0" in message for message in caplog.messages) == 1
+    assert log.read(log.segments.base_offsets[2], 1 << 20) is not None

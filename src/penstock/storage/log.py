@@ -50,6 +50,7 @@ from penstock.storage.transaction_index import AbortedTransaction
 logger = logging.getLogger(__name__)
 
 PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
+DAMAGES_TOLD_MAX: Final = 100
 
 
 class AppendInfo(NamedTuple):
@@ -105,6 +106,7 @@ class Log:
         self._hooks = hooks
         self._flush_lock = threading.Lock()
         self._directory_changed = True
+        self._damages_told: set[str] = set()
         self._deleted_files: list[tuple[int, list[Path]]] = []
         self._install(segments)
 
@@ -351,10 +353,17 @@ class Log:
                 if segment is active:
                     break
         except CorruptBatch as error:
-            raise CorruptLog(f"{self.name}, offset {offset}, {segment.file.path}: {error}") from error
+            raise self._corrupt(f"{self.name}, offset {offset}, {segment.file.path}: {error}") from error
         except OSError as error:
             raise StorageFailed(f"{self.name}: reading {segment.file.path} failed: {error}") from error
         return None
+
+    def _corrupt(self, damage: str) -> CorruptLog:
+        """The error to raise; logged once, however often clients ask."""
+        if damage not in self._damages_told and len(self._damages_told) < DAMAGES_TOLD_MAX:
+            self._damages_told.add(damage)
+            logger.error("corrupt log: %s", damage)
+        return CorruptLog(damage)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """The first record at or after `timestamp` (milliseconds), None where there is none.
@@ -381,7 +390,7 @@ class Log:
                 return self._by_time(find)  # retention took a segment out meanwhile
             raise StorageFailed(f"{self.name}: reading by time failed: {error}") from error
         except (CorruptBatch, MalformedRecords) as error:
-            raise CorruptLog(f"{self.name}: {error}") from error
+            raise self._corrupt(f"{self.name}: {error}") from error
         except OSError as error:
             raise StorageFailed(f"{self.name}: reading by time failed: {error}") from error
 

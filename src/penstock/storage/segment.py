@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 from bisect import bisect_right
@@ -9,10 +10,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from penstock.protocol.batch import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
+from penstock.protocol.batch import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, CorruptBatch
 from penstock.storage.config import LogConfig
 from penstock.storage.files import FileSystem
-from penstock.storage.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TimestampOffset
+from penstock.storage.index import (
+    MAX_RELATIVE_OFFSET,
+    OffsetIndex,
+    OffsetPosition,
+    TimeIndex,
+    TimestampOffset,
+)
 from penstock.storage.names import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
@@ -26,6 +33,8 @@ from penstock.storage.scan import headers as scan_headers
 from penstock.storage.scan import last_header
 from penstock.storage.segment_file import FileSlice, SegmentFile
 from penstock.storage.transaction_index import TransactionIndex
+
+logger = logging.getLogger(__name__)
 
 _RECENT_BATCHES: Final = 64
 _BEYOND: Final = 1 << 63
@@ -55,6 +64,7 @@ class Segment:
         self.created_ms = created_ms
         self.jitter_ms = config.segment_jitter(rng)
         self.deleted = False
+        self._index_is_damaged = False
         self._files = files
         self._index_interval_bytes = config.index_interval_bytes
         self.file = SegmentFile(segment_path(directory, base_offset, LOG_SUFFIX), files)
@@ -237,11 +247,43 @@ class Segment:
             if base_offset == offset:
                 return position if position < end_position else None
         else:
-            position = self.offset_index.lookup(offset).position
+            position = self._indexed_position(offset)
+        reached = position
         for at, header in scan_headers(self.file, position, end_position):
             if header.last_offset >= offset:
                 return at
+            reached = at + header.size_bytes
+        if reached < end_position:
+            raise CorruptBatch(f"the batch at byte {reached} ends beyond byte {end_position}")
         return None
+
+    def _indexed_position(self, offset: int) -> int:
+        """A batch boundary at or before the batch of `offset`; the beginning where the index is damaged.
+
+        A clean start trusts indexes as Kafka does, unread. One that leads astray would hide records.
+        """
+        if self._index_is_damaged:
+            return 0
+        entry = self.offset_index.lookup(offset)
+        if entry.position == 0 or self._begins_batch(entry):
+            return entry.position
+        logger.warning(
+            "%s is damaged and passed over: no batch of offset %d begins at byte %d of the log",
+            self.offset_index.path,
+            *entry,
+        )
+        self._index_is_damaged = True
+        return 0
+
+    def _begins_batch(self, entry: OffsetPosition) -> bool:
+        """Whether a batch that fits begins where the index says."""
+        if not 0 < entry.position < self.size:
+            return False
+        try:
+            found = next(scan_headers(self.file, entry.position, self.size), None)
+        except CorruptBatch:
+            return False
+        return found is not None and found[1].base_offset <= entry.offset
 
     def slice(self, position: int, end_position: int, max_bytes: int, *, min_one_batch: bool) -> FileSlice:
         """Whole batches of at most `max_bytes` from the boundary `position` on.
@@ -263,7 +305,7 @@ class Segment:
         recent = self._recent
         if recent and limit >= recent[0][1]:
             return recent[bisect_right(recent, limit, key=_position) - 1][1]
-        boundary = self.offset_index.lookup_position(limit).position
+        boundary = 0 if self._index_is_damaged else self.offset_index.lookup_position(limit).position
         for at, header in scan_headers(self.file, max(boundary, start), self.size):
             if at + header.size_bytes > limit:
                 return at
