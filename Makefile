@@ -37,7 +37,7 @@ test: lint types tests
 
 lint: $(INSTALLED)
 	@echo "== lint and format"
-	@$(BIN)/ruff check src tests docs setup.py
+	@$(BIN)/ruff check --no-cache src tests docs setup.py
 	@$(BIN)/ruff format --check --quiet src tests docs setup.py
 
 types: $(INSTALLED)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from broker_wire import Wire
 
+from broker_wire import Wire
 from penstock.testing import Cluster
 
 

@@ -3,8 +3,8 @@
 import time
 
 import pytest
-from broker_wire import Wire, batch_of, fetch_request
 
+from broker_wire import Wire, batch_of, fetch_request
 from penstock.protocol.batch import iter_headers
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import FetchResponse

@@ -1,8 +1,8 @@
 """ListOffsets, OffsetForLeaderEpoch, DeleteRecords and DescribeLogDirs."""
 
 import pytest
-from broker_wire import Wire, batch_of
 
+from broker_wire import Wire, batch_of
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     DeleteRecordsRequest,

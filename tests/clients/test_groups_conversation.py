@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from group_conversation import Conversation, converse, fetch_group, fetch_many, heartbeat
-from kafka_node import KafkaNode
 
+from kafka_node import KafkaNode
 from penstock.protocol import messages as m
 from penstock.protocol.errors import ErrorCode
 from penstock.testing import Cluster

@@ -7,7 +7,10 @@ create topics ─┬→ replay tables ─┐
 
 from __future__ import annotations
 
+import logging
+import signal
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -135,9 +138,18 @@ def _prepare_input(options: Options, view: View) -> _Input:
 def _start_spark(options: Options, view: View) -> SparkSession:
     started_s = time.monotonic()
     spark = build_session("penstock demo", log_file=options.output / LOG_NAME)
+    _interrupt_quietly()
     seconds = time.monotonic() - started_s
     view.step(f"Spark {spark.version} on Java {find_java().version}", seconds)
     return spark
+
+
+def _interrupt_quietly() -> None:
+    """Let Ctrl-C only end the job: Spark's own handler calls Java amid another call, and both fail at length."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for name in (None, "py4j"):  # the bridge to Java logs to the root as well
+        logging.getLogger(name).addFilter(lambda record: "while sending command" not in record.getMessage())
 
 
 def _stream(options: Options, view: View, query: StreamingQuery, job_input: _Input) -> monitor.Totals:
