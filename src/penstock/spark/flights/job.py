@@ -145,7 +145,7 @@ def _start_spark(options: Options, view: View) -> SparkSession:
 
 
 def _interrupt_quietly() -> None:
-    """Let Ctrl-C only end the job: Spark's own handler calls Java amid another call, and both fail at length."""
+    """Let Ctrl-C end the job: Spark's own handler calls Java amid another call, and both fail at length."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in (None, "py4j"):  # the bridge to Java logs to the root as well
