@@ -86,6 +86,7 @@ class Writer(threading.Thread):
         self.acknowledged[message.partition()].extend((offset, int.from_bytes(value[:SEQUENCE_BYTES], "big")))
 
 
+@pytest.mark.timeout(60 + 12 * KILLS)
 def test_acknowledged_records_survive_kills(tmp_path: Path) -> None:
     seed = int(os.environ.get("PENSTOCK_SEED", random.randrange(1 << 32)))
     print(f"PENSTOCK_SEED={seed}")
