@@ -1,6 +1,7 @@
 """The controller at work on a real node in this process: commits, restarts, snapshots, a failing disk."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from penstock.broker import node
 from penstock.broker.metadata_log import MetadataLog
 from penstock.broker.node import Broker, CannotStart
+from penstock.broker.replicas import DELETES_PER_TURN
 from penstock.consensus.quorum_state import ElectionState
 from penstock.metadata.configs import BrokerConfig
 from penstock.metadata.controller.state import Decision
@@ -215,6 +217,36 @@ def test_a_log_that_cannot_be_opened_is_opened_later(tmp_path: Path, monkeypatch
             assert broker.replicas.leader("t", 0).log.log_end_offset == 0
 
     asyncio.run(scenario())
+
+
+def test_others_have_their_turn_while_many_topics_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = 0
+    deleted_in: Counter[int] = Counter()
+    delete_log = LogManager.delete
+
+    def delete(manager: LogManager, topic: str, partition: int) -> None:
+        deleted_in[turn] += 1
+        delete_log(manager, topic, partition)
+
+    async def others() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    async def scenario() -> None:
+        monkeypatch.setattr(LogManager, "delete", delete)
+        async with running(tmp_path) as broker:
+            names = [f"t{i}" for i in range(3 * DELETES_PER_TURN)]
+            await create(broker, *names)
+            task = asyncio.create_task(others())
+            states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
+            await broker.controller.delete_topics(DeleteTopicsRequest(topics=states))
+            task.cancel()
+
+    asyncio.run(scenario())
+    assert deleted_in.total() == 3 * DELETES_PER_TURN
+    assert max(deleted_in.values()) <= DELETES_PER_TURN
 
 
 def test_a_decision_is_one_batch(tmp_path: Path) -> None:

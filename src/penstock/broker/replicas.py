@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 LOG_APPEND_TIME = "LogAppendTime"
 NO_EPOCH = -1
 NEVER = 2**63 - 1
-DELETES_PER_TURN = 32
+DELETES_PER_TURN = 16
 OPENED_PER_TURN = 64
 """Logs that a worker opens, and replicas that begin to serve, before others have their turn."""
 
@@ -274,11 +274,11 @@ class ReplicaManager:
         To be called for one change after the other; logs are created in workers meanwhile. What a later
         change has done to the image already is seen here, and followed again when its turn comes.
         """
-        for topic in delta.deleted_topics:
-            for number, partition in enumerate(topic.partitions, 1):
-                self._delete(topic, partition)
-                if number % DELETES_PER_TURN == 0:
-                    await asyncio.sleep(0)
+        gone = [(topic, partition) for topic in delta.deleted_topics for partition in topic.partitions]
+        for number, (topic, partition) in enumerate(gone, 1):
+            self._delete(topic, partition)
+            if number % DELETES_PER_TURN == 0:
+                await asyncio.sleep(0)
         mine: list[tuple[TopicImage, int]] = []
         for topic_id, partition in sorted(delta.changed_partitions):
             changed = self._image.topics.by_id.get(topic_id)
