@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from penstock.metadata.controller.state import Refusal
@@ -41,11 +40,3 @@ def _problem(name: str) -> str | None:
 def collision_key(name: str) -> str:
     """Topics with the same key would have the same name in metrics, which know no dots."""
     return name.replace(".", "_")
-
-
-def colliding_topic(name: str, existing: Iterable[str]) -> str | None:
-    """An existing topic whose name differs from ``name`` in dots and underscores only."""
-    if "." not in name and "_" not in name:
-        return None
-    key = collision_key(name)
-    return next((other for other in existing if other != name and collision_key(other) == key), None)

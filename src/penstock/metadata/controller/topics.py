@@ -13,7 +13,6 @@ from penstock.metadata.controller.state import ControllerState, Decision, Refusa
 from penstock.metadata.controller.topic_names import (
     CLUSTER_METADATA,
     check_topic_name,
-    colliding_topic,
     collision_key,
 )
 from penstock.metadata.image import PartitionRegistration, ResourceType, TopicImage
@@ -52,7 +51,7 @@ def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Decis
     records: list[Message] = []
     results: list[TopicResult] = []
     duplicates = set(repeated(topic.name for topic in request.topics))
-    taken: dict[str, str] = {}
+    taken = {collision_key(name): name for name in state.image.topics.by_name}
     budget = MAX_PARTITIONS_PER_REQUEST
     for topic in request.topics:
         if topic.name in duplicates:
@@ -73,7 +72,7 @@ def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Decis
 
 
 def check_new_name(state: ControllerState, name: str, taken: dict[str, str]) -> None:
-    """Refusal unless ``name`` is legal and free; ``taken`` are names of the same request by collision key."""
+    """Refusal unless ``name`` is legal and free; ``taken`` are all names so far by their collision key."""
     if name == CLUSTER_METADATA:
         raise Refusal(
             ErrorCode.INVALID_REQUEST, f"Creation of internal topic {CLUSTER_METADATA} is prohibited."
@@ -81,7 +80,7 @@ def check_new_name(state: ControllerState, name: str, taken: dict[str, str]) -> 
     check_topic_name(name)
     if name in state.image.topics.by_name:
         raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    existing = colliding_topic(name, state.image.topics.by_name) or taken.get(collision_key(name))
+    existing = taken.get(collision_key(name))
     if existing is not None:
         raise Refusal(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {existing}"
