@@ -1,6 +1,7 @@
 """The client commands against a node, as a script would use them: exit codes and JSON."""
 
 import json
+import signal
 import subprocess
 import sys
 import uuid
@@ -27,6 +28,16 @@ class Penstock:
             timeout=60,
             env={"PENSTOCK_BOOTSTRAP": self.bootstrap, "PATH": "/usr/bin:/bin"},
             check=False,
+        )
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """The command with its standard streams open, to be interrupted."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "penstock", *words, "--bootstrap", self.bootstrap],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
     def ok(self, *words: str, stdin: str = "") -> str:
@@ -126,6 +137,21 @@ def test_configurations_are_shown_and_changed(penstock: Penstock, topic: str) ->
         "log.dirs",
         "listeners",
     }
+
+
+def test_ctrl_c_ends_reading_and_writing_without_a_word(penstock: Penstock, topic: str) -> None:
+    penstock.ok("topic", "create", topic)
+    with penstock.start("produce", topic) as writing, penstock.start("consume", topic, "-o", "0") as reading:
+        assert writing.stdin is not None
+        assert reading.stdout is not None
+        writing.stdin.write("typed\n")
+        writing.stdin.flush()
+        assert reading.stdout.readline() == "typed\n"
+        reading.send_signal(signal.SIGINT)
+        assert (*reading.communicate(timeout=20), reading.returncode) == ("", "", 0)
+        writing.send_signal(signal.SIGINT)
+        said = f"1 record acknowledged by {topic}\n"
+        assert (*writing.communicate(timeout=20), writing.returncode) == (said, "", 130)
 
 
 @pytest.mark.parametrize(

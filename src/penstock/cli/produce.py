@@ -27,6 +27,7 @@ from penstock.cli.output import console, print_json, print_note
 from penstock.cli.record_json import InvalidRecord, record_from_json
 
 DELIVERY_TIMEOUT_MS = 30_000
+POLL_S = 0.1
 
 
 class Compression(StrEnum):
@@ -129,9 +130,10 @@ def produce(
         for number, line in enumerate(_lines(file), start=1):
             record = _from_json(line, number) if json_lines else _from_line(line, number, key, key_separator)
             _send(producer, topic, record, headers, partition, deliveries)
+        _wait_for_deliveries(producer)
     except KeyboardInterrupt:
         interrupted = True
-    producer.flush()
+        _wait_for_deliveries(producer)
     if deliveries.first_error is not None:
         print_note(f"{deliveries.delivered} records acknowledged, {deliveries.failed} failed")
         explain(deliveries.first_error, bootstrap, f"topic {topic!r}")
@@ -155,6 +157,12 @@ def _lines(file: Path | None) -> Iterator[bytes]:
             yield from (line.rstrip(b"\r\n") for line in source)
     except OSError as error:
         fail(f"cannot read {file}: {error.strerror}", EXIT_USAGE)
+
+
+def _wait_for_deliveries(producer: Producer) -> None:
+    """Until each record is acknowledged or its time is up; `flush()` is not safe to interrupt."""
+    while len(producer):
+        producer.poll(POLL_S)
 
 
 def _header(text: str) -> tuple[str, str | bytes | None]:
@@ -202,7 +210,7 @@ def _send(
                 timestamp=record.timestamp_ms or 0,  # 0: now
             )
         except BufferError:
-            producer.poll(0.1)
+            producer.poll(POLL_S)
         except KafkaException as error:
             # The record never left: an unknown partition or one larger than message.max.bytes.
             deliveries.failed += 1
