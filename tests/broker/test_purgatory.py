@@ -68,6 +68,48 @@ def test_time_ends_a_fetch_once() -> None:
     run(story())
 
 
+def test_each_fetch_ends_at_its_own_time_and_none_before() -> None:
+    async def story() -> None:
+        fetches = Fetches()
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        ended_s: dict[int, float] = {}
+        waits_ms = (60, 7, 23, 7, 41, 0)
+        for number, max_wait_ms in enumerate(waits_ms):
+            DelayedFetch(
+                fetches.purgatory,
+                [fetches.first],
+                10,
+                max_wait_ms,
+                lambda number=number: ended_s.setdefault(number, loop.time() - begun_s),
+            )
+        fetches.wait("gone", 10, max_wait_ms=30).cancel()
+        await asyncio.sleep(0.2)
+        assert sorted(ended_s) == list(range(len(waits_ms)))
+        assert all(ended_s[number] * 1000 >= waits_ms[number] for number in ended_s)
+        assert fetches.completed == []
+        assert fetches.purgatory.waiting == 0
+        assert fetches.purgatory.expired == len(waits_ms)
+
+    run(story())
+
+
+def test_a_fetch_that_begins_as_another_expires_waits_its_time() -> None:
+    async def story() -> None:
+        fetches = Fetches()
+        again: list[DelayedFetch] = []
+        DelayedFetch(
+            fetches.purgatory, [fetches.first], 10, 5, lambda: again.append(fetches.wait("next", 10, 30))
+        )
+        await asyncio.sleep(0.02)
+        assert len(again) == 1
+        assert fetches.completed == []
+        await asyncio.sleep(0.08)
+        assert fetches.completed == ["next"]
+
+    run(story())
+
+
 def test_other_news_ends_a_fetch_and_cancelling_forgets_it() -> None:
     async def story() -> None:
         fetches = Fetches()

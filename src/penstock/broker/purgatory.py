@@ -5,12 +5,19 @@ missing, one of them has news of another kind, or `max_wait_ms` is over. Then it
 
 Waiters that became ready are completed together at the end of the connection's turn that woke them: a
 producer's pipelined requests are appended in one turn, and the fetch takes them all.
+
+Nearly every wait ends before its time. So deadlines are kept in coarse ticks with one timer for the earliest,
+and to leave is to be taken out of a dictionary; a timer for each would cost the loop more than the fetch.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections.abc import Callable, Iterable
+
+TICK_S = 0.005
+"""How much later than its time a fetch may be answered; never earlier."""
 
 
 class WaitList:
@@ -37,7 +44,7 @@ class WaitList:
 class DelayedFetch:
     """One waiting fetch; `complete` is called once, from the loop."""
 
-    __slots__ = ("_complete", "_lists", "_purgatory", "_timer", "missing_bytes")
+    __slots__ = ("_complete", "_lists", "_purgatory", "missing_bytes", "tick")
 
     def __init__(
         self,
@@ -51,8 +58,7 @@ class DelayedFetch:
         self._lists = list(lists)
         self._complete: Callable[[], None] | None = complete
         self.missing_bytes = missing_bytes
-        self._timer = purgatory.loop.call_later(max_wait_ms / 1000, self._expired)
-        purgatory.waiting += 1
+        self.tick = purgatory.enter(self, max_wait_ms)
         for wait_list in self._lists:
             wait_list.waiting[self] = None
 
@@ -70,15 +76,14 @@ class DelayedFetch:
         if complete is not None:
             complete()
 
-    def _expired(self) -> None:
-        self._purgatory.expired += 1
+    def expire(self) -> None:
+        """Its time is over: answer with what there is."""
         self._leave()
         self.run()
 
     def _leave(self) -> None:
         if self._lists:
-            self._timer.cancel()
-            self._purgatory.waiting -= 1
+            self._purgatory.leave(self)
             for wait_list in self._lists:
                 wait_list.waiting.pop(self, None)
             self._lists = []
@@ -93,6 +98,47 @@ class Purgatory:
         self.expired = 0
         self._ready: list[DelayedFetch] = []
         self._completing = False
+        self._due: dict[int, dict[DelayedFetch, None]] = {}
+        """By tick; the heap has the ticks."""
+        self._ticks: list[int] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed_tick = 0
+
+    def enter(self, waiter: DelayedFetch, max_wait_ms: int) -> int:
+        """Have `waiter` expire once its time is over; returns its tick."""
+        self.waiting += 1
+        tick = int((self.loop.time() + max_wait_ms / 1000) / TICK_S) + 1
+        due = self._due.get(tick)
+        if due is None:
+            due = self._due[tick] = {}
+            heapq.heappush(self._ticks, tick)
+        due[waiter] = None
+        if self._timer is None or tick < self._armed_tick:
+            self._arm(tick)
+        return tick
+
+    def leave(self, waiter: DelayedFetch) -> None:
+        self.waiting -= 1
+        due = self._due.get(waiter.tick)
+        if due is not None:  # else its tick has come
+            due.pop(waiter, None)
+
+    def _arm(self, tick: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed_tick = tick
+        self._timer = self.loop.call_at(tick * TICK_S, self._on_tick)
+
+    def _on_tick(self) -> None:
+        """Expire whose time has come, then wait for the next tick that anybody still waits for."""
+        self._timer = None
+        now_tick = int(self.loop.time() / TICK_S + 1e-6)
+        while self._ticks and (self._ticks[0] <= now_tick or not self._due[self._ticks[0]]):
+            for waiter in self._due.pop(heapq.heappop(self._ticks)):
+                self.expired += 1
+                waiter.expire()
+        if self._ticks and self._timer is None:
+            self._arm(self._ticks[0])
 
     def schedule(self, waiter: DelayedFetch) -> None:
         if not self._ready:
