@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import typer
-from confluent_kafka import KafkaError, TopicCollection
+from confluent_kafka import KafkaError, Node, TopicCollection
 from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, TopicDescription
 
 from penstock.cli.config import parse_assignments, set_topic_configs
@@ -183,8 +183,8 @@ def delete(
         print_json([{"topic": name, "deleted": True} for name in futures])
 
 
-def _ids(nodes: list[object]) -> str:
-    return ",".join(str(node.id) for node in nodes)  # type: ignore[attr-defined]
+def _ids(nodes: list[Node]) -> str:
+    return ",".join(str(node.id) for node in nodes)
 
 
 def _as_json(description: TopicDescription, configs: dict[str, str | None]) -> Json:
