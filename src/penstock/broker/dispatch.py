@@ -168,7 +168,7 @@ class Dispatcher:
             _set_client_id(connection, b"")
         try:
             if served.flexible_request:
-                body = _skip_tagged_fields(frame, body)
+                body = body + 1 if frame[body] == 0 else _skip_tagged_fields(frame, body)
             request, _ = served.decode(api_version, frame, body)
         except (MalformedMessage, IndexError) as error:
             raise HostileFrame(f"{served.api_key.name} v{api_version}: {error}") from None
@@ -343,7 +343,7 @@ def _set_client_id(connection: Connection, raw: memoryview | bytes) -> None:
 
 
 def _skip_tagged_fields(frame: memoryview, position: int) -> int:
-    """Skip the tagged fields that end a flexible header; almost always there are none."""
+    """Skip the tagged fields that end a flexible header."""
     count, position = _unsigned_varint(frame, position)
     if count > HEADER_TAGS_MAX:
         raise HostileFrame(f"{count} tagged fields in a request header")

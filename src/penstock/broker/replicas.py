@@ -66,6 +66,7 @@ class Replica:
         "produce_responses",
         "replica_count",
         "sees_every_batch",
+        "stamps_append_time",
         "timestamps_good_until_ms",
         "topic",
         "topic_id",
@@ -102,6 +103,7 @@ class Replica:
         self.config = settings.log
         self.compression_levels = settings.compression_levels
         self.sees_every_batch = produce_conversion.sees_every_batch(settings.log)
+        self.stamps_append_time = settings.log.message_timestamp_type == LOG_APPEND_TIME
         self.timestamps_good_until_ms = 0
         self.log.update_config(settings.log)
 
@@ -136,7 +138,7 @@ class Replica:
 
     def append(self, records: memoryview | bytearray, headers: list[BatchHeader]) -> AppendInfo:
         """Append as leader; `records` is writable and gets its offsets. Raises KafkaError."""
-        if self.config.message_timestamp_type == LOG_APPEND_TIME:
+        if self.stamps_append_time:
             now_ms = self._clock_ms()
             headers = _stamp(records, headers, now_ms)
         info = self.log.append(records, headers, self.leader_epoch)
