@@ -38,6 +38,8 @@ class Penstock:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # A suite that runs in the background of a shell ignores SIGINT, and its children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def ok(self, *words: str, stdin: str = "") -> str:
