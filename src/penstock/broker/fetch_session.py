@@ -101,7 +101,7 @@ class SessionError(Exception):
 class FetchPlan:
     """What one request fetches, and how its answer is told to its session, if it has one."""
 
-    __slots__ = ("_cache", "_session", "by_topic_id", "incremental", "opens_session", "targets")
+    __slots__ = ("_cache", "_session", "by_topic_id", "opens_session", "targets")
 
     def __init__(
         self,
@@ -116,7 +116,6 @@ class FetchPlan:
         self._session = session
         self.targets = targets
         self.by_topic_id = by_topic_id
-        self.incremental = session is not None
         self.opens_session = opens_session
 
     def finish(

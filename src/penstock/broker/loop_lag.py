@@ -17,7 +17,6 @@ class LoopLag:
         self._timer: asyncio.TimerHandle | None = None
         self.last_ms = 0.0
         self.max_ms = 0.0
-        self.samples = 0
         self.slow_samples = 0
         """Samples beyond the 10 ms for which the loop may block."""
 
@@ -32,7 +31,6 @@ class LoopLag:
     def _sample(self) -> None:
         self.last_ms = max(0.0, (self._loop.time() - self._due_s) * 1000)
         self.max_ms = max(self.max_ms, self.last_ms)
-        self.samples += 1
         if self.last_ms > SLOW_MS:
             self.slow_samples += 1
         self.start()

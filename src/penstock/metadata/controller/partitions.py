@@ -18,7 +18,6 @@ from penstock.protocol.messages import (
 
 PartitionsTopic: TypeAlias = CreatePartitionsRequest.CreatePartitionsTopic
 PartitionsResult: TypeAlias = CreatePartitionsResponse.CreatePartitionsTopicResult
-Election: TypeAlias = ElectLeadersResponse.ReplicaElectionResult
 PartitionElection: TypeAlias = ElectLeadersResponse.PartitionResult
 
 _PREFERRED, _UNCLEAN = 0, 1
