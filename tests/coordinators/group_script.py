@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 
 from penstock.coordinators.group.config import GroupCoordinatorConfig
 from penstock.coordinators.group.coordinator import GroupCoordinator
-from penstock.coordinators.group.records import CoordinatorRecord
 from penstock.coordinators.group.results import PARKED
+from penstock.coordinators.records import CoordinatorRecord
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     ZERO_UUID,

@@ -11,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from penstock.coordinators.group.config import GroupCoordinatorConfig
 from penstock.coordinators.group.coordinator import GroupCoordinator
 from penstock.coordinators.group.group import ClassicGroup
-from penstock.coordinators.group.records import CoordinatorRecord
 from penstock.coordinators.group.results import PARKED
 from penstock.coordinators.group.shard import TimerKind
 from penstock.coordinators.group.states import ClassicGroupState
+from penstock.coordinators.records import CoordinatorRecord
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     ZERO_UUID,

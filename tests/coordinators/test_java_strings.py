@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.coordinators.group.java_strings import java_hash_code, partition_for, utf16_length
+from penstock.coordinators.java_strings import java_hash_code, partition_for, utf16_length
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.coordinators.group.records import CoordinatorRecord
+from penstock.coordinators.records import CoordinatorRecord
 from penstock.protocol.batch import iter_headers
 from penstock.protocol.messages import (
     GroupMetadataKey,

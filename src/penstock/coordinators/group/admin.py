@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from penstock.coordinators.group.group import ClassicGroup
 from penstock.coordinators.group.records import group_tombstone, offset_tombstone
 from penstock.coordinators.group.results import Caller
-from penstock.coordinators.group.shard import Records, Shard
+from penstock.coordinators.group.shard import Shard
 from penstock.coordinators.group.states import ClassicGroupState
+from penstock.coordinators.records import Records
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import DescribeGroupsResponse, ListGroupsResponse
 

@@ -9,11 +9,11 @@ from penstock.coordinators.group.group import ClassicGroup
 from penstock.coordinators.group.heartbeat import handle_heartbeat
 from penstock.coordinators.group.join import handle_join_group
 from penstock.coordinators.group.leave import handle_leave_group
-from penstock.coordinators.group.records import CoordinatorRecord
 from penstock.coordinators.group.results import Caller, Parked, Ticket
-from penstock.coordinators.group.shard import Counters, Records, Shard, TimerKind
+from penstock.coordinators.group.shard import Counters, Shard, TimerKind
 from penstock.coordinators.group.states import ClassicGroupState
 from penstock.coordinators.group.sync import handle_sync_group
+from penstock.coordinators.records import CoordinatorRecord, Records
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     DescribeGroupsResponse,

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from penstock.coordinators.group.group import ClassicGroup, Group
 from penstock.coordinators.group.offset_store import CommittedOffset
 from penstock.coordinators.group.records import group_tombstone, offset_tombstone
-from penstock.coordinators.group.shard import Records, Shard, TimerKind
+from penstock.coordinators.group.shard import Shard, TimerKind
 from penstock.coordinators.group.states import ClassicGroupState
+from penstock.coordinators.records import Records
 from penstock.protocol.messages import ZERO_UUID
 
 __all__ = ["EXPIRATION_KEY", "handle_topic_deleted", "on_expiration", "schedule_expiration"]

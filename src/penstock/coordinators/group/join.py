@@ -10,8 +10,9 @@ from penstock.coordinators.group.rebalance import (
 )
 from penstock.coordinators.group.records import empty_group_record, group_record
 from penstock.coordinators.group.results import PARKED, Caller, Parked, Ticket
-from penstock.coordinators.group.shard import Records, Shard
+from penstock.coordinators.group.shard import Shard
 from penstock.coordinators.group.states import ClassicGroupState
+from penstock.coordinators.records import Records
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import JoinGroupRequest, JoinGroupResponse, SyncGroupResponse
 

@@ -2,8 +2,9 @@
 
 from penstock.coordinators.group.group import ClassicGroup
 from penstock.coordinators.group.rebalance import maybe_prepare_rebalance_or_complete_join
-from penstock.coordinators.group.shard import Records, Shard
+from penstock.coordinators.group.shard import Shard
 from penstock.coordinators.group.states import ClassicGroupState
+from penstock.coordinators.records import Records
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     JoinGroupResponse,

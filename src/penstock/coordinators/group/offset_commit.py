@@ -1,12 +1,13 @@
 """OffsetCommit and OffsetDelete: who may move a group's offsets, and the records that do."""
 
 from penstock.coordinators.group.group import ClassicGroup
-from penstock.coordinators.group.java_strings import utf16_length
 from penstock.coordinators.group.offset_store import CommittedOffset
 from penstock.coordinators.group.records import offset_record, offset_tombstone
 from penstock.coordinators.group.results import Caller
-from penstock.coordinators.group.shard import Records, Shard
+from penstock.coordinators.group.shard import Shard
 from penstock.coordinators.group.states import ClassicGroupState
+from penstock.coordinators.java_strings import utf16_length
+from penstock.coordinators.records import Records
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     OffsetCommitRequest,

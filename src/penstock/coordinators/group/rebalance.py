@@ -8,8 +8,9 @@ import logging
 from penstock.coordinators.group.group import ClassicGroup
 from penstock.coordinators.group.member import Member
 from penstock.coordinators.group.records import group_record
-from penstock.coordinators.group.shard import Records, Shard, TimerKind
+from penstock.coordinators.group.shard import Shard, TimerKind
 from penstock.coordinators.group.states import ClassicGroupState
+from penstock.coordinators.records import Records
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import JoinGroupResponse, SyncGroupResponse
 

@@ -5,11 +5,11 @@ the commit names an expiry: only version 1 can hold that.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from penstock.coordinators.group.group import ClassicGroup
 from penstock.coordinators.group.member import Member
 from penstock.coordinators.group.offset_store import CommittedOffset
+from penstock.coordinators.records import CoordinatorRecord
 from penstock.protocol.messages import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -18,7 +18,6 @@ from penstock.protocol.messages import (
 )
 
 __all__ = [
-    "CoordinatorRecord",
     "empty_group_record",
     "group_record",
     "group_tombstone",
@@ -29,17 +28,6 @@ __all__ = [
 GROUP_METADATA_VALUE_VERSION = 3
 OFFSET_COMMIT_VALUE_VERSION = 4
 OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY = 1
-
-Key = OffsetCommitKey | GroupMetadataKey
-Value = OffsetCommitValue | GroupMetadataValue
-
-
-class CoordinatorRecord(NamedTuple):
-    """One record: a key, and a value or None for a tombstone."""
-
-    key: Key
-    value: Value | None = None
-    value_version: int = 0
 
 
 def offset_record(group_id: str, topic: str, partition: int, offset: CommittedOffset) -> CoordinatorRecord:

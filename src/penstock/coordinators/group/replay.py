@@ -5,6 +5,7 @@ members, their parked requests, their sessions. There the record is the sign tha
 and the step is finished. At recovery it meets nothing, or an older generation, and makes the group anew.
 """
 
+from penstock.coordinators.append_errors import append_error
 from penstock.coordinators.group.group import ClassicGroup
 from penstock.coordinators.group.join import finish_static_replacement
 from penstock.coordinators.group.member import Member
@@ -14,10 +15,9 @@ from penstock.coordinators.group.rebalance import (
     maybe_prepare_rebalance_or_complete_join,
     publish_assignments,
 )
-from penstock.coordinators.group.records import CoordinatorRecord
-from penstock.coordinators.group.results import append_error
-from penstock.coordinators.group.shard import Records, Shard
+from penstock.coordinators.group.shard import Shard
 from penstock.coordinators.group.states import ClassicGroupState
+from penstock.coordinators.records import CoordinatorRecord, Records
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     GroupMetadataKey,

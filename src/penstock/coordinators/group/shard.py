@@ -3,20 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TypeAlias
 
 from penstock.coordinators.group.config import GroupCoordinatorConfig
 from penstock.coordinators.group.group import ClassicGroup, Group
 from penstock.coordinators.group.member import Member
 from penstock.coordinators.group.offset_store import OffsetStore
-from penstock.coordinators.group.records import CoordinatorRecord
 from penstock.coordinators.group.results import Ticket
-from penstock.coordinators.group.timers import Timers
+from penstock.coordinators.timers import Timers
 from penstock.protocol.messages import JoinGroupResponse, SyncGroupResponse
 
-__all__ = ["Counters", "Records", "Shard", "TimerKind"]
-
-Records: TypeAlias = list[CoordinatorRecord]
+__all__ = ["Counters", "Shard", "TimerKind"]
 
 
 class TimerKind(Enum):

@@ -4,8 +4,9 @@ from penstock.coordinators.group.group import ClassicGroup
 from penstock.coordinators.group.rebalance import sync_received
 from penstock.coordinators.group.records import group_record
 from penstock.coordinators.group.results import PARKED, Parked, Ticket
-from penstock.coordinators.group.shard import Records, Shard
+from penstock.coordinators.group.shard import Shard
 from penstock.coordinators.group.states import ClassicGroupState
+from penstock.coordinators.records import Records
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import SyncGroupRequest, SyncGroupResponse
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.coordinators.group.timers import Timers
+from penstock.coordinators.timers import Timers
 
 KEYS = st.sampled_from("abc")
 STEPS = st.lists(

@@ -1,7 +1,7 @@
 """Java's view of a string, where Kafka's formats depend on it.
 
-A group lives in partition ``abs(hashCode(group id)) % partitions``, and both the hash and the limit on
-commit metadata count UTF-16 code units, not characters.
+A group, or a transactional id, lives in partition ``abs(hashCode(it)) % partitions`` of its coordinator's
+topic. Both the hash and the limit on commit metadata count UTF-16 code units, not characters.
 """
 
 import struct
@@ -20,9 +20,9 @@ def java_hash_code(text: str) -> int:
 
 
 @lru_cache(maxsize=4096)
-def partition_for(group_id: str, partition_count: int) -> int:
-    """The partition of `__consumer_offsets` that holds this group."""
-    value = java_hash_code(group_id)
+def partition_for(coordinator_key: str, partition_count: int) -> int:
+    """The partition of a coordinator's topic that holds this group or transactional id."""
+    value = java_hash_code(coordinator_key)
     # Kafka's abs: Integer.MIN_VALUE has no positive twin and counts as 0.
     return (0 if value == -0x8000_0000 else abs(value)) % partition_count
 
