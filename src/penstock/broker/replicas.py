@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 from penstock.broker import produce_conversion
 from penstock.broker.purgatory import WaitList
 from penstock.metadata.image import MetadataDelta, ResourceType
-from penstock.protocol.batch import check_batches, set_log_append_time
+from penstock.protocol.batch import TRANSACTIONAL_MASK, check_batches, set_log_append_time
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.records import encode_end_txn_marker
+from penstock.storage.producer_state import Origin
 
 if TYPE_CHECKING:
     from penstock.broker.topic_settings import TopicSettings
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from penstock.protocol.batch import BatchHeader
     from penstock.storage.log import AppendInfo, Log
     from penstock.storage.log_manager import LogManager
+    from penstock.storage.producer_snapshot import SnapshotEntry
+    from penstock.storage.verification import Verification
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +58,7 @@ class Replica:
 
     __slots__ = (
         "_clock_ms",
+        "_opened_at_bytes",
         "appended_bytes",
         "compression_levels",
         "config",
@@ -66,6 +71,7 @@ class Replica:
         "produce_responses",
         "replica_count",
         "sees_every_batch",
+        "stable_waiters",
         "stamps_append_time",
         "timestamps_good_until_ms",
         "topic",
@@ -93,8 +99,13 @@ class Replica:
         self.isr_size = 1
         self.replica_count = 1
         self.high_watermark = log.log_end_offset
+        log.producer_state.on_high_watermark(log.log_end_offset)
         self.waiters = WaitList()
+        self.stable_waiters = WaitList()
+        """Those of `read_committed` clients: what an open transaction holds back is no news for them."""
         self.appended_bytes = 0
+        self._opened_at_bytes = dict.fromkeys(log.producer_state.open_offsets, 0)
+        """`appended_bytes` when each transaction began, by its first offset; the first of them is open."""
         self.produce_responses: dict[int, tuple[bytes, bytes]] = {}
         """By version, what stands around the offsets of a good produce response; see `api.produce`."""
 
@@ -136,19 +147,104 @@ class Replica:
         if not self.is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def append(self, records: memoryview | bytearray, headers: list[BatchHeader]) -> AppendInfo:
-        """Append as leader; `records` is writable and gets its offsets. Raises KafkaError."""
+    def append(
+        self,
+        records: memoryview | bytearray,
+        headers: list[BatchHeader],
+        *,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+        verification: Verification | None = None,
+    ) -> AppendInfo:
+        """Append as leader; `records` is writable and gets its offsets. Raises KafkaError.
+
+        `verification` lets in the first batch of a transaction; see `begin_verification`.
+        """
         if self.stamps_append_time:
             now_ms = self._clock_ms()
             headers = _stamp(records, headers, now_ms)
-        info = self.log.append(records, headers, self.leader_epoch)
+        info = self.log.append(
+            records,
+            headers,
+            self.leader_epoch,
+            origin=origin,
+            transaction_version=transaction_version,
+            verification=verification,
+        )
         if not info.duplicate:
             self.high_watermark = self.log.log_end_offset
             size_bytes = len(records)
             self.appended_bytes += size_bytes
             if self.waiters.waiting:
                 self.waiters.grown(size_bytes)
+            if self._opened_at_bytes or headers[0].attributes & TRANSACTIONAL_MASK:
+                self._follow_transactions(info.first_offset, size_bytes)
+            elif self.stable_waiters.waiting:
+                self.stable_waiters.grown(size_bytes)
         return info
+
+    def _follow_transactions(self, first_offset: int, size_bytes: int) -> None:
+        """After an append: a transaction may have begun or ended, and the last stable offset moved."""
+        state = self.log.producer_state
+        state.on_high_watermark(self.high_watermark)
+        opened = self._opened_at_bytes
+        bytes_before = self.appended_bytes - size_bytes
+        stable_before = next(iter(opened.values()), bytes_before)
+        if state.is_opened_at(first_offset):
+            opened[first_offset] = bytes_before
+        undecided = state.first_undecided_offset
+        while opened and (oldest := next(iter(opened))) != undecided:
+            del opened[oldest]
+        grown_bytes = next(iter(opened.values()), self.appended_bytes) - stable_before
+        if grown_bytes:
+            self.stable_waiters.grown(grown_bytes)
+
+    def wake_all(self) -> None:
+        """Something else than an append has happened that waiting fetches must answer."""
+        self.waiters.changed()
+        self.stable_waiters.changed()
+
+    def append_marker(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        committed: bool,
+        transaction_version: int,
+    ) -> AppendInfo:
+        """End the producer's transaction here, if one is open. Raises KafkaError.
+
+        A marker is written even where nothing is open: the coordinator may be repeating itself after a crash.
+        """
+        self.check_leader()
+        self.check_enough_replicas()
+        marker = encode_end_txn_marker(
+            committed=committed,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            timestamp=self._clock_ms(),
+        )
+        batch = bytearray(marker)
+        return self.append(
+            batch, check_batches(batch), origin=Origin.COORDINATOR, transaction_version=transaction_version
+        )
+
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, *, supports_epoch_bump: bool
+    ) -> Verification | None:
+        """What has to be asked for before this transactional batch is appended; None where nothing.
+
+        Raises KafkaError, INVALID_PRODUCER_EPOCH.
+        """
+        return self.log.producer_state.begin_verification(
+            producer_id, epoch, sequence, supports_epoch_bump, self._clock_ms()
+        )
+
+    def active_producers(self) -> list[SnapshotEntry]:
+        """What is remembered of each producer."""
+        return [entry.to_snapshot() for entry in self.log.producer_state.producers.values()]
 
     @property
     def flushes_by_count(self) -> bool:
@@ -229,11 +325,23 @@ class ReplicaManager:
             replica.check_leader(current_leader_epoch)
         return replica
 
-    def append(self, topic: str, partition: int, records: bytes | bytearray) -> AppendInfo:
-        """Append batches that this node made itself, such as a coordinator's. Raises KafkaError."""
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        records: bytes | bytearray,
+        *,
+        verification: Verification | None = None,
+    ) -> AppendInfo:
+        """Append batches that a coordinator on this node has made. Raises KafkaError.
+
+        `verification` as in `Replica.append`, for batches in a transaction.
+        """
         replica = self.leader(topic, partition)
         batches = bytearray(records)
-        return replica.append(batches, check_batches(batches))
+        return replica.append(
+            batches, check_batches(batches), origin=Origin.COORDINATOR, verification=verification
+        )
 
     def _why_absent(self, topic: str | bytes, partition: int) -> ErrorCode:
         topics = self._image.topics
@@ -344,7 +452,7 @@ class ReplicaManager:
             replica.is_leader = is_leader
             if is_leader:
                 replica.log.leader_epochs.assign(registration.leader_epoch, replica.log.log_end_offset)
-            replica.waiters.changed()
+            replica.wake_all()
 
     def _delete(self, topic: TopicImage, partition: int) -> None:
         self.failed.discard((topic.name, partition))
@@ -353,7 +461,7 @@ class ReplicaManager:
             return
         del self._replicas[topic.name, partition]
         replica.is_leader = False
-        replica.waiters.changed()
+        replica.wake_all()
         try:
             self._logs.delete(topic.name, partition)
         except OSError as error:

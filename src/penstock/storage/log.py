@@ -25,7 +25,6 @@ from penstock.protocol.batch import (
     MalformedRecords,
     assign_offsets,
 )
-from penstock.protocol.records import decode_batch, decode_end_txn_marker
 from penstock.storage import partition_metadata, retention, timestamps
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import (
@@ -46,6 +45,7 @@ from penstock.storage.segment_file import FileSlice
 from penstock.storage.segments import Segments
 from penstock.storage.timestamps import TimestampAndOffset
 from penstock.storage.transaction_index import AbortedTransaction
+from penstock.storage.verification import NOT_REQUIRED, Verification
 
 logger = logging.getLogger(__name__)
 
@@ -168,12 +168,16 @@ class Log:
         leader_epoch: int,
         *,
         origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+        verification: Verification | None = NOT_REQUIRED,
     ) -> AppendInfo:
         """Number the batches in `records` from the end offset on and write them with one call.
 
         `headers` are those of `records`, as `batch.validate` gives them. A writable buffer is numbered in
-        place. Raises a LogError where nothing was appended, StorageFailed for the disk's part; then the log
-        is as it was, or, where not even that can be had, refuses appends from then on (`failure`).
+        place. `transaction_version` is that of the markers among them; `verification` is for the first batch
+        of a transaction, see `ProducerState.begin_verification`. Raises a LogError where nothing was
+        appended, StorageFailed for the disk's part; then the log is as it was, or, where not even that can be
+        had, refuses appends from then on (`failure`).
         """
         if self.failure is not None:
             raise StorageFailed(f"{self.name}: {self.failure}")
@@ -186,7 +190,9 @@ class Log:
             duplicate = self.producer_state.duplicate_of(headers) if origin is Origin.CLIENT else None
             if duplicate is not None:
                 return AppendInfo(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, True)
-            staged = self._stage(records, headers, first_offset, origin)
+            staged = self.producer_state.stage(
+                records, headers, first_offset, origin, transaction_version, verification
+            )
         if segment.should_roll(self.config, size_bytes, max_timestamp, next_offset - 1, self._clock):
             segment = self._roll(first_offset)
         if type(records) is bytes:
@@ -226,28 +232,6 @@ class Log:
                 f"{self.name}: {size_bytes} bytes at once, segment.bytes is {self.config.segment_bytes}"
             )
         return count, max_timestamp, idempotent
-
-    def _stage(
-        self,
-        records: bytes | bytearray | memoryview,
-        headers: Sequence[BatchHeader],
-        offset: int,
-        origin: Origin,
-    ) -> dict[int, StagedAppend]:
-        """Judge the batches of idempotent producers, in order. Raises a LogError."""
-        staged: dict[int, StagedAppend] = {}
-        position = 0
-        for header in headers:
-            if header.producer_id >= 0:
-                pending = self.producer_state.stage(staged, header, offset, origin)
-                if header.is_control:
-                    record = next(decode_batch(records, position))
-                    pending.add_marker(header, offset, decode_end_txn_marker(record))
-                else:
-                    pending.add_data(header, offset)
-            offset += header.last_offset_delta + 1
-            position += header.size_bytes
-        return staged
 
     def _apply(self, staged: dict[int, StagedAppend], segment: Segment) -> None:
         """Note what was judged and is written now; aborted transactions go to the index."""

@@ -22,9 +22,10 @@ from penstock.protocol.batch import (
     NO_SEQUENCE,
     NO_TIMESTAMP,
     BatchHeader,
+    Buffer,
     decrement_sequence,
 )
-from penstock.protocol.records import EndTxnMarker
+from penstock.protocol.records import EndTxnMarker, decode_batch, decode_end_txn_marker
 from penstock.storage.errors import (
     InvalidProducerEpoch,
     InvalidTransactionState,
@@ -40,6 +41,7 @@ from penstock.storage.names import (
     offset_of_file,
 )
 from penstock.storage.producer_snapshot import SnapshotCorrupt, SnapshotEntry, decode, encode
+from penstock.storage.verification import NOT_REQUIRED, Verification
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +49,8 @@ BATCHES_RETAINED: Final = 5
 _MAX_SEQUENCE: Final = 0x7FFFFFFF
 _NO_OFFSET: Final = -1
 _NO_COORDINATOR_EPOCH: Final = -1
+_MAX_EPOCH: Final = 0x7FFF
+_TRANSACTIONS_V2: Final = 2
 
 
 class Origin(Enum):
@@ -137,7 +141,13 @@ class ProducerEntry:
 class StagedAppend:
     """What one append would change of one producer's entry, and the checks that it passes on the way."""
 
-    def __init__(self, current: ProducerEntry, origin: Origin, log_name: TopicPartition) -> None:
+    def __init__(
+        self,
+        current: ProducerEntry,
+        origin: Origin,
+        log_name: TopicPartition,
+        verification: Verification | None = None,
+    ) -> None:
         self.producer_id = current.producer_id
         self.epoch = current.epoch
         self.coordinator_epoch = current.coordinator_epoch
@@ -149,6 +159,7 @@ class StagedAppend:
         self._current = current
         self._origin = origin
         self._log_name = log_name
+        self._verification = verification
 
     def add_data(self, header: BatchHeader, first_offset: int) -> None:
         self._check_epoch(header.producer_epoch, first_offset)
@@ -170,8 +181,13 @@ class StagedAppend:
                 f"offset {self.txn_first_offset}"
             )
 
-    def add_marker(self, header: BatchHeader, offset: int, marker: EndTxnMarker) -> None:
-        self._check_epoch(header.producer_epoch, offset)
+    def add_marker(
+        self, header: BatchHeader, offset: int, marker: EndTxnMarker, transaction_version: int = 0
+    ) -> None:
+        if transaction_version >= _TRANSACTIONS_V2:
+            self._check_bumped_epoch(header.producer_epoch, offset)
+        else:
+            self._check_epoch(header.producer_epoch, offset)
         if marker.coordinator_epoch < self.coordinator_epoch and self._origin is not Origin.REPLICATION:
             raise TransactionCoordinatorFenced(
                 f"{self._where(offset)}: coordinator epoch {marker.coordinator_epoch} is older than "
@@ -197,9 +213,36 @@ class StagedAppend:
                 f"{self._where(offset)}: epoch {epoch} is older than the last seen {self.epoch}"
             )
 
+    def _check_bumped_epoch(self, epoch: int, offset: int) -> None:
+        """The marker of a transaction of version 2 has a higher epoch than its records (KIP-1228).
+
+        So one that comes late can't end the transaction that began meanwhile. One of the same epoch is a
+        retry if nothing is open; at the highest epoch there is none above it to take.
+        """
+        if epoch > self.epoch or self._origin is Origin.REPLICATION:
+            return
+        if epoch == self.epoch and (self.txn_first_offset == _NO_OFFSET or epoch == _MAX_EPOCH):
+            return
+        raise InvalidProducerEpoch(
+            f"{self._where(offset)}: a marker of epoch {epoch}, which is not above the last seen {self.epoch}"
+        )
+
     def _check_sequence(self, header: BatchHeader, offset: int) -> None:
-        """Sequences go on where the last batch ended; a new epoch begins at 0, a new producer anywhere."""
+        """Sequences go on where the last batch ended; a new epoch begins at 0.
+
+        A producer without state may begin anywhere, since its records may have been deleted; in transactions
+        of version 2 it can't have been, their epoch is new. While a batch waits to be verified none with a
+        higher sequence may overtake it.
+        """
         sequence = header.base_sequence
+        if (verification := self._verification) is not None:
+            lowest = verification.lowest_sequence
+            if verification.supports_epoch_bump and not self._current.batches:
+                lowest = 0
+            if sequence > lowest:
+                raise OutOfOrderSequence(
+                    f"{self._where(offset)}: sequence {sequence} comes before {lowest}, which is awaited"
+                )
         if header.producer_epoch != self.epoch:
             if sequence != 0 and self.epoch != NO_PRODUCER_EPOCH:
                 raise OutOfOrderSequence(
@@ -233,6 +276,8 @@ class ProducerState:
         self.producers: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}  # first offset → producer id, in offset order
         self._unreplicated: dict[int, int] = {}  # first offset → offset of the marker
+        self.verifications: dict[int, Verification] = {}
+        """By producer id, while its transaction's first batch awaits the coordinator's word (KIP-890)."""
         self._unsynced: list[Path] = []
         self.end_offset = 0  # the state is that of all records below
         self._snapshot_offsets = sorted(
@@ -253,13 +298,44 @@ class ProducerState:
         return None
 
     def stage(
-        self, staged: dict[int, StagedAppend], header: BatchHeader, offset: int, origin: Origin
-    ) -> StagedAppend:
+        self,
+        records: Buffer,
+        headers: Iterable[BatchHeader],
+        offset: int,
+        origin: Origin,
+        transaction_version: int = 0,
+        verification: Verification | None = NOT_REQUIRED,
+    ) -> dict[int, StagedAppend]:
+        """Judge the batches of idempotent producers, in order, the first to get `offset`; by producer id.
+
+        `verification` is what the caller has got from `begin_verification`. Raises a LogError.
+        """
+        staged: dict[int, StagedAppend] = {}
+        position = 0
+        for header in headers:
+            if header.producer_id >= 0:
+                if header.is_control:
+                    record = next(decode_batch(records, position))
+                    pending = self._pending(staged, header, origin)
+                    pending.add_marker(header, offset, decode_end_txn_marker(record), transaction_version)
+                else:
+                    if header.is_transactional and origin is not Origin.REPLICATION:
+                        self._check_verified(header, verification)
+                    self._pending(staged, header, origin).add_data(header, offset)
+                if header.is_transactional and self.verifications:
+                    self._end_verification(header)
+            offset += header.last_offset_delta + 1
+            position += header.size_bytes
+        return staged
+
+    def _pending(self, staged: dict[int, StagedAppend], header: BatchHeader, origin: Origin) -> StagedAppend:
         """The pending change of this batch's producer, begun in `staged` where it is the request's first."""
-        pending = staged.get(header.producer_id)
+        producer_id = header.producer_id
+        pending = staged.get(producer_id)
         if pending is None:
-            current = self.producers.get(header.producer_id) or ProducerEntry(header.producer_id)
-            pending = staged[header.producer_id] = StagedAppend(current, origin, self._log_name)
+            current = self.producers.get(producer_id) or ProducerEntry(producer_id)
+            verification = self.verifications.get(producer_id)
+            pending = staged[producer_id] = StagedAppend(current, origin, self._log_name, verification)
         return pending
 
     def apply(self, pending: StagedAppend) -> None:
@@ -282,7 +358,7 @@ class ProducerState:
         """Take in one batch found in the log; the transactions that it ended are the caller's to complete."""
         completed: list[CompletedTransaction] = []
         if header.producer_id >= 0 and (marker is not None or not header.is_control):
-            pending = self.stage({}, header, header.base_offset, Origin.REPLICATION)
+            pending = self._pending({}, header, Origin.REPLICATION)
             if marker is None:
                 pending.add_data(header, header.base_offset)
             else:
@@ -298,7 +374,70 @@ class ProducerState:
         self._unreplicated[completed.first_offset] = completed.last_offset
         return next(iter(self._ongoing), completed.last_offset + 1)
 
+    # --- verification
+
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, supports_epoch_bump: bool, now_ms: int
+    ) -> Verification | None:
+        """Before a transactional batch is appended: what to ask the coordinator for, to be given to `stage`.
+
+        None where the transaction is open here already. Raises InvalidProducerEpoch.
+        """
+        if self.is_open(producer_id, epoch):
+            return None
+        self._check_not_fenced(producer_id, epoch)
+        verification = self.verifications.get(producer_id)
+        if verification is None:
+            verification = Verification(epoch, sequence, supports_epoch_bump, now_ms)
+            self.verifications[producer_id] = verification
+        verification.lower_sequence(epoch, sequence)
+        return verification
+
+    def is_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether this producer has a transaction in this log, in this epoch."""
+        entry = self.producers.get(producer_id)
+        return entry is not None and entry.txn_first_offset != _NO_OFFSET and entry.epoch == epoch
+
+    def _check_not_fenced(self, producer_id: int, epoch: int) -> None:
+        entry = self.producers.get(producer_id)
+        if entry is not None and epoch < entry.epoch:
+            raise InvalidProducerEpoch(
+                f"{self._log_name}, producer id {producer_id}: epoch {epoch} is older than the last seen "
+                f"{entry.epoch}"
+            )
+
+    def _check_verified(self, header: BatchHeader, verification: Verification | None) -> None:
+        """No transaction begins behind its coordinator's back: nobody would end it."""
+        if verification is NOT_REQUIRED or self.is_open(header.producer_id, header.producer_epoch):
+            return
+        self._check_not_fenced(header.producer_id, header.producer_epoch)
+        if verification is None or self.verifications.get(header.producer_id) is not verification:
+            raise InvalidTransactionState(
+                f"{self._log_name}, producer id {header.producer_id}: not part of an ongoing transaction"
+            )
+
+    def _end_verification(self, header: BatchHeader) -> None:
+        """The transaction is open or over now; a later word of the coordinator is about none of these.
+
+        But a marker of the epoch that is being verified is that of the transaction before (version 2).
+        """
+        verification = self.verifications.get(header.producer_id)
+        if verification is None:
+            return
+        is_of_next = verification.supports_epoch_bump and header.producer_epoch == verification.epoch
+        if not (header.is_control and is_of_next):
+            del self.verifications[header.producer_id]
+
     # --- transactions
+
+    @property
+    def open_offsets(self) -> Iterable[int]:
+        """Where the transactions begin that have no marker yet, in order."""
+        return self._ongoing
+
+    def is_opened_at(self, offset: int) -> bool:
+        """Whether a transaction that has no marker yet begins there."""
+        return offset in self._ongoing
 
     @property
     def first_undecided_offset(self) -> int | None:
@@ -307,16 +446,25 @@ class ProducerState:
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Where the oldest transaction begins that is open, or whose marker is not replicated yet."""
+        if not self._unreplicated:
+            return self.first_undecided_offset
+        unstable = [first for first, last in self._unreplicated.items() if last >= high_watermark]
+        if (undecided := self.first_undecided_offset) is not None:
+            unstable.append(undecided)
+        return min(unstable, default=None)
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        """Forget the transactions whose markers are replicated now."""
         if self._unreplicated:
             self._unreplicated = {
                 first: last for first, last in self._unreplicated.items() if last >= high_watermark
             }
-        undecided = self.first_undecided_offset
-        candidates = [*self._unreplicated] if undecided is None else [*self._unreplicated, undecided]
-        return min(candidates, default=None)
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers idle for `producer.id.expiration.ms`. Returns how many."""
+        """Forget producers idle for `producer.id.expiration.ms`, and verifications as old.
+
+        Returns how many producers.
+        """
         expired = [
             entry.producer_id
             for entry in self.producers.values()
@@ -324,6 +472,9 @@ class ProducerState:
         ]
         for producer_id in expired:
             del self.producers[producer_id]
+        for producer_id, verification in list(self.verifications.items()):
+            if now_ms - verification.started_ms >= expiration_ms:
+                del self.verifications[producer_id]
         return len(expired)
 
     # --- snapshots
@@ -389,6 +540,7 @@ class ProducerState:
         self.producers.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
+        self.verifications.clear()
         self.end_offset = 0
 
     def remove_stray_snapshots(self, base_offsets: list[int]) -> None:

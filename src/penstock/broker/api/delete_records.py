@@ -62,5 +62,5 @@ def _delete_before(broker: Broker, topic: str, partition: int, offset: int) -> i
     if not 0 <= offset <= replica.high_watermark:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     low_watermark = replica.log.delete_records_before(offset)
-    replica.waiters.changed()
+    replica.wake_all()
     return low_watermark

@@ -137,7 +137,10 @@ class _Fetch:
         promise = Promise()
         delayed = DelayedFetch(
             self._broker.purgatory,
-            [replica.waiters for replica in self._replicas],
+            [
+                replica.stable_waiters if self._read_committed else replica.waiters
+                for replica in self._replicas
+            ],
             missing_bytes,
             max_wait_ms,
             lambda: promise.complete(self.respond(self.read()[0])),
