@@ -1,19 +1,13 @@
-"""Reads one partition of `__consumer_offsets` into a coordinator. Runs in a worker thread.
-
-The topic is compacted, so only the newest record of a key counts. That is decided on the encoded keys,
-before anything else is decoded: a partition that has not been compacted for long still loads quickly.
-Offsets committed in transactions are left as they are, for their markers decide about them.
-"""
+"""Replays one partition of `__consumer_offsets` into a coordinator. Runs in a worker thread."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from penstock.broker.coordinator_loader import newest_records
 from penstock.coordinators.records import CoordinatorRecord
-from penstock.protocol.batch import iter_headers
 from penstock.protocol.messages import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -28,7 +22,6 @@ from penstock.protocol.record_serde import (
     decode_coordinator_key,
     decode_coordinator_value,
 )
-from penstock.protocol.records import ControlRecordType, control_record_type, decode_batch
 
 if TYPE_CHECKING:
     from penstock.coordinators.group.coordinator import GroupCoordinator
@@ -38,24 +31,11 @@ __all__ = ["load"]
 
 log = logging.getLogger(__name__)
 
-READ_BYTES = 5 * 1024 * 1024
-NO_PRODUCER_ID = -1
-
-
-class _Stored(NamedTuple):
-    """A record, or the marker that ends a transaction (`key` None)."""
-
-    offset: int
-    producer_id: int
-    key: bytes | None
-    value: bytes | None
-    commits: bool = False
-
 
 def load(partition_log: Log, end_offset: int, coordinator: GroupCoordinator, now_ms: int) -> None:
     """Replay everything below `end_offset`. Raises KafkaError, MalformedMessage, CorruptBatch."""
     started = time.monotonic()
-    survivors = _compact(_read(partition_log, end_offset))
+    survivors = newest_records(partition_log, end_offset)
     unserved = 0
     for stored in survivors:
         if stored.key is None:
@@ -73,40 +53,6 @@ def load(partition_log: Log, end_offset: int, coordinator: GroupCoordinator, now
         unserved,
         (time.monotonic() - started) * 1000,
     )
-
-
-def _read(partition_log: Log, end_offset: int) -> Iterator[_Stored]:
-    offset = partition_log.log_start_offset
-    while offset < end_offset:
-        chunk = partition_log.read(offset, READ_BYTES, up_to_offset=end_offset)
-        if chunk is None:
-            return
-        data = chunk.read()
-        for position, header in iter_headers(data):
-            transactional_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
-            for record in decode_batch(data, position):
-                if header.is_control:
-                    kind = control_record_type(record.key)
-                    if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
-                        commits = kind is ControlRecordType.COMMIT
-                        yield _Stored(record.offset, header.producer_id, None, None, commits)
-                else:
-                    yield _Stored(record.offset, transactional_id, record.key or b"", record.value)
-            offset = header.next_offset
-
-
-def _compact(records: Iterator[_Stored]) -> list[_Stored]:
-    """The newest record of every key, in the order of the log; transactional ones and markers all."""
-    newest: dict[bytes, _Stored] = {}
-    kept: list[_Stored] = []
-    for record in records:
-        if record.key is None or record.producer_id != NO_PRODUCER_ID:
-            kept.append(record)
-        else:
-            newest[record.key] = record
-    kept += newest.values()
-    kept.sort(key=lambda record: record.offset)
-    return kept
 
 
 def _decode(key_bytes: bytes, value_bytes: bytes | None) -> CoordinatorRecord | None:

@@ -1,178 +1,58 @@
-"""One loaded partition of `__consumer_offsets`: a coordinator with its log, its clock and its clients."""
+"""One loaded partition of `__consumer_offsets`: who waits for a group, and what transactions bring."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from penstock.coordinators.group.records import CoordinatorRecord
+from penstock.broker.coordinator_partition import Append, CoordinatorPartition, encode_records
+from penstock.coordinators.records import CoordinatorRecord, Records
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.record_serde import encode_coordinator_key, encode_versioned
-from penstock.protocol.records import Record, encode_batch
 
 if TYPE_CHECKING:
     from penstock.coordinators.group.coordinator import GroupCoordinator
-    from penstock.storage.log import AppendInfo
 
-__all__ = ["GroupPartition", "encode_records"]
+__all__ = ["GroupPartition"]
 
 log = logging.getLogger(__name__)
 
-#: Timers that fire in one turn of the event loop before others have theirs.
-MAX_TIMERS_PER_TURN = 8
 
-#: Well below the 1 MiB of max.message.bytes, whatever each record adds.
-MAX_BATCH_KEY_BYTES = 256 * 1024
-
-#: A wall clock that differs this much from the steady one was set, not slewed.
-CLOCK_JUMP_MS = 500
-
-
-class GroupPartition:
-    """Does for a coordinator what its contract asks of the owner.
-
-    A record counts once it is appended: the append ends before anything else is looked at, so a decision
-    never rests on a record that is not in the log yet.
-    """
-
-    __slots__ = (
-        "_append",
-        "_armed_ms",
-        "_clock_ahead_ms",
-        "_clock_ms",
-        "_compression",
-        "_loop",
-        "_timer",
-        "coordinator",
-    )
+class GroupPartition(CoordinatorPartition):
+    """A group coordinator in its place."""
 
     def __init__(
         self,
         coordinator: GroupCoordinator,
-        append: Callable[[bytes], AppendInfo],
+        append: Append,
         clock_ms: Callable[[], int],
         compression: int,
     ) -> None:
+        super().__init__(coordinator, append, clock_ms, compression)
         self.coordinator = coordinator
-        self._append = append
-        self._clock_ms = clock_ms
-        self._compression = compression
-        self._loop = asyncio.get_running_loop()
-        self._clock_ahead_ms = clock_ms() - self._loop.time() * 1000
-        self._timer: asyncio.TimerHandle | None = None
-        self._armed_ms = 0
 
-    def now_ms(self) -> int:
-        """The wall clock, for records and timers alike; when it is set anew, the timers move along."""
-        now_ms = self._clock_ms()
-        jump_ms = now_ms - self._loop.time() * 1000 - self._clock_ahead_ms
-        if abs(jump_ms) > CLOCK_JUMP_MS:
-            log.warning("clock jumped by_ms=%d", jump_ms)
-            self._clock_ahead_ms += jump_ms
-            self._armed_ms += int(jump_ms)
-            self.coordinator.shift_timers(int(jump_ms))
-        return now_ms
+    def write_in_transaction(self, records: Records, producer_id: int, producer_epoch: int) -> ErrorCode:
+        """Append offsets that count once the producer's marker comes; NONE, or why they are not in the log.
 
-    def start(self) -> None:
-        """Begin to serve: sessions of loaded members run from now on."""
-        self.settle(self.coordinator.on_loaded(self.now_ms()))
-
-    def stop(self) -> None:
-        """Serve no longer; requests that wait are told to look elsewhere."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self.coordinator.on_unloaded()
-        self._deliver()
-
-    def settle(self, records: list[CoordinatorRecord], *, atomic: bool = True) -> ErrorCode:
-        """Append and replay what a call has returned, answer who can be answered, set the timer.
-
-        The error is NONE, or why the records are not in the log; the coordinator knows of it then. Records
-        that need not be there together (`atomic=False`) may take several batches.
+        Nothing rests on them before that, so a failed append needs no way back.
         """
-        error = ErrorCode.NONE
-        for batch in (records,) if atomic else _split(records):
-            error = self._write(batch) if batch else error
-            if error is not ErrorCode.NONE:
-                followups = self.coordinator.fail_append(batch, error, self.now_ms())
-                if followups:
-                    self.settle(followups)
-                break
-        self._deliver()
-        self._arm()
-        return error
-
-    def _write(self, records: list[CoordinatorRecord]) -> ErrorCode:
         now_ms = self.now_ms()
+        batch = encode_records(records, now_ms, self._compression, (producer_id, producer_epoch))
         try:
-            info = self._append(encode_records(records, now_ms, self._compression))
+            info = self._append(batch)
         except KafkaError as error:
-            log.error("cannot write group records count=%d error=%s", len(records), error)
+            log.info("offsets of a transaction refused producer_id=%d error=%s", producer_id, error)
             return error.code
         for offset, record in enumerate(records, info.first_offset):
-            self.coordinator.replay(record, offset, now_ms)
+            self.coordinator.replay(record, offset, now_ms, producer_id)
         return ErrorCode.NONE
+
+    def _replay(self, record: CoordinatorRecord, offset: int, now_ms: int) -> None:
+        self.coordinator.replay(record, offset, now_ms)
 
     def _deliver(self) -> None:
         for ticket, response in self.coordinator.take_replies():
             assert isinstance(ticket, asyncio.Future)
             if not ticket.done():  # its connection may be gone
                 ticket.set_result(response)
-
-    # -- timers --------------------------------------------------------------------------------------
-
-    def _arm(self) -> None:
-        """Wake up for the next deadline. One timer is enough: deadlines that move later are found then."""
-        deadline_ms = self.coordinator.next_deadline_ms
-        if deadline_ms is None or (self._timer is not None and self._armed_ms <= deadline_ms):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._armed_ms = deadline_ms
-        delay_ms = max(deadline_ms - self.now_ms(), 0)
-        self._timer = self._loop.call_later(delay_ms / 1000, self._on_timer)
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        now_ms = self.now_ms()
-        try:
-            for _ in range(MAX_TIMERS_PER_TURN):
-                deadline_ms = self.coordinator.next_deadline_ms
-                if deadline_ms is None or deadline_ms > now_ms:
-                    break
-                self.settle(self.coordinator.on_timeout(now_ms), atomic=False)
-        finally:
-            self._arm()
-
-
-def _split(records: list[CoordinatorRecord]) -> Iterator[list[CoordinatorRecord]]:
-    """Runs of records whose keys stay below MAX_BATCH_KEY_BYTES; for tombstones that is all there is."""
-    run: list[CoordinatorRecord] = []
-    size_bytes = 0
-    for record in records:
-        key_bytes = len(encode_coordinator_key(record.key))
-        if run and size_bytes + key_bytes > MAX_BATCH_KEY_BYTES:
-            yield run
-            run, size_bytes = [], 0
-        run.append(record)
-        size_bytes += key_bytes
-    yield run
-
-
-def encode_records(records: list[CoordinatorRecord], now_ms: int, compression: int) -> bytes:
-    """One batch, so that the records are in the log together or not at all."""
-    return encode_batch(
-        [
-            Record(
-                0,
-                now_ms,
-                encode_coordinator_key(record.key),
-                None if record.value is None else encode_versioned(record.value, record.value_version),
-            )
-            for record in records
-        ],
-        compression=compression,
-    )

@@ -1,0 +1,74 @@
+"""Reads a coordinator's partition before it is replayed. Runs in a worker thread.
+
+Coordinators' topics are compacted, so only the newest record of a key counts. That is decided on the encoded
+keys, before anything else is decoded: a partition that has not been compacted for long still loads quickly.
+Records written in transactions are left as they are, for their markers decide about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.protocol.batch import NO_PRODUCER_ID, iter_headers
+from penstock.protocol.records import ControlRecordType, control_record_type, decode_batch
+
+if TYPE_CHECKING:
+    from penstock.storage.log import Log
+
+__all__ = ["StoredRecord", "newest_records"]
+
+READ_BYTES = 5 * 1024 * 1024
+
+
+class StoredRecord(NamedTuple):
+    """A record, or the marker that ends a transaction (`key` None)."""
+
+    offset: int
+    producer_id: int
+    """-1 for a record outside of transactions."""
+    key: bytes | None
+    value: bytes | None
+    commits: bool = False
+
+
+def newest_records(partition_log: Log, end_offset: int) -> list[StoredRecord]:
+    """What counts of everything below `end_offset`, in the order of the log. Blocks.
+
+    Raises KafkaError, MalformedMessage, CorruptBatch.
+    """
+    return _compact(_read(partition_log, end_offset))
+
+
+def _read(partition_log: Log, end_offset: int) -> Iterator[StoredRecord]:
+    offset = partition_log.log_start_offset
+    while offset < end_offset:
+        chunk = partition_log.read(offset, READ_BYTES, up_to_offset=end_offset)
+        if chunk is None:
+            return
+        data = chunk.read()
+        for position, header in iter_headers(data):
+            transactional_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+            for record in decode_batch(data, position):
+                if header.is_control:
+                    kind = control_record_type(record.key)
+                    if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
+                        commits = kind is ControlRecordType.COMMIT
+                        yield StoredRecord(record.offset, header.producer_id, None, None, commits)
+                else:
+                    yield StoredRecord(record.offset, transactional_id, record.key or b"", record.value)
+            offset = header.next_offset
+
+
+def _compact(records: Iterable[StoredRecord]) -> list[StoredRecord]:
+    """The newest record of every key, in the order of the log; transactional ones and markers all."""
+    newest: dict[bytes, StoredRecord] = {}
+    kept: list[StoredRecord] = []
+    for record in records:
+        if record.key is None or record.producer_id != NO_PRODUCER_ID:
+            kept.append(record)
+        else:
+            newest[record.key] = record
+    kept += newest.values()
+    kept.sort(key=lambda record: record.offset)
+    return kept

@@ -1,0 +1,183 @@
+"""The coordinators of one kind on this node: which partitions of their topic it owns, and from when on.
+
+This node coordinates the keys (groups, transactional ids) of every partition that it leads of an internal
+topic. A partition is loaded by a worker when this node begins to lead it; until then its clients are asked
+to wait. The topic is created when it is first needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+
+from penstock.broker.coordinator_partition import CoordinatorPartition
+from penstock.coordinators.append_errors import append_error
+from penstock.coordinators.java_strings import partition_for
+from penstock.metadata.controller.topics import internal_topic
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import CreateTopicsRequest
+
+if TYPE_CHECKING:
+    from penstock.broker.node import Broker
+    from penstock.broker.replicas import Replica
+    from penstock.metadata.image.image import MetadataDelta
+    from penstock.storage.log import Log
+
+__all__ = ["CoordinatorRuntime", "raise_for"]
+
+log = logging.getLogger(__name__)
+
+CREATE_TIMEOUT_MS = 30_000
+
+P = TypeVar("P", bound=CoordinatorPartition)
+
+
+class CoordinatorRuntime(ABC, Generic[P]):
+    """Partitions by their number; `_owner` raises KafkaError if this node cannot serve a key."""
+
+    TOPIC: ClassVar[str]
+    PARTITION_COUNT_CONFIG: ClassVar[str]
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._partition_count = broker.config.get_int(self.PARTITION_COUNT_CONFIG)
+        self._loaded: dict[int, P] = {}
+        self._loading: dict[int, asyncio.Task[None]] = {}
+        self._creation: asyncio.Future[None] | None = None
+
+    @abstractmethod
+    def _new_owner(self, partition: int, replica: Replica) -> P:
+        """An empty coordinator for a partition, with what it needs."""
+
+    @abstractmethod
+    def _replay(self, owner: P, partition_log: Log, end_offset: int, now_ms: int) -> None:
+        """Replay the log below `end_offset` into a new coordinator. Runs in a worker."""
+
+    # -- where keys live -----------------------------------------------------------------------------
+
+    def partition_of(self, key: str) -> int:
+        """The partition of the topic that this group or transactional id belongs to."""
+        return partition_for(key, self._partition_count)
+
+    @property
+    def has_topic(self) -> bool:
+        """Whether the topic is there, with its logs."""
+        return self._creation is None and self.TOPIC in self._broker.image.topics.by_name
+
+    def _owner(self, key: str) -> P:
+        return self._owner_of_partition(partition_for(key, self._partition_count))
+
+    def _owner_of_partition(self, partition: int) -> P:
+        owner = self._loaded.get(partition)
+        if owner is None:
+            if partition in self._loading or self._is_expected(partition):
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return owner
+
+    def _is_expected(self, partition: int) -> bool:
+        """Whether the image has this node lead the partition, whose log is still on the way."""
+        registration = self._broker.image.topics.partition(self.TOPIC, partition)
+        return (
+            registration is not None
+            and registration.leader == self._broker.node_id
+            and self._broker.replicas.get(self.TOPIC, partition) is None
+            and (self.TOPIC, partition) not in self._broker.replicas.failed
+        )
+
+    # -- the topic -----------------------------------------------------------------------------------
+
+    async def ensure_topic(self) -> None:
+        """Create the topic if it does not exist. Raises KafkaError if that fails."""
+        if self.has_topic:
+            return
+        if self._creation is None:
+            self._creation = asyncio.ensure_future(self._create_topic())
+            self._creation.add_done_callback(self._created)
+        await asyncio.shield(self._creation)
+
+    def _created(self, creation: asyncio.Future[None]) -> None:
+        self._creation = None
+        if not creation.cancelled() and creation.exception() is not None:
+            log.error("cannot create topic=%s error=%s", self.TOPIC, creation.exception())
+
+    async def _create_topic(self) -> None:
+        topic = internal_topic(self.TOPIC, self._broker.config)
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_TIMEOUT_MS)
+        response = await self._broker.controller.create_topics(request)
+        result = response.topics[0]
+        if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, result.error_message)
+
+    # -- life ----------------------------------------------------------------------------------------
+
+    def on_image_change(self, delta: MetadataDelta) -> None:
+        """Follow leadership; to be called after the replicas have followed."""
+        topic = self._broker.image.topics.by_name.get(self.TOPIC)
+        is_deleted = any(deleted.name == self.TOPIC for deleted in delta.deleted_topics)
+        if is_deleted:
+            self._resign(range(self._partition_count))
+            self._partition_count = self._broker.config.get_int(self.PARTITION_COUNT_CONFIG)
+        elif topic is not None:
+            for topic_id, partition in delta.changed_partitions:
+                if topic_id == topic.topic_id:
+                    self._follow_leadership(partition)
+            self._partition_count = len(topic.partitions)
+
+    def close(self) -> None:
+        """Stop serving; requests that wait are answered NOT_COORDINATOR."""
+        self._resign([*self._loaded, *self._loading])
+
+    async def wait_until_loaded(self) -> None:
+        """Return when no partition is loading."""
+        while self._loading:
+            await asyncio.wait(list(self._loading.values()))
+
+    def _follow_leadership(self, partition: int) -> None:
+        replica = self._broker.replicas.get(self.TOPIC, partition)
+        if replica is None or not replica.is_leader:
+            self._resign([partition])
+        elif partition not in self._loaded and partition not in self._loading:
+            self._elect(partition, replica)
+
+    def _elect(self, partition: int, replica: Replica) -> None:
+        owner = self._new_owner(partition, replica)
+        if replica.log.log_end_offset == replica.log.log_start_offset:
+            self._serve(partition, owner)
+        else:
+            self._loading[partition] = asyncio.create_task(self._load(partition, replica, owner))
+
+    async def _load(self, partition: int, replica: Replica, owner: P) -> None:
+        try:
+            await self._broker.run_in_worker(
+                self._replay, owner, replica.log, replica.high_watermark, self._broker.clock_ms()
+            )
+        except Exception:
+            log.exception("cannot load topic=%s partition=%d", self.TOPIC, partition)
+        else:
+            self._serve(partition, owner)
+        finally:
+            if self._loading.get(partition) is asyncio.current_task():
+                del self._loading[partition]
+
+    def _serve(self, partition: int, owner: P) -> None:
+        self._loaded[partition] = owner
+        owner.start()
+
+    def _resign(self, partitions: Iterable[int]) -> None:
+        for partition in partitions:
+            loading = self._loading.pop(partition, None)
+            if loading is not None:
+                loading.cancel()
+            owner = self._loaded.pop(partition, None)
+            if owner is not None:
+                owner.stop()
+
+
+def raise_for(error: ErrorCode) -> None:
+    """Raise what clients of a coordinator understand for an error of its log, or of a group."""
+    if error is not ErrorCode.NONE:
+        raise KafkaError(append_error(error))
