@@ -12,7 +12,7 @@ import random
 import shutil
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -34,6 +34,7 @@ from penstock.storage.names import (
 logger = logging.getLogger(__name__)
 
 _REMOVAL_INTERVAL_MS: Final = 1_000
+_CLOSING_WORKERS: Final = 8
 _RETAINED_LOGS_PER_TICK: Final = 200  # a few milliseconds, where each has an index entry to read
 
 
@@ -50,11 +51,16 @@ class LogManagerConfig(NamedTuple):
     producer_id_expiration_check_interval_ms: int = 600_000
 
 
+def _threads(count: int) -> Executor:
+    return ThreadPoolExecutor(max_workers=max(1, count), thread_name_prefix="log-manager")
+
+
 class LogManager:
     """The logs under `directories`, which it creates where missing, locks, and formats where new.
 
     Without `cluster_id` the directories' own holds, or a fresh one. `high_watermarks` gives those to be
-    checkpointed; `io_error` hears of every failed write or sync. Raises LogDirectoryError.
+    checkpointed; `io_error` hears of every failed write or sync; `workers` makes a pool of so many workers.
+    Raises LogDirectoryError.
     """
 
     def __init__(
@@ -69,6 +75,7 @@ class LogManager:
         rng: random.Random | None = None,
         high_watermarks: Callable[[], Mapping[TopicPartition, int]] | None = None,
         io_error: Callable[[Log, OSError], None] | None = None,
+        workers: Callable[[int], Executor] = _threads,
     ) -> None:
         self.config = config or LogManagerConfig()
         self.high_watermarks = high_watermarks or dict
@@ -84,10 +91,8 @@ class LogManager:
         self._due: dict[str, int] = {}
         self._periodic: dict[str, Future[None]] = {}
         self._hooks = LogHooks(wants_flush=self._flush_soon, io_error=io_error or LogHooks().io_error)
-        self._executor = ThreadPoolExecutor(
-            max_workers=max(1, self.config.num_recovery_threads_per_data_dir),
-            thread_name_prefix="log-manager",
-        )
+        self._workers = workers
+        self._executor = workers(self.config.num_recovery_threads_per_data_dir)
         self._directories: list[LogDirectory] = []
         try:
             for directory in directories:
@@ -375,7 +380,7 @@ class LogManager:
 
     def _close_logs(self, logs: Iterable[Log]) -> Iterator[Path]:
         """Close `logs`, several at once. Yields the directories with one that could not be closed."""
-        with ThreadPoolExecutor(max_workers=8, thread_name_prefix="log-close") as executor:
+        with self._workers(_CLOSING_WORKERS) as executor:
             for log, closing in [(log, executor.submit(log.close)) for log in logs]:
                 try:
                     closing.result()
