@@ -92,9 +92,9 @@ def test_internal_topics_take_nothing_from_clients(wire: Wire) -> None:
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_transactional_batches_are_refused_until_transactions_are_served(wire: Wire, topic: str) -> None:
+def test_transactional_batches_need_a_transactional_id(wire: Wire, topic: str) -> None:
     answer = wire.produce(topic, batch_of(b"x", producer=(5, 0, 0), transactional=True))
-    assert answer.error_code == ErrorCode.INVALID_TXN_STATE
+    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def test_max_message_bytes(wire: Wire) -> None:

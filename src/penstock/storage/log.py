@@ -385,7 +385,9 @@ class Log:
     def last_stable_offset(self, high_watermark: int) -> int:
         """Below it every transaction is decided: where a `read_committed` reader must stop."""
         unstable = self.producer_state.first_unstable_offset(high_watermark)
-        return high_watermark if unstable is None else min(unstable, high_watermark)
+        if unstable is None:
+            return high_watermark
+        return min(max(unstable, self.log_start_offset), high_watermark)
 
     def aborted_transactions(self, start_offset: int, up_to_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that have records in [start, up to)."""

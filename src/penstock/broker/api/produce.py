@@ -2,7 +2,7 @@
 
 Versions 3 to 13; 0 to 2 are advertised and refused, since librdkafka stops compressing when they're missing
 (KAFKA-18659). Differences from Kafka:
-- transactional batches are refused with INVALID_TXN_STATE until this node coordinates transactions;
+- a transactional batch in a request that names no transactional id is refused alone, not with all others;
 - records are looked at only where the topic's configuration asks for it (see `produce_conversion`), so a
   malformed record inside a batch with a good checksum is the consumer's to find, and a header's latest
   timestamp is believed;
@@ -23,6 +23,12 @@ from penstock.broker import produce_conversion
 from penstock.broker.connection import CloseConnection
 from penstock.broker.leader_hints import LeaderHints
 from penstock.broker.produce_conversion import RecordsRefused
+from penstock.broker.transaction_verification import (
+    ClientSupport,
+    TransactionalProducer,
+    Verified,
+    verify,
+)
 from penstock.metadata.controller.topic_names import INTERNAL_TOPICS
 from penstock.protocol import batch
 from penstock.protocol.api_keys import ApiKey
@@ -35,6 +41,7 @@ if TYPE_CHECKING:
     from penstock.broker.context import RequestContext
     from penstock.broker.node import Broker
     from penstock.broker.replicas import Replica
+    from penstock.protocol.batch import BatchHeader
     from penstock.storage.log import AppendInfo
 
 API_KEY = ApiKey.PRODUCE
@@ -45,6 +52,8 @@ ZSTD_SINCE_VERSION = 7
 TOPIC_IDS_SINCE_VERSION = 13
 LOG_START_OFFSET_SINCE_VERSION = 5
 LEADER_HINTS_SINCE_VERSION = 10
+ABORTABLE_ERROR_SINCE_VERSION = 11
+ADDS_PARTITIONS_SINCE_VERSION = 12
 CLIENT_OF_ADMINS = "__admin_client"
 
 PartitionResponse = ProduceResponse.PartitionProduceResponse
@@ -61,9 +70,81 @@ def handle(
     acks = request.acks
     by_id = context.api_version >= TOPIC_IDS_SINCE_VERSION
     if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:
-        response_or_bytes = _append_single(broker, request.topic_data[0], acks, by_id, context)
+        response_or_bytes = _append_single(broker, request, by_id, context)
         if response_or_bytes is not None:
             return response_or_bytes if acks else None
+    if request.transactional_id is None:
+        return _append_all(broker, request, context, Verified())
+    verified = _verify(broker, request, request.transactional_id, context)
+    if isinstance(verified, Verified):
+        return _append_all(broker, request, context, verified)
+    for topic in request.topic_data:
+        for wanted in topic.partition_data:
+            # The frame's memory is reused as soon as this returns.
+            wanted.records = memoryview(bytearray(wanted.records or b""))
+    return _append_verified(broker, request, context, verified)
+
+
+def _verify(
+    broker: Broker, request: ProduceRequest, transactional_id: str, context: RequestContext
+) -> Verified | Awaitable[Verified]:
+    """Ask the coordinator about the partitions in which the request's transaction is to begin."""
+    batches = _transactional_batches(broker, request, context)
+    producers = {(header.producer_id, header.producer_epoch) for header in batches.values()}
+    if len(producers) > 1:
+        verified = Verified()
+        for replica in batches:
+            error = KafkaError(
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                "Transactional records contained more than one producer ID",
+            )
+            verified.refuse(replica, error)
+        return verified
+    version = context.api_version
+    for producer_id, epoch in producers:
+        support = (
+            ClientSupport.ADD_PARTITION
+            if version >= ADDS_PARTITIONS_SINCE_VERSION
+            else ClientSupport.ABORTABLE_ERROR
+            if version >= ABORTABLE_ERROR_SINCE_VERSION
+            else ClientSupport.OLDEST_ERRORS
+        )
+        producer = TransactionalProducer(transactional_id, producer_id, epoch, support)
+        return verify(broker, producer, {replica: h.base_sequence for replica, h in batches.items()})
+    return Verified()
+
+
+def _transactional_batches(
+    broker: Broker, request: ProduceRequest, context: RequestContext
+) -> dict[Replica, BatchHeader]:
+    """Their headers, as they came; what must be refused is found when it's to be appended."""
+    found: dict[Replica, BatchHeader] = {}
+    for topic in request.topic_data:
+        name = topic.topic_id if context.api_version >= TOPIC_IDS_SINCE_VERSION else topic.name
+        for wanted in topic.partition_data:
+            try:
+                replica = broker.replicas.leader(name, wanted.index)
+                header = batch.parse_header(wanted.records or b"")
+            except Refusal:
+                continue
+            if header.is_transactional and header.has_producer_id and replica.topic not in INTERNAL_TOPICS:
+                found[replica] = header
+    return found
+
+
+async def _append_verified(
+    broker: Broker, request: ProduceRequest, context: RequestContext, verified: Awaitable[Verified]
+) -> ProduceResponse | None:
+    response = _append_all(broker, request, context, await verified)
+    return await response if isinstance(response, Awaitable) else response
+
+
+def _append_all(
+    broker: Broker, request: ProduceRequest, context: RequestContext, verified: Verified
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    """Append the request's batches, one after the other; any may be refused."""
+    acks = request.acks
+    by_id = context.api_version >= TOPIC_IDS_SINCE_VERSION
     topics: list[TopicResponse] = []
     later: list[Awaitable[object]] = []
     failed = False
@@ -74,7 +155,7 @@ def handle(
             partitions.append(answer)
             try:
                 replica = broker.replicas.leader(topic.topic_id if by_id else topic.name, wanted.index)
-                info = _append(replica, wanted.records, acks, context)
+                info = _append(replica, wanted.records, request, context, verified)
             except Refusal as error:
                 failed = True
                 _refuse(answer, error)
@@ -82,7 +163,7 @@ def handle(
             if info is None:
                 # The frame's memory is reused as soon as this returns.
                 records = bytearray(wanted.records or b"")
-                later.append(_convert_and_append(broker, replica, records, answer))
+                later.append(_convert_and_append(broker, replica, records, answer, verified))
                 continue
             _accept(answer, replica, info)
             if (flush := replica.flush_if_due(broker.run_in_worker)) is not None:
@@ -97,28 +178,25 @@ def handle(
 
 
 def _append_single(
-    broker: Broker,
-    topic: ProduceRequest.TopicProduceData,
-    acks: int,
-    by_id: bool,
-    context: RequestContext,
+    broker: Broker, request: ProduceRequest, by_id: bool, context: RequestContext
 ) -> bytes | ProduceResponse | None:
     """The short way for one batch that nothing stands in the way of: the response, encoded.
 
     Small requests cost what is done around their batch, and a tenth of that is making and encoding the
     response; its three integers are all that changes. None: nothing was touched yet, take the long way.
     """
+    topic = request.topic_data[0]
     wanted = topic.partition_data[0]
     try:
         replica = broker.replicas.leader(topic.topic_id if by_id else topic.name, wanted.index)
         if context.api_version < LOG_START_OFFSET_SINCE_VERSION or replica.flushes_by_count:
             return None
-        info = _append(replica, wanted.records, acks, context)
+        info = _append(replica, wanted.records, request, context, None)
     except Refusal as error:
         answer = PartitionResponse(index=wanted.index, base_offset=-1)
         _refuse(answer, error)
         refused = TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])
-        return _with_errors(broker, ProduceResponse(responses=[refused]), acks, context)
+        return _with_errors(broker, ProduceResponse(responses=[refused]), request.acks, context)
     if info is None:
         return None
     around = replica.produce_responses.get(context.api_version)
@@ -146,9 +224,18 @@ def _encode_around_offsets(
 
 
 def _append(
-    replica: Replica, records: memoryview | None, acks: int, context: RequestContext
+    replica: Replica,
+    records: memoryview | None,
+    request: ProduceRequest,
+    context: RequestContext,
+    verified: Verified | None,
 ) -> AppendInfo | None:
-    """Append one batch; None if its records have to be looked at first. Raises what `Refusal` names."""
+    """Append one batch. Raises what `Refusal` names.
+
+    None if its records have to be looked at first, or if it begins a transaction and nobody has asked the
+    coordinator yet (`verified` is None).
+    """
+    acks = request.acks
     if not -1 <= acks <= 1:
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     if replica.topic in INTERNAL_TOPICS and context.client_id != CLIENT_OF_ADMINS:
@@ -163,22 +250,29 @@ def _append(
     header = headers[0]
     if context.api_version < ZSTD_SINCE_VERSION and header.compression == Codec.ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 (KIP-110)")
+    verification = None
     if header.attributes & batch.TRANSACTIONAL_MASK:
-        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "this node does not serve transactions yet")
+        if request.transactional_id is None:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if verified is not None:
+            verification = verified.of(replica)
+        elif not replica.log.producer_state.is_open(header.producer_id, header.producer_epoch):
+            return None
     if replica.must_convert(header):
         return None
-    return replica.append(records, headers)
+    return replica.append(records, headers, verification=verification)
 
 
 async def _convert_and_append(
-    broker: Broker, replica: Replica, records: bytearray, answer: PartitionResponse
+    broker: Broker, replica: Replica, records: bytearray, answer: PartitionResponse, verified: Verified
 ) -> None:
     try:
         converted = await broker.decode_in_worker(
             produce_conversion.convert, records, replica, broker.clock_ms()
         )
         replica.check_leader()  # the topic may be gone by now
-        _accept(answer, replica, replica.append(converted, batch.check_batches(converted)))
+        headers = batch.check_batches(converted)
+        _accept(answer, replica, replica.append(converted, headers, verification=verified.of(replica)))
     except RecordsRefused as error:
         _refuse(answer, error)
         answer.log_start_offset = replica.log.log_start_offset
