@@ -8,9 +8,10 @@ the loops run without the GIL. Buffers are taken raw (any format), and must not 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
-from penstock.protocol.batch import HEADER_SIZE, LOG_APPEND_TIME, MalformedRecords
+from penstock.protocol.batch import HEADER_SIZE, LOG_APPEND_TIME, NO_TIMESTAMP, MalformedRecords
 
 IMPLEMENTATION = "compiled"
 
@@ -822,3 +823,309 @@ def split_rows(partition_ids, int32_t partitions, int64_t first_row=0):
             indices[at[partition]] = first_row + row
             at[partition] += 1
     return out, starts
+
+
+# --- compaction ---------------------------------------------------------------------------------------------
+
+cdef struct Slot:
+    # The hash of a key, and its newest offset plus one: a slot of zeros is free.
+    uint64_t low
+    uint64_t high
+    int64_t offset_after
+
+
+OFFSET_MAP_SLOT_BYTES = sizeof(Slot)
+
+
+cdef inline uint64_t _rotated(uint64_t value, int bits) noexcept nogil:
+    return (value << bits) | (value >> (64 - bits))
+
+
+cdef inline void _sip_round(uint64_t* v) noexcept nogil:
+    v[0] += v[1]
+    v[2] += v[3]
+    v[1] = _rotated(v[1], 13) ^ v[0]
+    v[3] = _rotated(v[3], 16) ^ v[2]
+    v[0] = _rotated(v[0], 32)
+    v[2] += v[1]
+    v[0] += v[3]
+    v[1] = _rotated(v[1], 17) ^ v[2]
+    v[3] = _rotated(v[3], 21) ^ v[0]
+    v[2] = _rotated(v[2], 32)
+
+
+cdef void _sip_hash(
+    const uint64_t* secret, const uint8_t* data, Py_ssize_t size, uint64_t* low, uint64_t* high
+) noexcept nogil:
+    """SipHash-2-4 with 128 bits of output (Aumasson and Bernstein)."""
+    cdef uint64_t v[4]
+    cdef uint64_t word
+    cdef Py_ssize_t i, whole = size & ~<Py_ssize_t>7
+    v[0] = secret[0] ^ <uint64_t>0x736F6D6570736575
+    v[1] = secret[1] ^ <uint64_t>0x646F72616E646F6D ^ 0xEE
+    v[2] = secret[0] ^ <uint64_t>0x6C7967656E657261
+    v[3] = secret[1] ^ <uint64_t>0x7465646279746573
+    for i in range(0, whole, 8):
+        memcpy(&word, data + i, 8)
+        v[3] ^= word
+        _sip_round(v)
+        _sip_round(v)
+        v[0] ^= word
+    word = <uint64_t>size << 56
+    for i in range(whole, size):
+        word |= <uint64_t>data[i] << (8 * (i - whole))
+    v[3] ^= word
+    _sip_round(v)
+    _sip_round(v)
+    v[0] ^= word
+    v[2] ^= 0xEE
+    for i in range(4):
+        _sip_round(v)
+    low[0] = v[0] ^ v[1] ^ v[2] ^ v[3]
+    v[1] ^= 0xDD
+    for i in range(4):
+        _sip_round(v)
+    high[0] = v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+cdef class OffsetMap:
+    """The newest offset of each key in a table of fixed size; see `_kernel_py.OffsetMap`, its twin."""
+
+    cdef Slot* slots
+    cdef uint64_t slot_count
+    cdef int64_t used
+    cdef uint64_t[2] secret
+    cdef readonly int64_t capacity
+    cdef public int64_t latest_offset
+
+    def __cinit__(self, int64_t slots, int64_t capacity, secret):
+        cdef _View key = _View(secret)
+        if not 0 < capacity <= slots:
+            raise ValueError(f"an offset map of {slots} slots for {capacity} keys")
+        if key.size != 16:
+            raise ValueError(f"a secret of {key.size} bytes")
+        self.slot_count = slots + 1  # one stays free, where probing ends
+        # from the operating system in pages of zeros, so that what isn't used costs nothing
+        self.slots = <Slot*>calloc(self.slot_count, sizeof(Slot))
+        if self.slots == NULL:
+            raise MemoryError(f"no memory for an offset map of {slots} slots")
+        memcpy(self.secret, key.at, 16)
+        self.capacity = capacity
+        self.used = 0
+        self.latest_offset = -1
+
+    def __dealloc__(self):
+        free(self.slots)
+
+    def __len__(self):
+        return self.used
+
+    cdef Slot* _slot(self, const uint8_t* key, Py_ssize_t size, uint64_t* low, uint64_t* high) noexcept nogil:
+        """The slot of a key, or the free one where it belongs."""
+        cdef uint64_t at
+        cdef Slot* slot
+        _sip_hash(self.secret, key, size, low, high)
+        at = low[0] % self.slot_count
+        while True:
+            slot = self.slots + at
+            if slot.offset_after == 0 or (slot.low == low[0] and slot.high == high[0]):
+                return slot
+            at += 1
+            if at == self.slot_count:
+                at = 0
+
+    cdef inline int64_t _get(self, const uint8_t* key, Py_ssize_t size) noexcept nogil:
+        cdef uint64_t low, high
+        return self._slot(key, size, &low, &high).offset_after - 1
+
+    cdef inline bint _put(self, const uint8_t* key, Py_ssize_t size, int64_t offset) noexcept nogil:
+        cdef uint64_t low, high
+        cdef Slot* slot
+        if self.used >= self.capacity:
+            return False
+        slot = self._slot(key, size, &low, &high)
+        if slot.offset_after == 0:
+            self.used += 1
+            slot.low = low
+            slot.high = high
+        slot.offset_after = offset + 1
+        self.latest_offset = offset
+        return True
+
+    def get(self, key):
+        cdef _View view = _View(key)
+        return self._get(view.at, view.size)
+
+    def put(self, key, int64_t offset):
+        cdef _View view = _View(key)
+        return self._put(view.at, view.size, offset)
+
+
+cdef struct Compacted:
+    # The parts of one record, as positions in its payload; a negative key size is a null key.
+    int64_t timestamp_delta
+    int32_t offset_delta
+    Py_ssize_t rest
+    const uint8_t* key
+    int32_t key_size
+    bint has_value
+    Py_ssize_t end
+
+
+cdef inline Fault _compacted(
+    const uint8_t* buf, Py_ssize_t size, Py_ssize_t position, int32_t last_offset_delta, Compacted* record
+) noexcept nogil:
+    """Read the record at `position` as far as compaction needs it."""
+    cdef int32_t length, value_size
+    cdef Fault fault = _read_varint(buf, &position, size, &length)
+    if fault != OK:
+        return fault
+    if length < 0 or length > size - position:
+        return BAD_LENGTH
+    record.end = position + length
+    position += 1  # the unused attributes
+    fault = _read_varlong(buf, &position, record.end, &record.timestamp_delta)
+    record.rest = position
+    if fault == OK:
+        fault = _read_varint(buf, &position, record.end, &record.offset_delta)
+    if fault != OK:
+        return fault
+    if record.offset_delta < 0 or record.offset_delta > last_offset_delta:
+        return BAD_OFFSET_DELTA
+    fault = _read_bytes(buf, &position, record.end, &record.key, &record.key_size)
+    if fault == OK:
+        fault = _read_varint(buf, &position, record.end, &value_size)
+    if fault == OK and value_size > record.end - position:
+        return BAD_LENGTH
+    record.has_value = value_size >= 0
+    return fault
+
+
+cdef _check_count(int32_t count, Py_ssize_t size):
+    if count < 0 or count > size // 7:
+        raise MalformedRecords(f"{count} records cannot fit into {size} bytes")
+
+
+cdef _malformed(Fault fault, header, int32_t number):
+    return MalformedRecords(
+        f"record {number} of {header.count} after base offset {header.base_offset}: {_FAULTS[fault]}"
+    )
+
+
+def index_records(OffsetMap offsets, payload, header, int64_t start_offset):
+    cdef _View view = _View(payload)
+    cdef int32_t count = header.count, last_offset_delta = header.last_offset_delta, number = 0
+    cdef int64_t base_offset = header.base_offset, offset
+    cdef Py_ssize_t position = 0
+    cdef Compacted record
+    cdef Fault fault = OK
+    cdef bint is_full = False
+    _check_count(count, view.size)
+    with nogil:
+        for number in range(count):
+            fault = _compacted(view.at, view.size, position, last_offset_delta, &record)
+            if fault != OK:
+                break
+            offset = base_offset + record.offset_delta
+            if record.key_size >= 0 and offset >= start_offset:
+                is_full = not offsets._put(record.key, record.key_size, offset)
+                if is_full:
+                    break
+            position = record.end
+        if fault == OK and not is_full and position != view.size:
+            fault = BYTES_LEFT
+    if fault != OK:
+        raise _malformed(fault, header, number)
+    return not is_full
+
+
+def judge_records(OffsetMap offsets, payload, header, bint keep_tombstones):
+    cdef _View view = _View(payload)
+    cdef int32_t count = header.count, last_offset_delta = header.last_offset_delta
+    cdef int32_t number = 0, kept = 0, keyless = 0
+    cdef int64_t base_offset = header.base_offset, offset
+    cdef Py_ssize_t position = 0
+    cdef Compacted record
+    cdef Fault fault = OK
+    cdef bint keeps, has_tombstone = False
+    cdef bytearray marks = bytearray()
+    cdef uint8_t* at
+    _check_count(count, view.size)
+    PyByteArray_Resize(marks, count)
+    at = <uint8_t*>PyByteArray_AS_STRING(marks)
+    with nogil:
+        for number in range(count):
+            fault = _compacted(view.at, view.size, position, last_offset_delta, &record)
+            if fault != OK:
+                break
+            offset = base_offset + record.offset_delta
+            if offset > offsets.latest_offset:
+                keeps = True
+            elif record.key_size < 0:
+                keeps = False
+                keyless += 1
+            else:
+                keeps = (record.has_value or keep_tombstones) and offset >= offsets._get(
+                    record.key, record.key_size
+                )
+            at[number] = keeps
+            kept += keeps
+            if keeps and not record.has_value:
+                has_tombstone = True
+            position = record.end
+        if fault == OK and position != view.size:
+            fault = BYTES_LEFT
+    if fault != OK:
+        raise _malformed(fault, header, number)
+    return marks, kept, has_tombstone, keyless
+
+
+def rebuild_records(payload, header, keep, base_timestamp):
+    cdef _View view = _View(payload), marks = _View(keep)
+    cdef int32_t count = header.count, last_offset_delta = header.last_offset_delta, number = 0
+    cdef int64_t own_base = header.base_timestamp, append_time = header.max_timestamp
+    cdef bint has_append_time = header.timestamp_type == LOG_APPEND_TIME
+    cdef bint has_base = base_timestamp is not None
+    cdef int64_t base = NO_TIMESTAMP if base_timestamp is None else base_timestamp
+    cdef int64_t max_timestamp = NO_TIMESTAMP, timestamp, delta
+    cdef Py_ssize_t position = 0, rest_size
+    cdef Compacted record
+    cdef Fault fault = OK
+    cdef bytearray out = bytearray()
+    cdef uint8_t* start
+    cdef uint8_t* end
+    if marks.size != count:
+        raise ValueError(f"{marks.size} marks for {count} records")
+    _check_count(count, view.size)
+    # a record grows by its timestamp's nine bytes at most, and by one of its length
+    PyByteArray_Resize(out, view.size + 10 * <Py_ssize_t>count)
+    start = end = <uint8_t*>PyByteArray_AS_STRING(out)
+    with nogil:
+        for number in range(count):
+            fault = _compacted(view.at, view.size, position, last_offset_delta, &record)
+            if fault != OK:
+                break
+            position = record.end
+            if not marks.at[number]:
+                continue
+            timestamp = append_time
+            if not has_append_time:
+                timestamp = <int64_t>(<uint64_t>own_base + <uint64_t>record.timestamp_delta)
+            if not has_base:
+                base = timestamp
+                has_base = True
+            if timestamp > max_timestamp:
+                max_timestamp = timestamp
+            delta = <int64_t>(<uint64_t>timestamp - <uint64_t>base)
+            rest_size = record.end - record.rest
+            end = _write_varint(end, 1 + _varint_bytes(delta) + rest_size)
+            end[0] = 0
+            end = _write_varint(end + 1, delta)
+            memcpy(end, view.at + record.rest, rest_size)
+            end += rest_size
+        if fault == OK and position != view.size:
+            fault = BYTES_LEFT
+    if fault != OK:
+        raise _malformed(fault, header, number)
+    PyByteArray_Resize(out, end - start)
+    return out, base, max_timestamp

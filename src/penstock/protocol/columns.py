@@ -11,7 +11,6 @@ list<struct<key: utf8, value: binary>>.
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,15 +30,8 @@ from penstock.protocol.batch import (
     MalformedRecords,
 )
 from penstock.protocol.compression import DEFAULT_MAX_BYTES, Codec, compress
+from penstock.protocol.kernel import kernel
 from penstock.protocol.records import assemble_batch, decode_batch, records_section
-
-if TYPE_CHECKING or os.environ.get("PENSTOCK_PURE_PYTHON"):
-    from penstock.protocol import _kernel_py as kernel
-else:
-    try:
-        from penstock.protocol import _kernel as kernel
-    except ImportError:
-        from penstock.protocol import _kernel_py as kernel
 
 if TYPE_CHECKING:
     from penstock.protocol._kernel_py import BinaryBuffers, HeaderBuffers
