@@ -390,10 +390,17 @@ class Log:
         return min(max(unstable, self.log_start_offset), high_watermark)
 
     def aborted_transactions(self, start_offset: int, up_to_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions that have records in [start, up to)."""
+        """The aborted transactions that have records in [start, up to). Raises CorruptLog, StorageFailed."""
         found: list[AbortedTransaction] = []
         for segment in self._segments.from_offset(start_offset):
-            overlapping, complete = segment.transaction_index.overlapping(start_offset, up_to_offset)
+            try:
+                overlapping, complete = segment.transaction_index.overlapping(start_offset, up_to_offset)
+            except ValueError as error:
+                raise self._corrupt(f"{self.name}: {error}") from error
+            except OSError as error:
+                raise StorageFailed(
+                    f"{self.name}: reading {segment.transaction_index.path}: {error}"
+                ) from error
             found += overlapping
             if complete:
                 break

@@ -4,12 +4,16 @@ An entry is 34 bytes, big endian, written when an abort marker is appended:
 
     version int16 (0) | producerId int64 | firstOffset int64 | lastOffset int64 | lastStableOffset int64
 
-The file exists only where a transaction was aborted. Entries are few, so each is written at once.
+The file exists only where a transaction was aborted. Entries are few, so each is written at once; what has
+been asked for stays in memory, as every `read_committed` fetch asks for all from its segment on.
 """
 
 from __future__ import annotations
 
 import os
+import threading
+from bisect import bisect_left
+from operator import attrgetter
 from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
@@ -27,33 +31,44 @@ class AbortedTransaction(NamedTuple):
     last_stable_offset: int
 
 
+_last_offset: Final = attrgetter("last_offset")
+
+
 class TransactionIndex:
     def __init__(self, path: Path, files: FileSystem) -> None:
         self.path = path
         self._files = files
-        self._is_empty = False
-        """Known to be: most are, and every `read_committed` fetch asks all from its segment on."""
+        self._known: list[AbortedTransaction] | None = None
+        """All entries, once they were asked for. Readers in other threads may see it grow."""
+        self._lock = threading.Lock()
+        """Held by who fills it, so that no entry is written between."""
 
     def append(self, aborted: AbortedTransaction) -> None:
-        self._is_empty = False
-        fd = self._files.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
-        try:
-            end = os.fstat(fd).st_size // _ENTRY.size * _ENTRY.size
-            self._files.write_all(fd, _ENTRY.pack(_VERSION, *aborted), end)
-        finally:
-            self._files.close(fd)
+        """Raises OSError; the file may end with part of the entry then, which is no entry."""
+        with self._lock:
+            fd = self._files.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
+            try:
+                end = os.fstat(fd).st_size // _ENTRY.size * _ENTRY.size
+                self._files.write_all(fd, _ENTRY.pack(_VERSION, *aborted), end)
+            finally:
+                self._files.close(fd)
+            if self._known is not None:
+                self._known.append(aborted)
 
     def entries(self) -> list[AbortedTransaction]:
         """All entries in order; an entry cut short by a crash is passed over.
 
-        Raises ValueError for an entry of an unknown version.
+        Raises OSError, and ValueError for an entry of an unknown version.
         """
-        if self._is_empty:
-            return []
+        if self._known is None:
+            with self._lock:
+                self._known = self._read()
+        return self._known
+
+    def _read(self) -> list[AbortedTransaction]:
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
-            self._is_empty = True
             return []
         whole = memoryview(data)[: len(data) // _ENTRY.size * _ENTRY.size]
         result = []
@@ -67,9 +82,12 @@ class TransactionIndex:
         self, start_offset: int, upper_bound_offset: int
     ) -> tuple[list[AbortedTransaction], bool]:
         """Transactions that touch [start, upper bound), and whether later segments need no look."""
+        entries = self.entries()
         found = []
-        for aborted in self.entries():
-            if aborted.last_offset >= start_offset and aborted.first_offset < upper_bound_offset:
+        # Each was written when its transaction ended, so last offsets go up.
+        for number in range(bisect_left(entries, start_offset, key=_last_offset), len(entries)):
+            aborted = entries[number]
+            if aborted.first_offset < upper_bound_offset:
                 found.append(aborted)
             if aborted.last_stable_offset >= upper_bound_offset:
                 return found, True
@@ -84,6 +102,7 @@ class TransactionIndex:
         self._keep(0)
 
     def _keep(self, count: int) -> None:
+        self._known = None
         if not self.path.exists():
             return
         fd = self._files.open(self.path, os.O_WRONLY)
