@@ -26,6 +26,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from penstock.storage.files import FileSystem
+from penstock.storage.page_cache import read_resident
 
 MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF
 _RUN_ENTRIES: Final = 64  # entries that wait in memory before they are written
@@ -110,14 +111,17 @@ class EntryFile:
         written, tail = self._load()
         if tail:
             return tail[-1]
-        return self._search(written, 0, None) if written else None
+        return self._search(written, 0, None, True) if written else None
 
-    def floor(self, column: int, target: int) -> tuple[int, int] | None:
-        """The last entry whose `column` is at most `target`."""
+    def floor(self, column: int, target: int, *, wait: bool = True) -> tuple[int, int] | None:
+        """The last entry whose `column` is at most `target`.
+
+        Without `wait` raises BlockingIOError where entries aren't in memory.
+        """
         written, tail = self._load()
         if tail and tail[0][column] <= target:
             return tail[bisect_right(tail, target, key=itemgetter(column)) - 1]
-        return self._search(written, column, target) if written else None
+        return self._search(written, column, target, wait) if written else None
 
     def count_at_most(self, column: int, target: int) -> int:
         """How many entries have a `column` of at most `target`."""
@@ -126,31 +130,32 @@ class EntryFile:
             return written + bisect_right(tail, target, key=itemgetter(column))
         fd = self._files.open(self.path, os.O_RDONLY | os.O_CREAT, 0o644)
         try:
-            return self._bisect(fd, written, column, target)
+            return self._bisect(fd, written, column, target, True)
         finally:
             self._files.close(fd)
 
-    def _search(self, written: int, column: int, target: int | None) -> tuple[int, int] | None:
+    def _search(self, written: int, column: int, target: int | None, wait: bool) -> tuple[int, int] | None:
         """As `floor`, among the entries in the file; its last entry where there is no target."""
         fd = self._files.open(self.path, os.O_RDONLY)
         try:
-            count = written if target is None else self._bisect(fd, written, column, target)
-            return self._read(fd, count - 1) if count else None
+            count = written if target is None else self._bisect(fd, written, column, target, wait)
+            return self._read(fd, count - 1, wait) if count else None
         finally:
             self._files.close(fd)
 
-    def _bisect(self, fd: int, written: int, column: int, target: int) -> int:
+    def _bisect(self, fd: int, written: int, column: int, target: int, wait: bool) -> int:
         low, high = 0, written
         while low < high:
             middle = (low + high) // 2
-            if self._read(fd, middle)[column] <= target:
+            if self._read(fd, middle, wait)[column] <= target:
                 low = middle + 1
             else:
                 high = middle
         return low
 
-    def _read(self, fd: int, slot: int) -> tuple[int, int]:
-        data = self._files.pread(fd, self._entry.size, slot * self._entry.size)
+    def _read(self, fd: int, slot: int, wait: bool) -> tuple[int, int]:
+        pread = self._files.pread if wait else read_resident
+        data = pread(fd, self._entry.size, slot * self._entry.size)
         first, second = self._entry.unpack(data)
         return first, second
 
@@ -170,13 +175,13 @@ class OffsetIndex(EntryFile):
         """The last entry, or the segment's beginning."""
         return self._absolute(self.last_entry())
 
-    def lookup(self, offset: int) -> OffsetPosition:
+    def lookup(self, offset: int, *, wait: bool = True) -> OffsetPosition:
         """The last entry at or below `offset`, or the segment's beginning."""
-        return self._absolute(self.floor(0, offset - self.base_offset))
+        return self._absolute(self.floor(0, offset - self.base_offset, wait=wait))
 
-    def lookup_position(self, position: int) -> OffsetPosition:
+    def lookup_position(self, position: int, *, wait: bool = True) -> OffsetPosition:
         """The last entry at or below a byte position: a batch boundary found without reading the log."""
-        return self._absolute(self.floor(1, position))
+        return self._absolute(self.floor(1, position, wait=wait))
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above `offset`."""

@@ -2,9 +2,9 @@
 
 **What may run where.** One thread, the broker's event loop, owns a log: `append`, `roll`, `truncate_to`,
 `truncate_fully_and_start_at`, `delete_records_before`, `delete_old_segments`, `update_config` and the
-producer state are its own. `read`, `offset_for_timestamp`, `max_timestamp_offset`, `end_offset_for_epoch`
-and `aborted_transactions` may run in any thread beside it. `flush` and `remove_deleted_files`, which block,
-belong into worker threads. `open` and `close` run while nobody else uses the log.
+producer state are its own. `read`, `offset_for_timestamp`, `max_timestamp_offset`, `end_offset_for_epoch` and
+`aborted_transactions` may run in any thread beside it. `check`, `flush` and `remove_deleted_files`, which
+block, belong into worker threads. `open` and `close` run while nobody else uses the log.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from penstock.storage.recovery import LogLoader, rebuild_producers
 from penstock.storage.segment import Segment
 from penstock.storage.segment_file import FileSlice
 from penstock.storage.segments import Segments
+from penstock.storage.slice_check import sound_bytes
 from penstock.storage.timestamps import TimestampAndOffset
 from penstock.storage.transaction_index import AbortedTransaction
 from penstock.storage.verification import NOT_REQUIRED, Verification
@@ -305,12 +306,14 @@ class Log:
         *,
         min_one_batch: bool = True,
         up_to_offset: int | None = None,
+        wait: bool = True,
     ) -> FileSlice | None:
         """Whole batches from the one that holds `offset` on, below `up_to_offset`, of one segment.
 
         At most `max_bytes`, but the first batch whole with `min_one_batch`. None where there is nothing to
         read yet. The first batch may begin below `offset`: readers skip its first records. Raises
-        OffsetOutOfRange outside [log start, log end], CorruptLog, StorageFailed.
+        OffsetOutOfRange outside [log start, log end], CorruptLog, StorageFailed; without `wait`
+        BlockingIOError where finding the place would have to wait for the disk.
         """
         end_offset, active, end_position = self._tail
         if not self.log_start_offset <= offset <= end_offset:
@@ -326,11 +329,11 @@ class Log:
             for segment in candidates:
                 limit = end_position if segment is active else segment.size
                 if up_to_offset < end_offset:
-                    position = segment.position_of(up_to_offset, limit)
+                    position = segment.position_of(up_to_offset, limit, wait=wait)
                     limit = limit if position is None else position
-                position = segment.position_of(offset, limit)
+                position = segment.position_of(offset, limit, wait=wait)
                 if position is not None:
-                    found = segment.slice(position, limit, max_bytes, min_one_batch=min_one_batch)
+                    found = segment.slice(position, limit, max_bytes, min_one_batch=min_one_batch, wait=wait)
                     if segment is not active and limit == segment.size:
                         found.is_old = True
                     return found if found.size else None
@@ -338,9 +341,26 @@ class Log:
                     break
         except CorruptBatch as error:
             raise self._corrupt(f"{self.name}, offset {offset}, {segment.file.path}: {error}") from error
+        except BlockingIOError:
+            raise
         except OSError as error:
             raise StorageFailed(f"{self.name}: reading {segment.file.path} failed: {error}") from error
         return None
+
+    def check(self, found: FileSlice, offset: int) -> None:
+        """Read a slice for `offset` that isn't ready to be sent, check it, and cut it before any damage.
+
+        Blocks: for a worker. Raises CorruptLog where its first batch is damaged, StorageFailed.
+        """
+        try:
+            size, damage = sound_bytes(found)
+        except OSError as error:
+            raise StorageFailed(f"{self.name}: reading {found.file.path} failed: {error}") from error
+        if damage is not None:
+            corrupt = self._corrupt(f"{self.name}, read for offset {offset}, {found.file.path}: {damage}")
+            if size == 0:
+                raise corrupt from damage
+            found.size, found.is_cut = size, True
 
     def _corrupt(self, damage: str) -> CorruptLog:
         """The error to raise; logged once, however often clients ask."""

@@ -18,17 +18,20 @@ _HEADERS_WINDOW_BYTES = 8 * 1024
 _RECOVERY_WINDOW_BYTES = 1 << 20
 
 
-def headers(file: SegmentFile, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+def headers(
+    file: SegmentFile, start: int, end: int, *, wait: bool = True
+) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of each whole batch from the boundary `start` on; checksums unchecked.
 
-    Ends at `end`, or at a batch that crosses it. Raises CorruptBatch where the bytes are no batch.
+    Ends at `end`, or at a batch that crosses it. Raises CorruptBatch where the bytes are no batch, and
+    without `wait` BlockingIOError where they aren't in memory.
     """
     window, window_start = b"", start
     position = start
     while position + LOG_OVERHEAD < end:
         at = position - window_start
         if at + HEADER_SIZE > len(window):
-            window, window_start, at = file.pread(_HEADERS_WINDOW_BYTES, position), position, 0
+            window, window_start, at = file.pread(_HEADERS_WINDOW_BYTES, position, wait=wait), position, 0
         header = parse_header(window, at)
         following = position + LOG_OVERHEAD + header.batch_length
         if following > end:
@@ -37,13 +40,15 @@ def headers(file: SegmentFile, start: int, end: int) -> Iterator[tuple[int, Batc
         position = following
 
 
-def checked_batches(file: SegmentFile, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """(position, header, bytes) of each whole and sound batch from the file's beginning on.
+def checked_batches(
+    file: SegmentFile, end: int, *, start: int = 0
+) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """(position, header, bytes) of each whole and sound batch from the boundary `start` on.
 
     Raises CorruptBatch at the first that is cut short, is no batch, or fails its checksum: the position
     after the last one given is where the sound part of the file ends.
     """
-    window, window_start, position = memoryview(b""), 0, 0
+    window, window_start, position = memoryview(b""), start, start
     while position < end:
         at = position - window_start
         size = _batch_size(window, at)

@@ -29,6 +29,7 @@ from penstock.storage.names import (
     TRANSACTION_INDEX_SUFFIX,
     segment_path,
 )
+from penstock.storage.readiness import Readiness
 from penstock.storage.scan import headers as scan_headers
 from penstock.storage.scan import last_header
 from penstock.storage.segment_file import FileSlice, SegmentFile
@@ -37,6 +38,7 @@ from penstock.storage.transaction_index import TransactionIndex
 logger = logging.getLogger(__name__)
 
 _RECENT_BATCHES: Final = 64
+_NEXT_READS_MAX: Final = 16
 _BEYOND: Final = 1 << 63
 
 
@@ -90,6 +92,9 @@ class Segment:
         self._first_batch_timestamp: int | None = None
         # (base offset, position) of the last batches appended: a reader at the tail needs no index
         self._recent: list[tuple[int, int]] = []
+        # (offset: position) of batches at which reads ended: whoever read them asks for these next
+        self._next_reads: dict[int, int] = {}
+        self.readiness = Readiness(appended_from=size)
 
     @classmethod
     def create(
@@ -239,17 +244,22 @@ class Segment:
 
     # --- reading
 
-    def position_of(self, offset: int, end_position: int) -> int | None:
-        """Where the first batch begins that holds `offset` or what follows it; None at or beyond the end."""
+    def position_of(self, offset: int, end_position: int, *, wait: bool = True) -> int | None:
+        """Where the first batch begins that holds `offset` or what follows it; None at or beyond the end.
+
+        Without `wait` raises BlockingIOError where the disk would have to be waited for.
+        """
         recent = self._recent
         if recent and offset >= recent[0][0]:
             base_offset, position = recent[bisect_right(recent, (offset, _BEYOND)) - 1]
             if base_offset == offset:
                 return position if position < end_position else None
+        elif (expected := self._next_reads.get(offset)) is not None:
+            return expected if expected < end_position else None
         else:
-            position = self._indexed_position(offset)
+            position = self._position_in(self.offset_index.lookup, offset, wait)
         reached = position
-        for at, header in scan_headers(self.file, position, end_position):
+        for at, header in scan_headers(self.file, position, end_position, wait=wait):
             if header.last_offset >= offset:
                 return at
             reached = at + header.size_bytes
@@ -257,15 +267,15 @@ class Segment:
             raise CorruptBatch(f"the batch at byte {reached} ends beyond byte {end_position}")
         return None
 
-    def _indexed_position(self, offset: int) -> int:
-        """A batch boundary at or before the batch of `offset`; the beginning where the index is damaged.
+    def _position_in(self, lookup: Callable[..., OffsetPosition], target: int, wait: bool) -> int:
+        """The batch boundary that the offset index gives; the beginning where the index is damaged.
 
         A clean start trusts indexes as Kafka does, unread. One that leads astray would hide records.
         """
         if self._index_is_damaged:
             return 0
-        entry = self.offset_index.lookup(offset)
-        if entry.position == 0 or self._begins_batch(entry):
+        entry = lookup(target, wait=wait)
+        if entry.position == 0 or self._begins_batch(entry, wait):
             return entry.position
         logger.warning(
             "%s is damaged and passed over: no batch of offset %d begins at byte %d of the log",
@@ -275,41 +285,59 @@ class Segment:
         self._index_is_damaged = True
         return 0
 
-    def _begins_batch(self, entry: OffsetPosition) -> bool:
+    def _begins_batch(self, entry: OffsetPosition, wait: bool) -> bool:
         """Whether a batch that fits begins where the index says."""
         if not 0 < entry.position < self.size:
             return False
         try:
-            found = next(scan_headers(self.file, entry.position, self.size), None)
+            found = next(scan_headers(self.file, entry.position, self.size, wait=wait), None)
         except CorruptBatch:
             return False
         return found is not None and found[1].base_offset <= entry.offset
 
-    def slice(self, position: int, end_position: int, max_bytes: int, *, min_one_batch: bool) -> FileSlice:
+    def slice(
+        self, position: int, end_position: int, max_bytes: int, *, min_one_batch: bool, wait: bool = True
+    ) -> FileSlice:
         """Whole batches of at most `max_bytes` from the boundary `position` on.
 
         Where more follow, it is cut at a boundary that memory or the index knows, else after the first batch
-        (beyond `max_bytes` only with `min_one_batch`), so that no byte is sent in vain.
+        (beyond `max_bytes` only with `min_one_batch`), so that no byte is sent in vain. `wait` as in
+        `position_of`.
         """
         size = end_position - position
         if size > max_bytes:
-            size = self._boundary_below(position, position + max_bytes) - position
+            size = self._boundary_below(position, position + max_bytes, wait) - position
             if size <= 0:
-                size = next(scan_headers(self.file, position, end_position))[1].size_bytes
+                _, first = next(scan_headers(self.file, position, end_position, wait=wait))
+                size = first.size_bytes
                 if size > max_bytes and not min_one_batch:
                     size = 0
-        return FileSlice(self.file, position, size, is_cut=position + size < end_position)
+        return FileSlice(
+            self.file,
+            position,
+            size,
+            readiness=self.readiness,
+            segment_end=self.size,
+            is_cut=position + size < end_position,
+        )
 
-    def _boundary_below(self, start: int, limit: int) -> int:
+    def _boundary_below(self, start: int, limit: int, wait: bool) -> int:
         """The last known batch boundary at or below the position `limit`, or one at or below `start`."""
         recent = self._recent
         if recent and limit >= recent[0][1]:
             return recent[bisect_right(recent, limit, key=_position) - 1][1]
-        boundary = 0 if self._index_is_damaged else self.offset_index.lookup_position(limit).position
-        for at, header in scan_headers(self.file, max(boundary, start), self.size):
+        boundary = self._position_in(self.offset_index.lookup_position, limit, wait)
+        for at, header in scan_headers(self.file, max(boundary, start), self.size, wait=wait):
             if at + header.size_bytes > limit:
+                self._expect_read(header.base_offset, at)
                 return at
         return start
+
+    def _expect_read(self, offset: int, position: int) -> None:
+        """Remember where a reader will go on, so that it costs no look into the index."""
+        if len(self._next_reads) >= _NEXT_READS_MAX:
+            self._next_reads = {}
+        self._next_reads[offset] = position
 
     def release_file(self) -> None:
         """Let go of the descriptor that opening the log needed; whoever holds a slice keeps it."""
@@ -345,6 +373,8 @@ class Segment:
         self._files.ftruncate(self.file.fd, position)
         self.size = position
         self._recent = []
+        self._next_reads = {}
+        self.readiness.truncate_to(position)
         if position == 0:
             self._first_batch_timestamp = None
 

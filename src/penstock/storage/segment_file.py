@@ -7,6 +7,8 @@ import threading
 from pathlib import Path
 
 from penstock.storage.files import FileSystem
+from penstock.storage.page_cache import read_resident
+from penstock.storage.readiness import Readiness
 
 _ONE_KEEPS_ITS_OWN = threading.Lock()
 """For threads that open the same file at once."""
@@ -45,8 +47,13 @@ class SegmentFile:
         """Create the file, or empty one left over from a crash. Raises OSError."""
         self._fd = self._files.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
 
-    def pread(self, size: int, position: int) -> bytes:
-        return self._files.pread(self.fd, size, position)
+    def pread(self, size: int, position: int, *, wait: bool = True) -> bytes:
+        """Bytes from `position` on; without `wait` BlockingIOError where they aren't in memory."""
+        if wait:
+            return self._files.pread(self.fd, size, position)
+        if self._fd < 0:
+            raise BlockingIOError(f"{self.path} isn't open yet")
+        return read_resident(self._fd, size, position)
 
     def __del__(self) -> None:
         if self._fd >= 0:
@@ -60,18 +67,41 @@ class FileSlice:
     `is_cut`: ended by the reader's limit on bytes; `is_old`: of a segment that has another after it.
     """
 
-    __slots__ = ("fd", "file", "is_cut", "is_old", "position", "size")
+    __slots__ = ("_readiness", "_segment_end", "fd", "file", "is_cut", "is_old", "position", "size")
 
-    def __init__(self, file: SegmentFile, position: int, size: int, *, is_cut: bool = False) -> None:
+    def __init__(
+        self,
+        file: SegmentFile,
+        position: int,
+        size: int,
+        *,
+        readiness: Readiness,
+        segment_end: int,
+        is_cut: bool = False,
+    ) -> None:
         self.file = file
         self.fd = file.fd
         self.position = position
         self.size = size
         self.is_cut = is_cut
         self.is_old = False
+        self._readiness = readiness
+        self._segment_end = segment_end
 
     def __len__(self) -> int:
         return self.size
+
+    def is_ready(self, now_s: float) -> bool:
+        """Whether the event loop may send it: in memory, and sound as far as can be known.
+
+        What isn't, a worker has to read and check first: `Log.check`. `now_s` is monotonic. Raises OSError.
+        """
+        position = self.position
+        return self._readiness.covers(self.fd, position, position + self.size, self._segment_end, now_s)
+
+    def note_checked(self) -> None:
+        """Its bytes were read just now, and found sound; to be told on the thread that owns the log."""
+        self._readiness.note_checked(self.fd, self.position, self.position + self.size)
 
     def read(self) -> bytes:
         """The bytes themselves. Blocks where they are not in the page cache."""

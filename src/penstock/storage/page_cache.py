@@ -1,0 +1,109 @@
+"""What of a file the kernel holds in memory: whether reading it, or `sendfile`, would wait for the disk.
+
+Linux tells it exactly and in a microsecond (`cachestat`, since 6.5). Elsewhere `preadv` with RWF_NOWAIT
+samples the range; without that too, all is taken for resident.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import sys
+import threading
+from typing import Final
+
+_CACHESTAT: Final = 451  # the same on every architecture that Python runs on
+_SAMPLE_INTERVAL_BYTES: Final = 64 * 1024
+
+
+class _ByteRange(ctypes.Structure):
+    _fields_ = (("offset", ctypes.c_uint64), ("length", ctypes.c_uint64))
+
+
+class _CacheStat(ctypes.Structure):
+    _fields_ = tuple(
+        (name, ctypes.c_uint64) for name in ("cached", "dirty", "writeback", "evicted", "evicted_recently")
+    )
+
+
+class _Call(threading.local):
+    """Argument and result of one thread's calls, and where they lie."""
+
+    def __init__(self) -> None:
+        self.range = _ByteRange()
+        self.result = _CacheStat()
+        self.range_at = ctypes.addressof(self.range)
+        self.result_at = ctypes.addressof(self.result)
+
+
+class PageCache:
+    """The probe in the way this kernel has it."""
+
+    def __init__(self, *, has_cachestat: bool = sys.platform == "linux") -> None:
+        self._has_cachestat = has_cachestat
+        self._call = _Call()
+        # PyDLL, as it is over before another thread could make use of the interpreter
+        self._syscall = ctypes.PyDLL(None, use_errno=True).syscall
+        self._syscall.argtypes = [
+            ctypes.c_long,
+            ctypes.c_long,
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_long,
+        ]
+
+    def holds(self, fd: int, position: int, size: int) -> bool:
+        """Whether all of these bytes are in memory. Raises OSError for a descriptor that can't be read."""
+        if not self._has_cachestat:
+            return _sampled(fd, position, size)
+        call = self._call
+        call.range.offset = position
+        call.range.length = size
+        if self._syscall(_CACHESTAT, fd, call.range_at, call.result_at, 0):
+            if ctypes.get_errno() == errno.EBADF:
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            self._has_cachestat = False  # an older kernel, or a sandbox that doesn't know the call
+            return _sampled(fd, position, size)
+        pages = (position + size - 1) // mmap.PAGESIZE - position // mmap.PAGESIZE + 1
+        cached: int = call.result.cached
+        return cached >= pages
+
+
+def _sampled(fd: int, position: int, size: int) -> bool:
+    """As `PageCache.holds`, judged from a byte here and there."""
+    if not hasattr(os, "RWF_NOWAIT"):
+        return True
+    byte = [bytearray(1)]
+    try:
+        for at in (*range(position, position + size, _SAMPLE_INTERVAL_BYTES), position + size - 1):
+            os.preadv(fd, byte, at, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno == errno.EOPNOTSUPP:  # the file system can't tell
+            return True
+        raise
+    return True
+
+
+def read_resident(fd: int, size: int, position: int) -> bytes:
+    """As `os.pread`, from memory only. Raises BlockingIOError where the disk would have to be waited for."""
+    if not hasattr(os, "RWF_NOWAIT"):
+        return os.pread(fd, size, position)
+    data = bytearray(size)
+    try:
+        got = os.preadv(fd, [data], position, os.RWF_NOWAIT)
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        if error.errno == errno.EOPNOTSUPP:
+            return os.pread(fd, size, position)
+        raise
+    if got < size and position + got < os.fstat(fd).st_size:
+        raise BlockingIOError(errno.EAGAIN, "only a part of it is in memory")
+    return bytes(data[:got])
+
+
+PAGE_CACHE: Final = PageCache()
