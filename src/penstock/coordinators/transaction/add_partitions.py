@@ -1,0 +1,70 @@
+"""AddPartitionsToTxn and AddOffsetsToTxn: a transaction learns where it is going to write.
+
+Both come down to partitions: the offsets of a group are a partition of `__consumer_offsets`. Clients of the
+first protocol ask themselves, one transaction at a time; brokers ask on behalf of their producers, either to
+add the partitions (version 2) or only to see that the client has added them (KIP-890).
+"""
+
+from collections.abc import Collection
+
+from penstock.coordinators.records import Records
+from penstock.coordinators.transaction.metadata import TopicPartition, TransactionMetadata
+from penstock.coordinators.transaction.shard import Shard
+from penstock.coordinators.transaction.states import TransactionState
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+__all__ = ["handle_add_partitions", "handle_verify_partitions"]
+
+
+def handle_add_partitions(
+    shard: Shard,
+    transactional_id: str,
+    producer_id: int,
+    producer_epoch: int,
+    partitions: Collection[TopicPartition],
+    transaction_version: int,
+    now_ms: int,
+) -> tuple[Records, ErrorCode]:
+    try:
+        metadata = _writable(shard, transactional_id, producer_id, producer_epoch)
+    except KafkaError as error:
+        return [], error.code
+    if metadata.state is TransactionState.ONGOING and metadata.partitions.issuperset(partitions):
+        return [], ErrorCode.NONE
+    return shard.decide(metadata.add_partitions(partitions, transaction_version, now_ms)), ErrorCode.NONE
+
+
+def handle_verify_partitions(
+    shard: Shard,
+    transactional_id: str,
+    producer_id: int,
+    producer_epoch: int,
+    partitions: Collection[TopicPartition],
+) -> dict[TopicPartition, ErrorCode]:
+    try:
+        metadata = _writable(shard, transactional_id, producer_id, producer_epoch)
+    except KafkaError as error:
+        return dict.fromkeys(partitions, error.code)
+    return {
+        partition: ErrorCode.NONE if partition in metadata.partitions else ErrorCode.TRANSACTION_ABORTABLE
+        for partition in partitions
+    }
+
+
+def _writable(
+    shard: Shard, transactional_id: str, producer_id: int, producer_epoch: int
+) -> TransactionMetadata:
+    """The metadata of an id whose producer this is, and whose last transaction is over.
+
+    Raises INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
+    """
+    if not transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    metadata = shard.transactions.get(transactional_id)
+    if metadata is None or metadata.producer_id != producer_id:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if metadata.producer_epoch != producer_epoch:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    if metadata.state.is_prepared:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    return metadata

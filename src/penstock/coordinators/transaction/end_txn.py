@@ -1,0 +1,199 @@
+"""EndTxn: the transaction is decided.
+
+In the first protocol the epoch says who asks, and repeated requests are told apart by the state alone. From
+version 2 on (KIP-890) the epoch also says *which* transaction is meant: the current one, or, one epoch back,
+the last one, whose answer was lost. What is said of a transaction id at rest then is:
+
+    ==============  ==================  ==================  ==================  ==================
+    state           abort, last epoch   abort, current      commit, last epoch  commit, current
+    ==============  ==================  ==================  ==================  ==================
+    Empty           PRODUCER_FENCED     aborts nothing      PRODUCER_FENCED     INVALID_TXN_STATE
+    CompleteAbort   told again          aborts nothing      INVALID_TXN_STATE   INVALID_TXN_STATE
+    CompleteCommit  INVALID_TXN_STATE   aborts nothing      told again          INVALID_TXN_STATE
+    ==============  ==================  ==================  ==================  ==================
+
+"Aborts nothing" goes through the log and bumps the epoch like any other end: a batch that is still under way
+must not begin a transaction that nobody ends.
+"""
+
+from penstock.coordinators.records import Records
+from penstock.coordinators.transaction.metadata import (
+    EPOCH_BUMP_VERSION,
+    ProducerIdAndEpoch,
+    TransactionMetadata,
+    is_epoch_exhausted,
+)
+from penstock.coordinators.transaction.results import NEEDS_PRODUCER_ID, NeedsProducerId
+from penstock.coordinators.transaction.shard import Shard
+from penstock.coordinators.transaction.states import TransactionState
+from penstock.protocol.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import EndTxnRequest, EndTxnResponse
+
+__all__ = ["fence_and_abort", "handle_end_txn"]
+
+#: The answer of the first protocol, in which the producer stays who it is.
+NOBODY: ProducerIdAndEpoch = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+
+
+def handle_end_txn(
+    shard: Shard, request: EndTxnRequest, transaction_version: int, now_ms: int, new_producer_id: int | None
+) -> tuple[Records, EndTxnResponse | NeedsProducerId]:
+    try:
+        metadata = _known(shard, request)
+        if transaction_version < EPOCH_BUMP_VERSION:
+            records, producer = _end_v1(shard, metadata, request, now_ms)
+        else:
+            outcome = _end_v2(shard, metadata, request, transaction_version, now_ms, new_producer_id)
+            if isinstance(outcome, NeedsProducerId):
+                return [], outcome
+            records, producer = outcome
+    except KafkaError as error:
+        return [], _response(error.code, NOBODY)
+    return records, _response(ErrorCode.NONE, producer)
+
+
+def _response(error: ErrorCode, producer: ProducerIdAndEpoch) -> EndTxnResponse:
+    return EndTxnResponse(error_code=error, producer_id=producer[0], producer_epoch=producer[1])
+
+
+def _known(shard: Shard, request: EndTxnRequest) -> TransactionMetadata:
+    """Raises INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING."""
+    if not request.transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    metadata = shard.transactions.get(request.transactional_id)
+    if metadata is None:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    return metadata
+
+
+# -- the first protocol ------------------------------------------------------------------------------
+
+
+def _end_v1(
+    shard: Shard, metadata: TransactionMetadata, request: EndTxnRequest, now_ms: int
+) -> tuple[Records, ProducerIdAndEpoch]:
+    """Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, and what `_has_ended` raises."""
+    if metadata.producer_id != request.producer_id:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if metadata.producer_epoch != request.producer_epoch:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    if metadata.state is not TransactionState.ONGOING:
+        _check_has_ended(metadata.state, commit=request.committed)
+        return [], NOBODY
+    prepared = metadata.prepare(
+        commit=request.committed,
+        client_transaction_version=0,
+        next_producer_id=NO_PRODUCER_ID,
+        now_ms=now_ms,
+    )
+    return shard.decide(prepared), NOBODY
+
+
+def _check_has_ended(state: TransactionState, *, commit: bool) -> None:
+    """That a transaction has ended this way already.
+
+    Raises CONCURRENT_TRANSACTIONS if it is still ending, INVALID_TXN_STATE if it ended in another way or
+    never was.
+    """
+    prepared, complete = (
+        (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
+        if commit
+        else (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
+    )
+    if state is prepared:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if state is not complete:
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE)
+
+
+# -- version 2 ---------------------------------------------------------------------------------------
+
+
+def _end_v2(
+    shard: Shard,
+    metadata: TransactionMetadata,
+    request: EndTxnRequest,
+    transaction_version: int,
+    now_ms: int,
+    new_producer_id: int | None,
+) -> tuple[Records, ProducerIdAndEpoch] | NeedsProducerId:
+    """Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE."""
+    state, commit = metadata.state, request.committed
+    is_after_rotation = _is_after_rotation(metadata, request)
+    is_repeated = is_after_rotation or metadata.producer_epoch == request.producer_epoch + 1
+    if metadata.producer_id != request.producer_id and not is_after_rotation:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if is_repeated and state not in (TransactionState.EMPTY, TransactionState.ONGOING):
+        _check_has_ended(state, commit=commit)
+        return [], (metadata.producer_id, metadata.producer_epoch)
+    if metadata.producer_epoch != request.producer_epoch or state.is_prepared:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    if commit and state is not TransactionState.ONGOING:
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE)
+    return _prepare_with_bump(
+        shard,
+        metadata,
+        commit=commit,
+        transaction_version=transaction_version,
+        now_ms=now_ms,
+        new_producer_id=new_producer_id,
+    )
+
+
+def _is_after_rotation(metadata: TransactionMetadata, request: EndTxnRequest) -> bool:
+    """The producer has not heard that the end of its last transaction gave it a new producer id."""
+    return (
+        metadata.previous_producer_id == request.producer_id
+        and is_epoch_exhausted(request.producer_epoch)
+        and metadata.producer_epoch == 0
+    )
+
+
+def _prepare_with_bump(
+    shard: Shard,
+    metadata: TransactionMetadata,
+    *,
+    commit: bool,
+    transaction_version: int,
+    now_ms: int,
+    new_producer_id: int | None,
+) -> tuple[Records, ProducerIdAndEpoch] | NeedsProducerId:
+    """The record, and who the producer will be afterwards."""
+    if not metadata.is_epoch_exhausted:
+        new_producer_id = NO_PRODUCER_ID
+    elif new_producer_id is None:
+        return NEEDS_PRODUCER_ID
+    prepared = metadata.prepare(
+        commit=commit,
+        client_transaction_version=transaction_version,
+        next_producer_id=new_producer_id,
+        now_ms=now_ms,
+    )
+    return shard.decide(prepared), prepared.producer_after_completion
+
+
+# -- not asked for by the producer -------------------------------------------------------------------
+
+
+def fence_and_abort(
+    shard: Shard, metadata: TransactionMetadata, now_ms: int, new_producer_id: int | None
+) -> Records | NeedsProducerId:
+    """Abort an open transaction whose time is up or whose producer has been replaced.
+
+    The epoch is bumped, so that the producer learns of it with whatever it tries next.
+    """
+    if shard.transaction_version >= EPOCH_BUMP_VERSION:
+        outcome = _prepare_with_bump(
+            shard,
+            metadata,
+            commit=False,
+            transaction_version=shard.transaction_version,
+            now_ms=now_ms,
+            new_producer_id=new_producer_id,
+        )
+        return outcome if isinstance(outcome, NeedsProducerId) else outcome[0]
+    prepared = metadata.fence().prepare(
+        commit=False, client_transaction_version=0, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms
+    )
+    return shard.decide(prepared)

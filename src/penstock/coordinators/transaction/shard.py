@@ -1,0 +1,97 @@
+"""What the handlers of one partition of `__transaction_state` share: transactions, timers, markers."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from penstock.coordinators.records import Records
+from penstock.coordinators.timers import Timers
+from penstock.coordinators.transaction.config import TransactionCoordinatorConfig
+from penstock.coordinators.transaction.metadata import TransactionMetadata
+from penstock.coordinators.transaction.records import transaction_record
+from penstock.coordinators.transaction.results import TransactionMarkers
+from penstock.coordinators.transaction.states import TransactionState
+
+__all__ = ["Counters", "Shard", "TimerKind"]
+
+
+class TimerKind(Enum):
+    """The first part of a timer's key; the rest is the transactional id, empty for the expiration."""
+
+    TRANSACTION = auto()  # an open transaction has taken too long
+    COMPLETION = auto()  # the record that ends a transaction could not be written yet
+    EXPIRATION = auto()
+
+
+@dataclass(slots=True)
+class Counters:
+    """What has happened so far, for metrics."""
+
+    committed: int = 0
+    aborted: int = 0
+    timed_out: int = 0
+    expired: int = 0
+
+
+class Shard:
+    """State and small operations; the decisions are in the modules named after the requests."""
+
+    __slots__ = (
+        "config",
+        "coordinator_epoch",
+        "counters",
+        "decided",
+        "expiration_queue",
+        "is_active",
+        "markers",
+        "producer_id_requests",
+        "timers",
+        "transaction_version",
+        "transactions",
+    )
+
+    def __init__(
+        self, config: TransactionCoordinatorConfig, coordinator_epoch: int, transaction_version: int
+    ) -> None:
+        self.config = config
+        self.coordinator_epoch = coordinator_epoch
+        self.transaction_version = transaction_version
+        self.transactions: dict[str, TransactionMetadata] = {}
+        #: Steps whose records have been handed out, but neither replayed nor refused yet.
+        self.decided: dict[str, TransactionMetadata] = {}
+        self.timers = Timers()
+        self.markers: list[TransactionMarkers] = []
+        self.producer_id_requests: list[str] = []
+        self.expiration_queue: list[str] = []  # what the running expiration has yet to look at
+        self.counters = Counters()
+        self.is_active = False  # loaded: what is replayed now is news
+
+    def decide(self, metadata: TransactionMetadata) -> Records:
+        """The record of a step; the step is taken when it is replayed."""
+        assert metadata.transactional_id not in self.decided, (
+            f"{metadata.transactional_id}: append not settled"
+        )
+        self.decided[metadata.transactional_id] = metadata
+        return [transaction_record(metadata, self.transaction_version)]
+
+    def arm(self, metadata: TransactionMetadata) -> None:
+        """Let the clock of an open transaction run, and that of any other stop."""
+        key = (TimerKind.TRANSACTION, metadata.transactional_id)
+        deadline_ms = metadata.deadline_ms
+        if deadline_ms is None:
+            self.timers.cancel(key)
+        else:
+            self.timers.schedule(key, deadline_ms)
+
+    def send_markers(self, metadata: TransactionMetadata) -> None:
+        """Tell the partitions of a prepared transaction."""
+        self.markers.append(
+            TransactionMarkers(
+                transactional_id=metadata.transactional_id,
+                producer_id=metadata.producer_id,
+                producer_epoch=metadata.producer_epoch,
+                coordinator_epoch=self.coordinator_epoch,
+                commit=metadata.state is TransactionState.PREPARE_COMMIT,
+                transaction_version=metadata.client_transaction_version,
+                partitions=sorted(metadata.partitions),
+            )
+        )
