@@ -49,6 +49,7 @@ def append_marker(
     coordinator_epoch: int = 0,
     timestamp: int = START_MS,
     epoch: int = 0,
+    transaction_version: int = 0,
 ) -> AppendInfo:
     marker = encode_end_txn_marker(
         committed=committed,
@@ -57,7 +58,10 @@ def append_marker(
         coordinator_epoch=coordinator_epoch,
         timestamp=timestamp,
     )
-    return append(log, marker, epoch, Origin.COORDINATOR)
+    headers = [header for _, header in batch.iter_headers(marker)]
+    return log.append(
+        bytearray(marker), headers, epoch, origin=Origin.COORDINATOR, transaction_version=transaction_version
+    )
 
 
 def read_all(log: Log, max_bytes: int = 1 << 20) -> list[tuple[int, bytes | None]]:
