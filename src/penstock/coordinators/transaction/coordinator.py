@@ -9,7 +9,7 @@ from penstock.coordinators.transaction.config import TransactionCoordinatorConfi
 from penstock.coordinators.transaction.end_txn import handle_end_txn
 from penstock.coordinators.transaction.init_producer_id import handle_init_producer_id
 from penstock.coordinators.transaction.metadata import TopicPartition
-from penstock.coordinators.transaction.results import NeedsProducerId, TransactionMarkers
+from penstock.coordinators.transaction.results import NeedsProducerId, TimedOut, TransactionMarkers
 from penstock.coordinators.transaction.shard import Counters, Shard, TimerKind
 from penstock.coordinators.transaction.states import TransactionState
 from penstock.protocol.errors import ErrorCode
@@ -185,7 +185,7 @@ class TransactionCoordinator:
         key = self._shard.timers.pop_due(now_ms)
         match key:
             case (TimerKind.TRANSACTION, str() as transactional_id):
-                return timeouts.abort_timed_out(self._shard, transactional_id, now_ms)
+                return timeouts.on_transaction_timeout(self._shard, transactional_id, now_ms)
             case (TimerKind.COMPLETION, str() as transactional_id):
                 return self._complete(transactional_id, now_ms)
             case timeouts.EXPIRATION_KEY:
@@ -198,16 +198,16 @@ class TransactionCoordinator:
             return []
         return self._shard.decide(metadata.complete(now_ms))
 
-    def take_producer_id_requests(self) -> list[str]:
-        """Transactional ids whose transactions have timed out, but cannot be aborted without a producer id."""
+    def take_producer_id_requests(self) -> list[TimedOut]:
+        """What waits for a producer id; it asks again after a while, whatever comes of it."""
         requests = self._shard.producer_id_requests
         if requests:
             self._shard.producer_id_requests = []
         return requests
 
-    def abort_timed_out(self, transactional_id: str, new_producer_id: int, now_ms: int) -> Records:
-        """Do what `take_producer_id_requests` has asked the id for."""
-        return timeouts.abort_timed_out(self._shard, transactional_id, now_ms, new_producer_id)
+    def abort_timed_out(self, timed_out: TimedOut, new_producer_id: int, now_ms: int) -> Records:
+        """Do what `take_producer_id_requests` has asked for, if it is still to be done."""
+        return timeouts.abort_timed_out(self._shard, timed_out, new_producer_id, now_ms)
 
     # -- figures -------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from penstock.protocol.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 __all__ = [
+    "EPOCH_BUMP_VERSION",
     "NO_TIMEOUT_MS",
     "ProducerIdAndEpoch",
     "TopicPartition",
@@ -41,7 +42,7 @@ def is_epoch_exhausted(epoch: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TransactionMetadata:
-    """Timestamps are in milliseconds. `last_producer_epoch` is not in the log: it ends with its coordinator."""
+    """Timestamps are in milliseconds; `last_producer_epoch` is not in the log and ends with its coordinator."""
 
     transactional_id: str
     producer_id: int

@@ -59,5 +59,10 @@ def fail_append(shard: Shard, records: Records, now_ms: int) -> None:
             continue
         if metadata.state.is_prepared:  # its markers are written, so this was the record of completion
             retry_later(shard, TimerKind.COMPLETION, transactional_id, now_ms)
-        elif metadata.deadline_ms is not None and metadata.deadline_ms <= now_ms:
+        elif metadata.deadline_ms is not None and _clock_has_stopped(shard, transactional_id):
             retry_later(shard, TimerKind.TRANSACTION, transactional_id, now_ms)
+
+
+def _clock_has_stopped(shard: Shard, transactional_id: str) -> bool:
+    """Whether the refused record was that of a timeout, whose timer is gone with it."""
+    return shard.timers.deadline_ms((TimerKind.TRANSACTION, transactional_id)) is None

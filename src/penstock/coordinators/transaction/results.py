@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from penstock.coordinators.transaction.metadata import TopicPartition
 
-__all__ = ["NEEDS_PRODUCER_ID", "NeedsProducerId", "TransactionMarkers"]
+__all__ = ["NEEDS_PRODUCER_ID", "NeedsProducerId", "TimedOut", "TransactionMarkers"]
 
 
 class NeedsProducerId(Enum):
@@ -15,6 +15,13 @@ class NeedsProducerId(Enum):
 
 
 NEEDS_PRODUCER_ID: Final = NeedsProducerId.NEEDS_PRODUCER_ID
+
+
+class TimedOut(NamedTuple):
+    """A transaction that has taken too long, but cannot be aborted without a producer id for what follows."""
+
+    transactional_id: str
+    start_timestamp_ms: int
 
 
 class TransactionMarkers(NamedTuple):

@@ -8,7 +8,7 @@ from penstock.coordinators.timers import Timers
 from penstock.coordinators.transaction.config import TransactionCoordinatorConfig
 from penstock.coordinators.transaction.metadata import TransactionMetadata
 from penstock.coordinators.transaction.records import transaction_record
-from penstock.coordinators.transaction.results import TransactionMarkers
+from penstock.coordinators.transaction.results import TimedOut, TransactionMarkers
 from penstock.coordinators.transaction.states import TransactionState
 
 __all__ = ["Counters", "Shard", "TimerKind"]
@@ -60,16 +60,13 @@ class Shard:
         self.decided: dict[str, TransactionMetadata] = {}
         self.timers = Timers()
         self.markers: list[TransactionMarkers] = []
-        self.producer_id_requests: list[str] = []
+        self.producer_id_requests: list[TimedOut] = []
         self.expiration_queue: list[str] = []  # what the running expiration has yet to look at
         self.counters = Counters()
         self.is_active = False  # loaded: what is replayed now is news
 
     def decide(self, metadata: TransactionMetadata) -> Records:
         """The record of a step; the step is taken when it is replayed."""
-        assert metadata.transactional_id not in self.decided, (
-            f"{metadata.transactional_id}: append not settled"
-        )
         self.decided[metadata.transactional_id] = metadata
         return [transaction_record(metadata, self.transaction_version)]
 

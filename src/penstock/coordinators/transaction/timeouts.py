@@ -2,13 +2,19 @@
 
 from penstock.coordinators.records import Records
 from penstock.coordinators.transaction.end_txn import fence_and_abort
-from penstock.coordinators.transaction.metadata import TransactionMetadata
 from penstock.coordinators.transaction.records import transaction_tombstone
-from penstock.coordinators.transaction.results import NeedsProducerId
+from penstock.coordinators.transaction.results import NeedsProducerId, TimedOut
 from penstock.coordinators.transaction.shard import Shard, TimerKind
 from penstock.coordinators.transaction.states import TransactionState
 
-__all__ = ["EXPIRATION_KEY", "abort_timed_out", "on_expiration", "retry_later", "schedule_expiration"]
+__all__ = [
+    "EXPIRATION_KEY",
+    "abort_timed_out",
+    "on_expiration",
+    "on_transaction_timeout",
+    "retry_later",
+    "schedule_expiration",
+]
 
 EXPIRATION_KEY = (TimerKind.EXPIRATION, "")
 
@@ -16,19 +22,31 @@ EXPIRATION_KEY = (TimerKind.EXPIRATION, "")
 MAX_IDS_PER_TURN = 1_000
 
 
-def abort_timed_out(
-    shard: Shard, transactional_id: str, now_ms: int, new_producer_id: int | None = None
-) -> Records:
-    """Abort the transaction if its time is up. If that takes a producer id, ask the owner for one."""
+def on_transaction_timeout(shard: Shard, transactional_id: str, now_ms: int) -> Records:
+    """Abort the transaction. If that takes a producer id, the owner is asked for one."""
     metadata = shard.transactions.get(transactional_id)
-    deadline_ms = None if metadata is None else metadata.deadline_ms
-    if metadata is None or deadline_ms is None or deadline_ms > now_ms:
+    if metadata is None or metadata.state is not TransactionState.ONGOING:
         return []
-    records = fence_and_abort(shard, metadata, now_ms, new_producer_id)
+    records = fence_and_abort(shard, metadata, now_ms, None)
     if isinstance(records, NeedsProducerId):
-        shard.producer_id_requests.append(transactional_id)
+        shard.producer_id_requests.append(TimedOut(transactional_id, metadata.start_timestamp_ms))
         retry_later(shard, TimerKind.TRANSACTION, transactional_id, now_ms)
         return []
+    shard.counters.timed_out += 1
+    return records
+
+
+def abort_timed_out(shard: Shard, timed_out: TimedOut, new_producer_id: int, now_ms: int) -> Records:
+    """The second try, with a producer id; unless the transaction has ended in the meantime."""
+    metadata = shard.transactions.get(timed_out.transactional_id)
+    if (
+        metadata is None
+        or metadata.state is not TransactionState.ONGOING
+        or metadata.start_timestamp_ms != timed_out.start_timestamp_ms
+    ):
+        return []
+    records = fence_and_abort(shard, metadata, now_ms, new_producer_id)
+    assert not isinstance(records, NeedsProducerId)
     shard.counters.timed_out += 1
     return records
 
@@ -49,26 +67,23 @@ def on_expiration(shard: Shard, now_ms: int) -> Records:
     queue = shard.expiration_queue
     if not queue:
         queue.extend(shard.transactions)
-    turn = queue[-MAX_IDS_PER_TURN:]
+    looked_at = queue[-MAX_IDS_PER_TURN:]
     del queue[-MAX_IDS_PER_TURN:]
     if queue:
         shard.timers.schedule(EXPIRATION_KEY, now_ms)
     else:
         schedule_expiration(shard, now_ms)
-    expired = [transactional_id for transactional_id in turn if _is_expired(shard, transactional_id, now_ms)]
-    return [transaction_tombstone(transactional_id) for transactional_id in expired]
+    return [
+        transaction_tombstone(transactional_id)
+        for transactional_id in looked_at
+        if _is_expired(shard, transactional_id, now_ms)
+    ]
 
 
 def _is_expired(shard: Shard, transactional_id: str, now_ms: int) -> bool:
     metadata = shard.transactions.get(transactional_id)
-    return metadata is not None and _is_idle(shard, metadata, now_ms)
-
-
-def _is_idle(shard: Shard, metadata: TransactionMetadata, now_ms: int) -> bool:
-    if metadata.state not in (
-        TransactionState.EMPTY,
-        TransactionState.COMPLETE_COMMIT,
-        TransactionState.COMPLETE_ABORT,
-    ):
-        return False
-    return metadata.last_update_timestamp_ms <= now_ms - shard.config.transactional_id_expiration_ms
+    return (
+        metadata is not None
+        and metadata.state.has_no_transaction
+        and metadata.last_update_timestamp_ms <= now_ms - shard.config.transactional_id_expiration_ms
+    )
