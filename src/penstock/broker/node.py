@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from penstock.broker.cold_reads import ColdReads
 from penstock.broker.controller import ControllerRuntime
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.fetch_session import FetchSessionCache
@@ -60,6 +61,7 @@ class Broker:
         self.loop = asyncio.get_running_loop()
         self.loop_lag = LoopLag(self.loop)
         self.purgatory = Purgatory(self.loop)
+        self.cold_reads = ColdReads(self.loop)
         self.fetch_max_bytes = config.get_int("fetch.max.bytes")
         self.fetch_sessions = FetchSessionCache(
             config.get_int("max.incremental.fetch.session.cache.slots"), self.clock_ms
@@ -172,6 +174,7 @@ class Broker:
             await asyncio.wait((self._reopening,))
         await self.run_in_worker(self.logs.close, self.controller.broker_epoch)
         self.loop_lag.stop()
+        self.cold_reads.close()
         self._workers.shutdown()
         log.info("stopped node_id=%d", self.node_id)
 

@@ -1,7 +1,9 @@
 """Fetch (1): record batches from the log to the socket, without a look inside.
 
 Versions 4 to 18. Records leave as slices of segment files (`sendfile`). A fetch that finds less than
-`min_bytes` waits in the purgatory. Differences from Kafka:
+`min_bytes` waits in the purgatory. What isn't in memory, or was never checked since it came from the disk,
+is read and checked by a worker first (`broker.cold_reads`). Differences from Kafka:
+- damaged batches are never sent: the client hears CORRUPT_MESSAGE where Kafka leaves the finding to it;
 - a response ends with a whole batch, never with a torn one;
 - requests of followers are served as those of consumers until there are followers;
 - a session that holds the id of a topic that is gone hears UNKNOWN_TOPIC_ID as everybody does, not first
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.broker.cold_reads import ColdRead
 from penstock.broker.dispatch import Promise
 from penstock.broker.fetch_session import FetchPlan, FetchTarget, SessionError, TopicKey
 from penstock.broker.leader_hints import LeaderHints
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.broker.context import RequestContext
     from penstock.broker.node import Broker
     from penstock.broker.replicas import Replica
+    from penstock.storage.transaction_index import AbortedTransaction
 
 API_KEY = ApiKey.FETCH
 
@@ -48,14 +52,24 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> Fe
     fetch = _Fetch(broker, request, context, plan)
     results, missing_bytes = fetch.read()
     if missing_bytes <= 0 or request.max_wait_ms <= 0 or not plan.targets:
-        return fetch.respond(results)
+        return fetch.read_cold(results) if fetch.cold else fetch.respond(results)
     return fetch.wait(missing_bytes, request.max_wait_ms)
 
 
 class _Fetch:
     """One request: read at once, and read again if it had to wait."""
 
-    __slots__ = ("_broker", "_context", "_max_bytes", "_min_bytes", "_plan", "_read_committed", "_replicas")
+    __slots__ = (
+        "_broker",
+        "_context",
+        "_max_bytes",
+        "_min_bytes",
+        "_now_s",
+        "_plan",
+        "_read_committed",
+        "_replicas",
+        "cold",
+    )
 
     def __init__(
         self, broker: Broker, request: FetchRequest, context: RequestContext, plan: FetchPlan
@@ -67,6 +81,9 @@ class _Fetch:
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._read_committed = request.isolation_level == READ_COMMITTED
         self._replicas: list[Replica] = []
+        self._now_s = 0.0
+        self.cold: list[ColdRead] = []
+        """What the last `read` left to a worker."""
 
     def read(self) -> tuple[Results, int]:
         """What each partition gives now, and how many bytes are missing; none if there's an error to tell."""
@@ -76,12 +93,14 @@ class _Fetch:
         urgent = False
         results: Results = []
         self._replicas = []
+        self._now_s = self._broker.loop.time()
+        cold = self.cold = []
         for target in self._plan.targets:
             try:
                 replica = self._broker.replicas.leader(
                     target.topic, target.partition, target.current_leader_epoch
                 )
-                data = self._read_partition(replica, target, left_bytes, found_bytes == 0)
+                data = self._read_partition(len(results), replica, target, left_bytes, found_bytes == 0)
             except KafkaError as error:
                 data = _refusal(target, error.code)
                 urgent = True
@@ -90,6 +109,9 @@ class _Fetch:
                 if data.diverging_epoch.end_offset >= 0:
                     urgent = True
                 size_bytes = len(data.records or NO_RECORDS)
+                if cold and cold[-1].place == len(results) and cold[-1].found is None:
+                    size_bytes = cold[-1].size_bytes_max
+                    urgent = True
                 found_bytes += size_bytes
                 readable_bytes += size_bytes
                 if isinstance(data.records, FileSlice):
@@ -103,9 +125,9 @@ class _Fetch:
         return results, 0 if urgent else self._min_bytes - readable_bytes
 
     def _read_partition(
-        self, replica: Replica, target: FetchTarget, left_bytes: int, may_exceed: bool
+        self, place: int, replica: Replica, target: FetchTarget, left_bytes: int, may_exceed: bool
     ) -> PartitionData:
-        """Raises KafkaError, OFFSET_OUT_OF_RANGE among others."""
+        """The `place`th partition's answer. Raises KafkaError, OFFSET_OUT_OF_RANGE among others."""
         log = replica.log
         high_watermark = replica.high_watermark
         stable = replica.last_stable_offset
@@ -124,11 +146,29 @@ class _Fetch:
         limit_bytes = min(target.max_bytes, left_bytes)
         if log.log_start_offset <= offset < end_offset:
             if limit_bytes > 0 or may_exceed:
-                found = log.read(offset, limit_bytes, min_one_batch=may_exceed, up_to_offset=end_offset)
+                try:
+                    found = log.read(
+                        offset, limit_bytes, min_one_batch=may_exceed, up_to_offset=end_offset, wait=False
+                    )
+                    is_ready = found is None or found.is_ready(self._now_s)
+                except BlockingIOError:
+                    found, is_ready = None, False
                 if found is not None:
                     data.records = found
-                    if self._read_committed:
-                        data.aborted_transactions = _aborted(replica, offset, end_offset)
+                if not is_ready:
+                    read = ColdRead(
+                        place,
+                        log,
+                        offset,
+                        limit_bytes=limit_bytes,
+                        min_one_batch=may_exceed,
+                        up_to_offset=end_offset,
+                        read_committed=self._read_committed,
+                        found=found,
+                    )
+                    self.cold.append(read)
+                elif found is not None and self._read_committed:
+                    data.aborted_transactions = _aborted(log.aborted_transactions(offset, end_offset))
         elif offset < log.log_start_offset or offset > log.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         return data
@@ -143,9 +183,36 @@ class _Fetch:
             ],
             missing_bytes,
             max_wait_ms,
-            lambda: promise.complete(self.respond(self.read()[0])),
+            lambda: self._answer(promise),
         )
         promise.on_abandon = delayed.cancel
+        return promise
+
+    def _answer(self, promise: Promise) -> None:
+        """The wait is over: answer with what there is now."""
+        results, _ = self.read()
+        if self.cold:
+            self.read_cold(results, promise)
+        else:
+            promise.complete(self.respond(results))
+
+    def read_cold(self, results: Results, promise: Promise | None = None) -> Promise:
+        """Have a worker read and check what the loop could not, then answer."""
+        promise = promise or Promise()
+        cold = self.cold
+
+        def done() -> None:
+            for read in cold:
+                target, data = results[read.place]
+                if read.error is not None:
+                    results[read.place] = (target, _refusal(target, read.error.code))
+                    continue
+                data.records = read.found or NO_RECORDS
+                if self._read_committed:
+                    data.aborted_transactions = _aborted(read.aborted)
+            promise.complete(self.respond(results))
+
+        self._broker.cold_reads.submit(cold, done)
         return promise
 
     def respond(self, results: Results) -> FetchResponse:
@@ -186,10 +253,10 @@ def _diverges(replica: Replica, target: FetchTarget, data: PartitionData) -> boo
     return True
 
 
-def _aborted(replica: Replica, offset: int, end_offset: int) -> list[FetchResponse.AbortedTransaction]:
+def _aborted(found: list[AbortedTransaction]) -> list[FetchResponse.AbortedTransaction]:
     return [
         FetchResponse.AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-        for aborted in replica.log.aborted_transactions(offset, end_offset)
+        for aborted in found
     ]
 
 
