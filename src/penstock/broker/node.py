@@ -145,7 +145,6 @@ class Broker:
             raise CannotStart(f"cannot read or write in {directories}: {error.strerror}") from error
 
     async def _start(self) -> tuple[str, int]:
-        self.loop_lag.start()
         bound = self.server.listen(self.config.broker_listeners)
         self._addresses = self._advertise(bound)
         await self.controller.open()
@@ -156,6 +155,7 @@ class Broker:
         await self.groups.wait_until_loaded()
         self._serve_metrics()
         self._tick()
+        self.loop_lag.start()  # what went before, nobody waited for
         self.server.accept()
         return bound[self.config.broker_listeners[0].name]
 
@@ -208,6 +208,7 @@ class Broker:
             configs.of(ResourceType.BROKER, ""), configs.of(ResourceType.BROKER, str(self.node_id))
         )
         self.server.limits = server_limits(self.config)
+        self.logs.config = storage_config(self.config)
 
     def _high_watermarks(self) -> dict[TopicPartition, int]:
         return {

@@ -101,7 +101,7 @@ class Log:
         self.deleted = False
         self.last_flush_ms = clock()
         self._rng = loader.rng
-        self._producer_id_expiration_ms = loader.producer_id_expiration_ms
+        self.producer_id_expiration_ms = loader.producer_id_expiration_ms
         self._clock = clock
         self._files = loader.files
         self._hooks = hooks
@@ -480,7 +480,7 @@ class Log:
             self.log_start_offset,
             offset,
             self._clock(),
-            self._producer_id_expiration_ms,
+            self.producer_id_expiration_ms,
         )
 
     def delete_records_before(self, offset: int) -> int:
@@ -551,7 +551,7 @@ class Log:
 
     def remove_expired_producers(self, now_ms: int) -> int:
         """Forget producers that have been idle for `producer.id.expiration.ms`. Returns how many."""
-        return self.producer_state.remove_expired(now_ms, self._producer_id_expiration_ms)
+        return self.producer_state.remove_expired(now_ms, self.producer_id_expiration_ms)
 
     # --- durability
 

@@ -262,6 +262,7 @@ class LogManager:
         self._retain_some(now_ms)
         if self._is_due("producers", now_ms, config.producer_id_expiration_check_interval_ms):
             for log in self:
+                log.producer_id_expiration_ms = config.producer_id_expiration_ms
                 log.remove_expired_producers(now_ms)
         if self._is_due("flush", now_ms, min(config.log_flush_scheduler_interval_ms, _REMOVAL_INTERVAL_MS)):
             for log in self:
