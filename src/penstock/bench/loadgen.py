@@ -1,24 +1,22 @@
 """Builds and runs `loadgen.c`, the load generator in C."""
 
-import hashlib
 import json
-import os
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
 import confluent_kafka
 
+from penstock.bench.c_program import build
+
 SOURCE = Path(__file__).with_name("loadgen.c")
+LIBRARIES = ("-lpthread",) if sys.platform == "darwin" else ("-ldl", "-lpthread")
 RUN_TIMEOUT_S = 400
 
 
 class LoadgenError(RuntimeError):
-    """The load generator cannot be built, or a run failed; the message says which and why."""
+    """A run failed, or there is no librdkafka to load; the message says which and why."""
 
 
 class LoadgenResult(TypedDict, total=False):
@@ -38,7 +36,7 @@ class Loadgen:
     """A built load generator and the librdkafka that it loads (the one in confluent-kafka's wheel)."""
 
     def __init__(self) -> None:
-        self._program = _build()
+        self._program = build(SOURCE, LIBRARIES)
         self._library = _librdkafka()
 
     def command(self, mode: str, *arguments: object) -> list[str]:
@@ -74,29 +72,3 @@ def _librdkafka() -> Path:
     if not candidates:
         raise LoadgenError(f"no librdkafka beside {package}: install confluent-kafka from its binary wheel")
     return candidates[0]
-
-
-def _build() -> Path:
-    source = SOURCE.read_bytes()
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "penstock"
-    program = cache / f"loadgen-{hashlib.sha256(source).hexdigest()[:16]}"
-    if program.exists():
-        return program
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        raise LoadgenError(
-            "the load generator needs a C compiler: install gcc or clang (Debian: apt install gcc)"
-        )
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache) as scratch:
-        built = Path(scratch) / "loadgen"
-        libraries = ["-lpthread"] if sys.platform == "darwin" else ["-ldl", "-lpthread"]
-        _compile([compiler, "-O2", "-o", str(built), str(SOURCE), *libraries])
-        built.rename(program)
-    return program
-
-
-def _compile(command: Sequence[str]) -> None:
-    finished = subprocess.run(command, capture_output=True, text=True, check=False)
-    if finished.returncode != 0:
-        raise LoadgenError(f"the load generator does not compile: {finished.stderr.strip()}")

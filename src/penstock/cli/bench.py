@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from penstock.bench.c_program import BuildError
 from penstock.bench.loadgen import Loadgen, LoadgenError
 from penstock.bench.rows import Bench, Row
 from penstock.bench.start import first_acknowledgement_s
@@ -49,7 +50,7 @@ def bench(
             with Cluster({"num.partitions": str(PARTITIONS)}) as cluster:
                 bench_of_node = Bench(loadgen, cluster.bootstrap_servers, cluster.pid, scale)
                 measured = _run(bench_of_node, row or [], json_output)
-    except LoadgenError as error:
+    except (BuildError, LoadgenError) as error:
         fail(str(error))
     _report(measured, start_s, json_output)
 

@@ -1,0 +1,37 @@
+"""Compiles a C program that comes as source, once, into the user's cache."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class BuildError(RuntimeError):
+    """There is no compiler, or it refuses; the message says which and why."""
+
+
+def build(source: Path, libraries: Sequence[str]) -> Path:
+    """The program that *source* compiles to, linked with *libraries* (as `-lpthread`).
+
+    Raises:
+        BuildError: it cannot be built here.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "penstock"
+    program = cache / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
+    if program.exists():
+        return program
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        raise BuildError(f"{source.stem} needs a C compiler: install gcc or clang (Debian: apt install gcc)")
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as scratch:
+        built = Path(scratch) / source.stem
+        command = [compiler, "-O2", "-o", str(built), str(source), *libraries]
+        finished = subprocess.run(command, capture_output=True, text=True, check=False)
+        if finished.returncode != 0:
+            raise BuildError(f"{source.name} does not compile: {finished.stderr.strip()}")
+        built.rename(program)
+    return program
