@@ -16,6 +16,7 @@ from penstock.protocol.records import Record, encode_batch
 
 if TYPE_CHECKING:
     from penstock.storage.log import AppendInfo
+    from penstock.storage.verification import Verification
 
 __all__ = ["Append", "CoordinatorPartition", "encode_records"]
 
@@ -30,8 +31,11 @@ MAX_BATCH_KEY_BYTES = 256 * 1024
 #: A wall clock that differs this much from the steady one was set, not slewed.
 CLOCK_JUMP_MS = 500
 
-#: Appends a batch to the partition's log as its leader. Raises KafkaError.
-Append = Callable[[bytes], "AppendInfo"]
+
+class Append(Protocol):
+    """Appends a batch to the partition's log as its leader. Raises KafkaError."""
+
+    def __call__(self, records: bytes, *, verification: Verification | None = None) -> AppendInfo: ...
 
 
 class Coordinator(Protocol):

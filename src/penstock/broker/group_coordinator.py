@@ -5,18 +5,26 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.broker import group_loader
 from penstock.broker.coordinator_runtime import CoordinatorRuntime, raise_for
 from penstock.broker.group_partition import GroupPartition
+from penstock.broker.transaction_verification import (
+    ClientSupport,
+    TransactionalProducer,
+    Verified,
+    verify,
+)
+from penstock.coordinators.append_errors import append_error
 from penstock.coordinators.group.config import GroupCoordinatorConfig
 from penstock.coordinators.group.coordinator import GroupCoordinator
 from penstock.coordinators.group.results import Parked
 from penstock.coordinators.group.shard import Counters
 from penstock.coordinators.group.states import ClassicGroupState
+from penstock.protocol.batch import NO_SEQUENCE
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import (
     DescribeGroupsResponse,
@@ -34,12 +42,15 @@ from penstock.protocol.messages import (
     OffsetFetchResponse,
     SyncGroupRequest,
     SyncGroupResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
 )
 
 if TYPE_CHECKING:
     from penstock.broker.context import RequestContext
     from penstock.broker.node import Broker
     from penstock.broker.replicas import Replica
+    from penstock.broker.transaction_markers import Marker
     from penstock.metadata.configs import BrokerConfig
     from penstock.metadata.image.image import MetadataDelta
     from penstock.storage.log import Log
@@ -47,6 +58,11 @@ if TYPE_CHECKING:
 __all__ = ["GROUP_METADATA_TOPIC", "GroupCoordinatorRuntime"]
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"
+
+ABORTABLE_VERSION = 4
+"""From this version of TxnOffsetCommit on clients know TRANSACTION_ABORTABLE,"""
+ADD_PARTITION_VERSION = 5
+"""and from this one on they leave it to the broker to add the partition to the transaction (KIP-890)."""
 
 
 class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
@@ -135,6 +151,48 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
         raise_for(owner.settle(records))
         raise_for(error)
 
+    # -- transactions --------------------------------------------------------------------------------
+
+    def commit_offsets_in_transaction(
+        self, request: TxnOffsetCommitRequest, api_version: int
+    ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+        """Offsets that count once the transaction commits; the request's topics must exist.
+
+        The first ones of a transaction have its coordinator asked, as with records in a partition (KIP-890).
+        """
+        owner = self._owner(request.group_id)
+        try:
+            replica = self._broker.replicas.leader(self.TOPIC, self.partition_of(request.group_id))
+        except KafkaError as error:
+            raise KafkaError(append_error(error.code)) from error
+        support = (
+            ClientSupport.ADD_PARTITION
+            if api_version >= ADD_PARTITION_VERSION
+            else ClientSupport.ABORTABLE_ERROR
+            if api_version >= ABORTABLE_VERSION
+            else ClientSupport.OLDEST_ERRORS
+        )
+        producer = TransactionalProducer(
+            request.transactional_id, request.producer_id, request.producer_epoch, support
+        )
+        verified = verify(self._broker, producer, {replica: NO_SEQUENCE})
+        if isinstance(verified, Verified):
+            return _commit_in_transaction(owner, request, replica, verified)
+        return self._commit_when_verified(request, replica, verified)
+
+    async def _commit_when_verified(
+        self, request: TxnOffsetCommitRequest, replica: Replica, verified: Awaitable[Verified]
+    ) -> TxnOffsetCommitResponse:
+        outcome = await verified
+        return _commit_in_transaction(self._owner(request.group_id), request, replica, outcome)
+
+    def end_transaction(self, partition: int, marker: Marker) -> None:
+        """Write a transaction's marker, and make its offsets count or forget them. Raises KafkaError."""
+        owner = self._owner_of_partition(partition)
+        replica = self._broker.replicas.leader(GROUP_METADATA_TOPIC, partition)
+        replica.append_marker(**marker._asdict())
+        owner.coordinator.replay_end_transaction(marker.producer_id, committed=marker.committed)
+
     # -- life ----------------------------------------------------------------------------------------
 
     def on_image_change(self, delta: MetadataDelta) -> None:
@@ -190,3 +248,17 @@ def coordinator_config(config: BrokerConfig) -> GroupCoordinatorConfig:
         offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
         offsets_retention_check_interval_ms=config.get_int("offsets.retention.check.interval.ms"),
     )
+
+
+def _commit_in_transaction(
+    owner: GroupPartition, request: TxnOffsetCommitRequest, replica: Replica, verified: Verified
+) -> TxnOffsetCommitResponse:
+    try:
+        verification = verified.of(replica)
+    except KafkaError as error:
+        raise KafkaError(append_error(error.code)) from error
+    records, response = owner.coordinator.handle_txn_offset_commit(request, owner.now_ms())
+    if records:
+        producer = (request.producer_id, request.producer_epoch)
+        raise_for(owner.write_in_transaction(records, producer, verification))
+    return response

@@ -13,6 +13,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from penstock.coordinators.group.coordinator import GroupCoordinator
+    from penstock.storage.verification import Verification
 
 __all__ = ["GroupPartition"]
 
@@ -32,20 +33,22 @@ class GroupPartition(CoordinatorPartition):
         super().__init__(coordinator, append, clock_ms, compression)
         self.coordinator = coordinator
 
-    def write_in_transaction(self, records: Records, producer_id: int, producer_epoch: int) -> ErrorCode:
+    def write_in_transaction(
+        self, records: Records, producer: tuple[int, int], verification: Verification | None
+    ) -> ErrorCode:
         """Append offsets that count once the producer's marker comes; NONE, or why they are not in the log.
 
-        Nothing rests on them before that, so a failed append needs no way back.
+        `producer` is its id and epoch. Nothing rests on the offsets yet: a failed append needs no way back.
         """
         now_ms = self.now_ms()
-        batch = encode_records(records, now_ms, self._compression, (producer_id, producer_epoch))
+        batch = encode_records(records, now_ms, self._compression, producer)
         try:
-            info = self._append(batch)
+            info = self._append(batch, verification=verification)
         except KafkaError as error:
-            log.info("offsets of a transaction refused producer_id=%d error=%s", producer_id, error)
+            log.info("offsets of a transaction refused producer_id=%d error=%s", producer[0], error)
             return error.code
         for offset, record in enumerate(records, info.first_offset):
-            self.coordinator.replay(record, offset, now_ms, producer_id)
+            self.coordinator.replay(record, offset, now_ms, producer[0])
         return ErrorCode.NONE
 
     def _replay(self, record: CoordinatorRecord, offset: int, now_ms: int) -> None:

@@ -23,6 +23,7 @@ from penstock.broker.purgatory import Purgatory
 from penstock.broker.replicas import ReplicaManager
 from penstock.broker.server import Server
 from penstock.broker.topic_settings import TopicSettings, topic_settings
+from penstock.broker.transaction_coordinator import TransactionCoordinatorRuntime
 from penstock.metadata.configs import BrokerConfig
 from penstock.metadata.image import MetadataDelta, MetadataImage, ResourceType
 from penstock.protocol.api_keys import ApiKey
@@ -68,7 +69,11 @@ class Broker:
         )
         self.dispatcher = Dispatcher(self)
         self.server = Server(
-            self.loop, self.dispatcher.handle_request, server_limits(config), self.purgatory.complete_ready
+            self.loop,
+            self.dispatcher.handle_request,
+            server_limits(config),
+            self.purgatory.complete_ready,
+            self.cold_reads.reload,
         )
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="worker")
         self._tick_timer: asyncio.TimerHandle | None = None
@@ -94,6 +99,7 @@ class Broker:
             self.node_id, self.image, self.logs, self.topic_settings, self.clock_ms, self.run_in_worker
         )
         self.groups = GroupCoordinatorRuntime(self)
+        self.transactions = TransactionCoordinatorRuntime(self)
         self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
 
     @property
@@ -153,6 +159,7 @@ class Broker:
         self.controller.on_image_change(self._image_changed)
         await self.controller.start()
         await self.groups.wait_until_loaded()
+        await self.transactions.wait_until_loaded()
         self._serve_metrics()
         self._tick()
         self.loop_lag.start()  # what went before, nobody waited for
@@ -168,6 +175,7 @@ class Broker:
         if self._metrics is not None:
             await self.run_in_worker(self._metrics.close)
         self.groups.close()
+        self.transactions.close()
         await self.dispatcher.abandon_requests()  # or they would append to logs being closed
         await self.controller.close()
         if self._reopening is not None:
@@ -200,6 +208,7 @@ class Broker:
                 self._reconfigure()
             await self.replicas.apply(delta)
             self.groups.on_image_change(delta)
+            self.transactions.on_image_change(delta)
 
     def _reconfigure(self) -> None:
         """Dynamic broker configs (KIP-226): this node's own over the defaults of the cluster."""

@@ -1,10 +1,10 @@
-"""FindCoordinator (10): which broker coordinates a group.
+"""FindCoordinator (10): which broker coordinates a group or a transactional id.
 
 Versions 0 to 6; several keys at once from version 4 on (KIP-699). Differences from Kafka:
-- the first question for a group creates `__consumer_offsets` and is answered when it is there; Kafka
-  answers COORDINATOR_NOT_AVAILABLE until then;
-- transactional ids and share groups have no coordinator on this node yet: COORDINATOR_NOT_AVAILABLE, which
-  is also what Kafka answers while it has none.
+- the first question creates `__consumer_offsets` or `__transaction_state` and is answered when it is there;
+  Kafka answers COORDINATOR_NOT_AVAILABLE until then;
+- share groups have no coordinator on this node yet: COORDINATOR_NOT_AVAILABLE, which is also what Kafka
+  answers while it has none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Awaitable
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.broker.group_coordinator import GROUP_METADATA_TOPIC
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
@@ -21,7 +20,9 @@ from penstock.protocol.uuids import uuid_from_text
 
 if TYPE_CHECKING:
     from penstock.broker.context import RequestContext
+    from penstock.broker.group_coordinator import GroupCoordinatorRuntime
     from penstock.broker.node import Broker
+    from penstock.broker.transaction_coordinator import TransactionCoordinatorRuntime
 
 API_KEY = ApiKey.FIND_COORDINATOR
 
@@ -48,17 +49,29 @@ class Answer(NamedTuple):
 def handle(
     broker: Broker, request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    is_for_group = request.key_type == KeyType.GROUP
-    if is_for_group and not broker.groups.has_topic:
-        return _create_and_answer(broker, request, context)
+    coordinators = _coordinators(broker, request.key_type)
+    if coordinators is not None and not coordinators.has_topic:
+        return _create_and_answer(broker, coordinators, request, context)
     return _answer(broker, request, context)
 
 
+def _coordinators(
+    broker: Broker, key_type: int
+) -> GroupCoordinatorRuntime | TransactionCoordinatorRuntime | None:
+    """Who knows where keys of this type are coordinated."""
+    if key_type == KeyType.GROUP:
+        return broker.groups
+    return broker.transactions if key_type == KeyType.TRANSACTION else None
+
+
 async def _create_and_answer(
-    broker: Broker, request: FindCoordinatorRequest, context: RequestContext
+    broker: Broker,
+    coordinators: GroupCoordinatorRuntime | TransactionCoordinatorRuntime,
+    request: FindCoordinatorRequest,
+    context: RequestContext,
 ) -> FindCoordinatorResponse:
     try:
-        await broker.groups.ensure_topic()
+        await coordinators.ensure_topic()
     except KafkaError as error:
         refusal = Answer(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
         return _response(request, context, dict.fromkeys(_keys(request, context), refusal))
@@ -77,17 +90,16 @@ def _keys(request: FindCoordinatorRequest, context: RequestContext) -> list[str]
 
 
 def _find(broker: Broker, key_type: int, key: str, context: RequestContext) -> Answer:
-    if key_type == KeyType.GROUP:
-        return _find_group(broker, key, context)
-    if key_type == KeyType.TRANSACTION:
-        return Answer(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This node does not coordinate transactions yet.")
+    coordinators = _coordinators(broker, key_type)
+    if coordinators is not None:
+        return _find_leader(broker, coordinators.TOPIC, coordinators.partition_of(key), context)
     if key_type == KeyType.SHARE and context.api_version >= SHARE_VERSION and _is_share_key(key):
         return Answer(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This node does not coordinate share groups yet.")
     return Answer(ErrorCode.INVALID_REQUEST, f"No coordinator has keys of type {key_type} like {key!r}.")
 
 
-def _find_group(broker: Broker, group_id: str, context: RequestContext) -> Answer:
-    partition = broker.image.topics.partition(GROUP_METADATA_TOPIC, broker.groups.partition_of(group_id))
+def _find_leader(broker: Broker, topic: str, index: int, context: RequestContext) -> Answer:
+    partition = broker.image.topics.partition(topic, index)
     leader = broker.image.brokers.get(partition.leader) if partition is not None else None
     endpoint = leader.endpoint(context.listener_name) if leader is not None else None
     if partition is None or endpoint is None:

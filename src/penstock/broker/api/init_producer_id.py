@@ -1,7 +1,7 @@
-"""InitProducerId (22): an id for an idempotent producer. Versions 0 to 5.
+"""InitProducerId (22): an id for an idempotent producer, or a transactional id taken over. Versions 0 to 6.
 
-A transactional id is refused with UNSUPPORTED_VERSION until this node coordinates transactions: clients take
-that as final, where COORDINATOR_NOT_AVAILABLE would have them retry until they time out.
+As Kafka 4.3: transactions that an outside coordinator prepares (KIP-939) are refused unless
+`transaction.two.phase.commit.enable` is set, and can't be kept prepared even then.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from penstock.broker.transaction_coordinator import fenced_error
 from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 API_KEY = ApiKey.INIT_PRODUCER_ID
 
+FENCED_ERROR_VERSION = 4
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 
@@ -29,9 +31,17 @@ def handle(
     half_given = (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH)
     if half_given or request.transactional_id == "":
         return _refusal(ErrorCode.INVALID_REQUEST)
-    if request.transactional_id is not None:
-        return _refusal(ErrorCode.UNSUPPORTED_VERSION)
-    return _next_producer_id(broker)
+    if request.transactional_id is None:
+        return _next_producer_id(broker)
+    try:
+        response = broker.transactions.init_producer_id(request)
+    except KafkaError as error:
+        return _refusal(error.code)
+    if isinstance(response, Awaitable):
+        return response  # what takes a new producer id is never fenced
+    knows_fenced = context.api_version >= FENCED_ERROR_VERSION
+    response.error_code = fenced_error(response.error_code, knows_fenced=knows_fenced)
+    return response
 
 
 async def _next_producer_id(broker: Broker) -> InitProducerIdResponse:

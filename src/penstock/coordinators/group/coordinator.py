@@ -13,6 +13,7 @@ from penstock.coordinators.group.results import Caller, Parked, Ticket
 from penstock.coordinators.group.shard import Counters, Shard, TimerKind
 from penstock.coordinators.group.states import ClassicGroupState
 from penstock.coordinators.group.sync import handle_sync_group
+from penstock.coordinators.group.txn_offset_commit import handle_txn_offset_commit
 from penstock.coordinators.records import CoordinatorRecord, Records
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
@@ -35,6 +36,8 @@ from penstock.protocol.messages import (
     OffsetFetchResponse,
     SyncGroupRequest,
     SyncGroupResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
 )
 
 __all__ = ["GroupCoordinator"]
@@ -81,6 +84,12 @@ class GroupCoordinator:
     ) -> tuple[Records, OffsetCommitResponse]:
         return offset_commit.handle_offset_commit(self._shard, request, caller, now_ms)
 
+    def handle_txn_offset_commit(
+        self, request: TxnOffsetCommitRequest, now_ms: int
+    ) -> tuple[Records, TxnOffsetCommitResponse]:
+        """Its records belong in the producer's transaction, and are replayed with its id."""
+        return handle_txn_offset_commit(self._shard, request, now_ms)
+
     def handle_offset_delete(self, request: OffsetDeleteRequest) -> tuple[Records, OffsetDeleteResponse]:
         return offset_commit.handle_offset_delete(self._shard, request)
 
@@ -122,7 +131,7 @@ class GroupCoordinator:
             replay.replay_group(self._shard, key.group, value, now_ms)
 
     def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Apply a transaction's marker: its offsets count now, or never did."""
+        """Apply a transaction's marker, once it's in the log: its offsets count now, or never did."""
         self._shard.offsets.end_transaction(producer_id, committed=committed)
 
     def fail_append(self, records: list[CoordinatorRecord], error: ErrorCode, now_ms: int) -> Records:

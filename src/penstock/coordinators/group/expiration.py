@@ -93,10 +93,19 @@ def _is_expired(shard: Shard, offset: CommittedOffset, base_timestamp: BaseTimes
 
 
 def handle_topic_deleted(shard: Shard, topic: str, topic_id: bytes) -> Records:
-    """Tombstones for every offset of a topic that is gone; offsets of a namesake with another id stay."""
-    return [
-        offset_tombstone(group_id, topic, partition)
+    """Tombstones for every offset of a topic that is gone; offsets of a namesake with another id stay.
+
+    Those that a transaction would still bring go with them.
+    """
+    gone = {
+        (group_id, partition)
         for group_id, topics in shard.offsets.groups()
         for partition, offset in topics.get(topic, {}).items()
         if offset.topic_id in (ZERO_UUID, topic_id)
-    ]
+    }
+    gone.update(
+        (group_id, partition)
+        for group_id, pending_topic, partition, offset in shard.offsets.pending()
+        if pending_topic == topic and offset.topic_id in (ZERO_UUID, topic_id)
+    )
+    return [offset_tombstone(group_id, topic, partition) for group_id, partition in sorted(gone)]

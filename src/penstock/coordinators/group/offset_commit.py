@@ -16,7 +16,12 @@ from penstock.protocol.messages import (
     OffsetDeleteResponse,
 )
 
-__all__ = ["commit_error_response", "handle_offset_commit", "handle_offset_delete"]
+__all__ = [
+    "commit_error_response",
+    "handle_offset_commit",
+    "handle_offset_delete",
+    "is_metadata_too_large",
+]
 
 #: From this version on, a group that does not exist is told apart from a generation that is over.
 GROUP_ID_NOT_FOUND_VERSION = 9
@@ -43,7 +48,7 @@ def handle_offset_commit(
         for partition in topic.partitions:
             metadata = partition.committed_metadata or ""
             error = ErrorCode.NONE
-            if len(metadata) * 2 > metadata_limit and utf16_length(metadata) > metadata_limit:
+            if is_metadata_too_large(metadata, metadata_limit):
                 error = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
                 offset = CommittedOffset(
@@ -67,6 +72,11 @@ def handle_offset_commit(
         )
     shard.counters.offset_commits += len(records)
     return records, OffsetCommitResponse(topics=topics)
+
+
+def is_metadata_too_large(metadata: str, limit: int) -> bool:
+    """`offset.metadata.max.bytes` counts what Java calls the length."""
+    return len(metadata) * 2 > limit and utf16_length(metadata) > limit
 
 
 def commit_error_response(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:

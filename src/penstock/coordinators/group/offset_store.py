@@ -85,6 +85,12 @@ class OffsetStore:
     def groups(self) -> Iterator[tuple[str, Offsets]]:
         return iter(self._by_group.items())
 
+    def pending(self) -> Iterator[tuple[str, str, int, CommittedOffset]]:
+        """Group, topic, partition and offset of all that transactions have yet to decide."""
+        for offsets in self._pending.values():
+            for (group_id, topic, partition), offset in offsets.items():
+                yield group_id, topic, partition, offset
+
     def is_unstable(self, group_id: str, topic: str, partition: int) -> bool:
         unstable = self._unstable.get(group_id)
         return unstable is not None and (topic, partition) in unstable

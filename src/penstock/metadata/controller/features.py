@@ -1,10 +1,10 @@
 """Features: what a node supports, what a new cluster finalizes, and in which version records are written.
 
 A feature is finalized only as far as it is served, because clients act on it: ``group.version`` 1 promises
-the KIP-848 protocol, ``transaction.version`` 2 KIP-890's transactions, ``share.version`` share groups,
-``streams.version`` streams groups. Each is raised by the part that brings it. A data directory from Apache
-Kafka may have them finalized higher; the levels stay in the log and come back with that node, but are not
-advertised here.
+the KIP-848 protocol, ``share.version`` share groups, ``streams.version`` streams groups. Each is raised by
+the part that brings it. A data directory from Apache Kafka may have them finalized higher; the levels stay in
+the log and come back with that node, but are not advertised here. ``transaction.version`` is served: 1 lets
+records of the transaction log have fields that older nodes don't know, 2 is KIP-890's protocol.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from penstock.protocol.api_keys import TARGET_METADATA_LEVEL
 from penstock.protocol.messages import FeatureLevelRecord, Message
 
 METADATA_VERSION: Final = "metadata.version"
+TRANSACTION_VERSION: Final = "transaction.version"
 MIN_METADATA_LEVEL: Final = 7
 """3.3-IV3, the oldest that a 4.x node reads."""
 
 SUPPORTED_FEATURES: Final = (
     FeatureRange("kraft.version", 0, 1),
     FeatureRange(METADATA_VERSION, MIN_METADATA_LEVEL, TARGET_METADATA_LEVEL),
+    FeatureRange(TRANSACTION_VERSION, 0, 2),
 )
 
 _RECORD_VERSIONS: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
@@ -36,7 +38,10 @@ _RECORD_VERSIONS: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
 
 def bootstrap_records() -> list[Message]:
     """The finalized features of a new cluster, for bootstrap.checkpoint."""
-    return [FeatureLevelRecord(name=METADATA_VERSION, feature_level=TARGET_METADATA_LEVEL)]
+    return [
+        FeatureLevelRecord(name=METADATA_VERSION, feature_level=TARGET_METADATA_LEVEL),
+        FeatureLevelRecord(name=TRANSACTION_VERSION, feature_level=2),
+    ]
 
 
 def record_version(record: Message, metadata_version: int) -> int:

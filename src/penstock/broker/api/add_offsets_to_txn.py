@@ -1,0 +1,38 @@
+"""AddOffsetsToTxn (25): a transaction is about to commit offsets of a group.
+
+Versions 0 to 4. What is added is the group's partition of `__consumer_offsets`. Clients of transactions
+version 2 leave it to TxnOffsetCommit (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.group_coordinator import GROUP_METADATA_TOPIC
+from penstock.broker.transaction_coordinator import TV0, fenced_error
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.ADD_OFFSETS_TO_TXN
+
+FENCED_ERROR_VERSION = 2
+
+
+def handle(
+    broker: Broker, request: AddOffsetsToTxnRequest, context: RequestContext
+) -> AddOffsetsToTxnResponse:
+    place = (GROUP_METADATA_TOPIC, broker.groups.partition_of(request.group_id))
+    codes = broker.transactions.add_partitions(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        [place],
+        verify_only=False,
+        client_version=TV0,
+    )
+    knows_fenced = context.api_version >= FENCED_ERROR_VERSION
+    return AddOffsetsToTxnResponse(error_code=fenced_error(codes[place], knows_fenced=knows_fenced))

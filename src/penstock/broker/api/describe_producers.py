@@ -1,0 +1,62 @@
+"""DescribeProducers (61): who writes to partitions, and which of their transactions are open (KIP-664).
+
+Version 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.metadata.controller.state import Refusal
+from penstock.metadata.controller.topic_names import check_topic_name
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import DescribeProducersRequest, DescribeProducersResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.DESCRIBE_PRODUCERS
+
+PartitionResponse = DescribeProducersResponse.PartitionResponse
+
+
+def handle(
+    broker: Broker, request: DescribeProducersRequest, context: RequestContext
+) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            DescribeProducersResponse.TopicResponse(
+                name=topic.name,
+                partitions=[_describe(broker, topic.name, index) for index in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
+    response = PartitionResponse(partition_index=index)
+    try:
+        check_topic_name(topic)
+        producers = broker.replicas.leader(topic, index).active_producers()
+    except Refusal as refusal:
+        response.error_code, response.error_message = refusal.code, str(refusal)
+    except KafkaError as error:
+        response.error_code = error.code
+        if topic not in broker.image.topics.by_name:
+            response.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.default_message
+    else:
+        response.active_producers = [
+            DescribeProducersResponse.ProducerState(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=producer.txn_first_offset,
+            )
+            for producer in producers
+        ]
+    return response

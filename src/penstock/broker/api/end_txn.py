@@ -1,0 +1,44 @@
+"""EndTxn (26): commit or abort a transaction.
+
+Versions 0 to 5. A client that speaks version 5 runs its transactions by version 2 of the protocol (KIP-890):
+it is told the epoch, and now and then the producer id, of its next one. Where a transaction is held here as
+a whole its records are readable when the answer is sent, unlike Kafka's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from penstock.broker.transaction_coordinator import TV0, TV2, fenced_error
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.messages import EndTxnRequest, EndTxnResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.END_TXN
+
+FENCED_ERROR_VERSION = 2
+EPOCH_BUMP_VERSION = 5
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+
+
+def handle(
+    broker: Broker, request: EndTxnRequest, context: RequestContext
+) -> EndTxnResponse | Awaitable[EndTxnResponse]:
+    client_version = TV2 if context.api_version >= EPOCH_BUMP_VERSION else TV0
+    try:
+        response = broker.transactions.end_txn(request, client_version)
+    except KafkaError as error:
+        return EndTxnResponse(
+            error_code=error.code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
+        )
+    if isinstance(response, Awaitable):
+        return response  # of a client that is young enough for all errors
+    knows_fenced = context.api_version >= FENCED_ERROR_VERSION
+    response.error_code = fenced_error(response.error_code, knows_fenced=knows_fenced)
+    return response

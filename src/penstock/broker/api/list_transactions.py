@@ -1,0 +1,29 @@
+"""ListTransactions (66): the transactional ids coordinated here (KIP-664).
+
+Versions 0 to 2: filters by state and producer id, by how long a transaction has been open (version 1), and
+by a pattern of the transactional id (version 2, KIP-1152). Patterns are Python's regular expressions; those
+that mean something else to RE2, which Kafka has, are rare.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.messages import ListTransactionsRequest, ListTransactionsResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.LIST_TRANSACTIONS
+
+
+def handle(
+    broker: Broker, request: ListTransactionsRequest, context: RequestContext
+) -> ListTransactionsResponse:
+    try:
+        return broker.transactions.list(request)
+    except KafkaError as error:
+        return ListTransactionsResponse(error_code=error.code)

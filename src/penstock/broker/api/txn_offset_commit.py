@@ -1,0 +1,91 @@
+"""TxnOffsetCommit (28): offsets that a group has read up to, as part of a transaction.
+
+Versions 0 to 5. From version 3 on the member is checked, too (KIP-447); in version 5 the partition of
+`__consumer_offsets` is added to the transaction by the way (KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from penstock.coordinators.group.txn_offset_commit import txn_commit_error_response
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.TXN_OFFSET_COMMIT
+
+LOADING_ERROR_VERSION = 2
+"""Older producers fail at COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
+
+ResponseTopic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+ResponsePartition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
+
+
+def handle(
+    broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext
+) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+    refused = _take_out_unknown(broker, request)
+    if not request.topics:
+        return TxnOffsetCommitResponse(topics=refused)
+    version = context.api_version
+    try:
+        response = broker.groups.commit_offsets_in_transaction(request, version)
+    except KafkaError as error:
+        return _merge(_failed(request, error, version), refused)
+    if isinstance(response, Awaitable):
+        return _wait(request, response, version, refused)
+    return _merge(response, refused)
+
+
+async def _wait(
+    request: TxnOffsetCommitRequest,
+    response: Awaitable[TxnOffsetCommitResponse],
+    version: int,
+    refused: list[ResponseTopic],
+) -> TxnOffsetCommitResponse:
+    try:
+        return _merge(await response, refused)
+    except KafkaError as error:
+        return _merge(_failed(request, error, version), refused)
+
+
+def _failed(request: TxnOffsetCommitRequest, error: KafkaError, version: int) -> TxnOffsetCommitResponse:
+    code = error.code
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < LOADING_ERROR_VERSION:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return txn_commit_error_response(request, code)
+
+
+def _take_out_unknown(broker: Broker, request: TxnOffsetCommitRequest) -> list[ResponseTopic]:
+    """Answer for the partitions that do not exist, and leave the others in the request."""
+    refused, known = [], []
+    for topic in request.topics:
+        image = broker.image.topics.by_name.get(topic.name)
+        existing = image.partitions if image is not None else {}
+        missing = [p.partition_index for p in topic.partitions if p.partition_index not in existing]
+        if missing:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            partitions = [ResponsePartition(partition_index=index, error_code=error) for index in missing]
+            refused.append(ResponseTopic(name=topic.name, partitions=partitions))
+            topic.partitions = [p for p in topic.partitions if p.partition_index in existing]
+        if topic.partitions:
+            known.append(topic)
+    request.topics = known
+    return refused
+
+
+def _merge(response: TxnOffsetCommitResponse, refused: list[ResponseTopic]) -> TxnOffsetCommitResponse:
+    """One entry a topic, whatever became of its partitions."""
+    by_name = {topic.name: topic for topic in refused}
+    for topic in response.topics:
+        earlier = by_name.setdefault(topic.name, topic)
+        if earlier is not topic:
+            earlier.partitions += topic.partitions
+    response.topics = list(by_name.values())
+    return response

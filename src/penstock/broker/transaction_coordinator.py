@@ -1,0 +1,276 @@
+"""The transaction coordinators of this node: how requests, logs and time reach them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from penstock.broker import transaction_loader
+from penstock.broker.coordinator_runtime import CoordinatorRuntime, raise_for
+from penstock.broker.transaction_markers import MarkerSender
+from penstock.broker.transaction_partition import TransactionPartition
+from penstock.coordinators.append_errors import append_error
+from penstock.coordinators.records import Records
+from penstock.coordinators.transaction.admin import TransactionFilter
+from penstock.coordinators.transaction.config import TransactionCoordinatorConfig
+from penstock.coordinators.transaction.coordinator import TransactionCoordinator
+from penstock.coordinators.transaction.metadata import TopicPartition
+from penstock.coordinators.transaction.results import NeedsProducerId, TimedOut
+from penstock.coordinators.transaction.shard import Counters
+from penstock.coordinators.transaction.states import TransactionState
+from penstock.metadata.controller.features import TRANSACTION_VERSION
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import (
+    DescribeTransactionsResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.node import Broker
+    from penstock.broker.replicas import Replica
+    from penstock.metadata.configs import BrokerConfig
+    from penstock.metadata.image.image import MetadataDelta
+    from penstock.storage.log import AppendInfo, Log
+    from penstock.storage.verification import Verification
+
+__all__ = ["TRANSACTION_STATE_TOPIC", "TV0", "TV2", "TransactionCoordinatorRuntime", "fenced_error"]
+
+log = logging.getLogger(__name__)
+
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+
+TV0 = 0
+"""The client's part of the first protocol, which tells the coordinator of every partition."""
+TV2 = 2
+"""Of KIP-890's, in which brokers do that, and every transaction has an epoch of its own."""
+
+R = TypeVar("R")
+Decide = Callable[[TransactionPartition, int | None], tuple[Records, R | NeedsProducerId]]
+"""A decision of the coordinator, with a new producer id if it has asked for one."""
+
+
+class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
+    """Requests in, answers out.
+
+    Unless said otherwise methods raise KafkaError if this node cannot serve the transactional id, or cannot
+    write down what it has decided. Answers come at once but for those that take a new producer id.
+    """
+
+    TOPIC = TRANSACTION_STATE_TOPIC
+    PARTITION_COUNT_CONFIG = "transaction.state.log.num.partitions"
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(broker)
+        self._config = coordinator_config(broker.config)
+        self._epochs: dict[int, int] = {}
+        """Leader epochs that the partitions of this node were taken over in: its coordinators' own."""
+        self._aborts: set[asyncio.Task[None]] = set()
+        self.markers = MarkerSender(broker)
+
+    # -- requests ------------------------------------------------------------------------------------
+
+    def init_producer_id(
+        self, request: InitProducerIdRequest
+    ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
+        """For a transactional id."""
+        assert request.transactional_id is not None
+        return self._decide(
+            request.transactional_id,
+            lambda owner, producer_id: owner.coordinator.handle_init_producer_id(
+                request, owner.now_ms(), producer_id
+            ),
+        )
+
+    def end_txn(
+        self, request: EndTxnRequest, client_version: int
+    ) -> EndTxnResponse | Awaitable[EndTxnResponse]:
+        """Decided when it is answered; `client_version` is TV0 or TV2."""
+        return self._decide(
+            request.transactional_id,
+            lambda owner, producer_id: owner.coordinator.handle_end_txn(
+                request, client_version, owner.now_ms(), producer_id
+            ),
+        )
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Collection[TopicPartition],
+        *,
+        verify_only: bool,
+        client_version: int = TV2,
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Take the partitions into the transaction, or see whether they are in it. Raises nothing.
+
+        They are added all or none.
+        """
+        try:
+            owner = self._owner(transactional_id)
+        except KafkaError as error:
+            return dict.fromkeys(partitions, error.code)
+        if verify_only:
+            return owner.coordinator.handle_verify_partitions(
+                transactional_id, producer_id, producer_epoch, partitions
+            )
+        records, code = owner.coordinator.handle_add_partitions(
+            transactional_id, producer_id, producer_epoch, partitions, client_version, owner.now_ms()
+        )
+        if records:
+            code = append_error(owner.settle(records))
+        return dict.fromkeys(partitions, code)
+
+    def describe(self, transactional_id: str) -> DescribeTransactionsResponse.TransactionState:
+        """Raises nothing: why it can't be told stands in the state."""
+        try:
+            return self._owner(transactional_id).coordinator.handle_describe_transaction(transactional_id)
+        except KafkaError as error:
+            return DescribeTransactionsResponse.TransactionState(
+                error_code=error.code, transactional_id=transactional_id
+            )
+
+    def list(self, request: ListTransactionsRequest) -> ListTransactionsResponse:
+        """Those of the partitions this node leads; it cannot be told while some are loading."""
+        if self._loading:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        wanted = TransactionFilter.of(request)
+        return ListTransactionsResponse(
+            unknown_state_filters=wanted.unknown_states,
+            transaction_states=[
+                transaction
+                for owner in self._loaded.values()
+                for transaction in owner.coordinator.handle_list_transactions(wanted, owner.now_ms())
+            ],
+        )
+
+    def _decide(self, transactional_id: str, decide: Decide[R]) -> R | Awaitable[R]:
+        owner = self._owner(transactional_id)
+        records, response = decide(owner, None)
+        if isinstance(response, NeedsProducerId):
+            return self._decide_with_producer_id(transactional_id, decide)
+        raise_for(owner.settle(records))
+        return response
+
+    async def _decide_with_producer_id(self, transactional_id: str, decide: Decide[R]) -> R:
+        producer_id = await self._broker.producer_ids.next()
+        owner = self._owner(transactional_id)  # it may have moved meanwhile
+        records, response = decide(owner, producer_id)
+        assert not isinstance(response, NeedsProducerId), "it has got one"
+        raise_for(owner.settle(records))
+        return response
+
+    # -- life ----------------------------------------------------------------------------------------
+
+    def on_image_change(self, delta: MetadataDelta) -> None:
+        """Follow leadership and the cluster's feature; to be called after the replicas have followed."""
+        super().on_image_change(delta)
+        for owner in self._loaded.values():
+            owner.coordinator.set_transaction_version(self.transaction_version)
+
+    def close(self) -> None:
+        super().close()
+        for abort in self._aborts:
+            abort.cancel()
+
+    @property
+    def transaction_version(self) -> int:
+        """The finalized level of `transaction.version`; 0 in a cluster that doesn't know it."""
+        return self._broker.image.features.get(TRANSACTION_VERSION, 0)
+
+    def _new_owner(self, partition: int, replica: Replica) -> TransactionPartition:
+        self._epochs[partition] = replica.leader_epoch
+        coordinator = TransactionCoordinator(
+            self._config,
+            coordinator_epoch=replica.leader_epoch,
+            transaction_version=self.transaction_version,
+        )
+        append = partial(self._append, partition)
+        return TransactionPartition(
+            coordinator, append, self._broker.clock_ms, self.markers, self._abort_with_producer_id
+        )
+
+    def _append(
+        self, partition: int, records: bytes, *, verification: Verification | None = None
+    ) -> AppendInfo:
+        """As with acks=all: a decision must be on enough replicas (`min.insync.replicas`)."""
+        replicas = self._broker.replicas
+        replicas.leader(self.TOPIC, partition).check_enough_replicas()
+        return replicas.append(self.TOPIC, partition, records, verification=verification)
+
+    def _replay(self, owner: TransactionPartition, partition_log: Log, end_offset: int, now_ms: int) -> None:
+        transaction_loader.load(partition_log, end_offset, owner.coordinator, now_ms)
+
+    def _follow_leadership(self, partition: int) -> None:
+        """A partition led on in a new epoch is taken over anew: markers of the old one may be refused."""
+        replica = self._broker.replicas.get(self.TOPIC, partition)
+        if replica is not None and self._epochs.get(partition, replica.leader_epoch) != replica.leader_epoch:
+            self._resign([partition])
+        super()._follow_leadership(partition)
+
+    # -- transactions that take too long -------------------------------------------------------------
+
+    def _abort_with_producer_id(self, owner: TransactionPartition, timed_out: TimedOut) -> None:
+        abort = asyncio.ensure_future(self._abort(owner, timed_out))
+        self._aborts.add(abort)
+        abort.add_done_callback(self._aborts.discard)
+
+    async def _abort(self, owner: TransactionPartition, timed_out: TimedOut) -> None:
+        try:
+            producer_id = await self._broker.producer_ids.next()
+        except KafkaError as error:
+            log.error("cannot abort transactional_id=%s error=%s", timed_out.transactional_id, error)
+            return  # the coordinator asks again
+        if owner in self._loaded.values():
+            owner.abort(timed_out, producer_id)
+
+    # -- figures -------------------------------------------------------------------------------------
+
+    def state_counts(self) -> Counter[TransactionState]:
+        """Transactional ids by state."""
+        counts: Counter[TransactionState] = Counter()
+        for owner in list(self._loaded.values()):
+            counts.update(owner.coordinator.state_counts())
+        return counts
+
+    def counters(self) -> Counters:
+        """What all partitions have done since they were loaded."""
+        total = Counters()
+        for owner in list(self._loaded.values()):
+            each = owner.coordinator.counters
+            total.committed += each.committed
+            total.aborted += each.aborted
+            total.timed_out += each.timed_out
+            total.expired += each.expired
+        return total
+
+
+def coordinator_config(config: BrokerConfig) -> TransactionCoordinatorConfig:
+    """What the coordinator needs of the node's configuration."""
+    return TransactionCoordinatorConfig(
+        transaction_max_timeout_ms=config.get_int("transaction.max.timeout.ms"),
+        transactional_id_expiration_ms=config.get_int("transactional.id.expiration.ms"),
+        transaction_abort_timed_out_transaction_cleanup_interval_ms=config.get_int(
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+        ),
+        transaction_remove_expired_transaction_cleanup_interval_ms=config.get_int(
+            "transaction.remove.expired.transaction.cleanup.interval.ms"
+        ),
+        transaction_two_phase_commit_enable=config.get_bool("transaction.two.phase.commit.enable"),
+    )
+
+
+def fenced_error(error: int, *, knows_fenced: bool) -> int:
+    """Clients from before Apache Kafka 2.7 are told INVALID_PRODUCER_EPOCH for PRODUCER_FENCED."""
+    if error == ErrorCode.PRODUCER_FENCED and not knows_fenced:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error

@@ -1,0 +1,61 @@
+"""One loaded partition of `__transaction_state`: decisions that have to be told to others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.broker.coordinator_partition import Append, CoordinatorPartition
+from penstock.coordinators.records import CoordinatorRecord
+
+if TYPE_CHECKING:
+    from penstock.broker.transaction_markers import MarkerSender
+    from penstock.coordinators.transaction.coordinator import TransactionCoordinator
+    from penstock.coordinators.transaction.results import TimedOut, TransactionMarkers
+
+__all__ = ["TransactionPartition"]
+
+UNCOMPRESSED = 0
+
+
+class TransactionPartition(CoordinatorPartition):
+    """A transaction coordinator in its place."""
+
+    def __init__(
+        self,
+        coordinator: TransactionCoordinator,
+        append: Append,
+        clock_ms: Callable[[], int],
+        markers: MarkerSender,
+        request_producer_id: Callable[[TransactionPartition, TimedOut], None],
+    ) -> None:
+        """`request_producer_id` has a producer id fetched, and calls `abort` with it."""
+        super().__init__(coordinator, append, clock_ms, UNCOMPRESSED)
+        self.coordinator = coordinator
+        self._markers = markers
+        self._request_producer_id = request_producer_id
+
+    def stop(self) -> None:
+        super().stop()
+        self._markers.cancel(self)
+
+    def markers_written(self, markers: TransactionMarkers) -> None:
+        """Every partition of a transaction has its marker: the next one may begin."""
+        self.settle(
+            self.coordinator.on_markers_written(
+                markers.transactional_id, markers.producer_id, markers.producer_epoch, self.now_ms()
+            )
+        )
+
+    def abort(self, timed_out: TimedOut, new_producer_id: int) -> None:
+        """Abort a transaction whose time is up and whose producer id is used up."""
+        self.settle(self.coordinator.abort_timed_out(timed_out, new_producer_id, self.now_ms()))
+
+    def _replay(self, record: CoordinatorRecord, offset: int, now_ms: int) -> None:
+        self.coordinator.replay(record, now_ms)
+
+    def _deliver(self) -> None:
+        for markers in self.coordinator.take_markers():
+            self._markers.send(self, markers)
+        for timed_out in self.coordinator.take_producer_id_requests():
+            self._request_producer_id(self, timed_out)
