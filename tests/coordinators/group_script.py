@@ -1,9 +1,7 @@
-"""A small language that drives one coordinator and shows what it says.
+"""The commands of scripts about groups; see `coordinator_script` for what a script is.
 
-A script is a list of blocks: a command, a line of dashes, what comes of it, an empty line. What comes of it
-is every answer (`a <- …`), every record appended (`log …`) and every timer's doing, in order. Lines that
-begin with `#` are prose. With PENSTOCK_REWRITE=1 in the environment the test writes the outcome into the
-script, to be read before it is committed.
+What comes of a command is every answer (`a <- …`), every record appended (`log …`) and every timer's doing,
+in order.
 
 Members are named by their client; the script never spells out member ids unless it wants to lie:
 
@@ -18,6 +16,8 @@ import itertools
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+
+from coordinator_script import Options, duration_ms
 
 from penstock.coordinators.group.config import GroupCoordinatorConfig
 from penstock.coordinators.group.coordinator import GroupCoordinator
@@ -37,15 +37,7 @@ from penstock.protocol.messages import (
     SyncGroupRequest,
 )
 
-UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 CONFIG_FIELDS = {name.replace("_", "."): name for name in GroupCoordinatorConfig.__dataclass_fields__}
-
-
-def duration_ms(text: str) -> int:
-    for unit in ("ms", "s", "m", "h", "d"):
-        if text.endswith(unit) and text[: -len(unit)].isdigit():
-            return int(text[: -len(unit)]) * UNITS_MS[unit]
-    return int(text)
 
 
 def subscription(topics: list[str]) -> bytes:
@@ -76,18 +68,7 @@ class Client:
     instance: str | None = None
 
 
-class Options:
-    """The words of a command: flags, `key=value` pairs, and plain words in order."""
-
-    def __init__(self, words: list[str]) -> None:
-        self.words = [word for word in words if "=" not in word]
-        self.pairs = dict(word.split("=", 1) for word in words if "=" in word)
-
-    def get(self, key: str, default: str) -> str:
-        return self.pairs.pop(key, default)
-
-
-class Driver:
+class GroupDriver:
     """One coordinator, its log, and the clients that talk to it."""
 
     def __init__(self) -> None:
@@ -410,18 +391,3 @@ class Driver:
             return f"offset {where} gone"
         expiry = f" until {value.expire_timestamp / 1000:g}s" if record.value_version == 1 else ""
         return f"offset {where}={value.offset}{expiry}"
-
-
-def run_script(text: str) -> str:
-    """The script again, with what really came of each command."""
-    driver = Driver()
-    rendered: list[str] = []
-    lines = iter(text.splitlines())
-    for line in lines:
-        if not line.strip() or line.startswith("#"):
-            rendered.append(line)
-            continue
-        for _ in itertools.takewhile(str.strip, lines):
-            pass  # the expected outcome, compared by the caller as text
-        rendered += [line, "----", *driver.run(line), ""]
-    return "\n".join(rendered).rstrip("\n") + "\n"

@@ -42,7 +42,7 @@ def is_epoch_exhausted(epoch: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TransactionMetadata:
-    """Timestamps are in milliseconds; `last_producer_epoch` is not in the log and ends with its coordinator."""
+    """Timestamps are in milliseconds. `last_producer_epoch` is not in the log: only who set it knows it."""
 
     transactional_id: str
     producer_id: int
