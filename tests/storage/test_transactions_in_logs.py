@@ -5,7 +5,7 @@ import random
 import pytest
 from log_building import START_MS, LogBench, append, append_marker, append_values, values_batch
 
-from penstock.protocol.batch import parse_header
+from penstock.protocol.batch import iter_headers, parse_header
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import (
     InvalidProducerEpoch,
@@ -269,3 +269,41 @@ def test_an_index_that_was_read_goes_on_growing(bench: LogBench) -> None:
     assert index.overlapping(25, 50) == (entries[2:5], True)
     index.truncate_to(55)
     assert index.overlapping(0, 1000) == (entries[:5], False)
+
+
+@pytest.mark.parametrize("segment_bytes", [500, 1 << 20])
+def test_readers_hear_of_the_aborted_transactions_in_what_they_read(
+    bench: LogBench, segment_bytes: int
+) -> None:
+    """Not of all that were aborted later: a reader that is far behind would hear of them again and again."""
+    bench.config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=100)
+    log = bench.open()
+    for sequence in range(100):
+        write(log, NOT_REQUIRED, sequence=sequence)
+        end(log, committed=False)
+    offset = heard = 0
+    while (found := log.read(offset, 300)) is not None:
+        last = list(iter_headers(found.read()))[-1][1].last_offset
+        aborted = log.aborted_transactions(offset, log.log_end_offset, found)
+        assert [entry.first_offset for entry in aborted] == [
+            first for first in range(0, 200, 2) if first + 1 >= offset and first <= last
+        ]
+        heard += len(aborted)
+        offset = last + 1
+    assert offset == 200
+    assert heard < 200
+
+
+def test_a_reader_hears_of_aborted_transactions_though_their_segments_are_gone(bench: LogBench) -> None:
+    bench.config = LogConfig(segment_bytes=200, retention_ms=-1)
+    log = bench.open()
+    for sequence in range(5):
+        write(log, NOT_REQUIRED, sequence=sequence)
+        end(log, committed=False)
+    found = log.read(0, 1000)
+    log.delete_records_before(10)
+    assert log.delete_old_segments(START_MS)
+    log.remove_deleted_files(START_MS + DAY_MS)
+    assert found is not None
+    assert log.aborted_transactions(0, 10, found)[0] == (PRODUCER, 0, 1, 2)
+    assert (PRODUCER, 0, 1, 2) not in log.aborted_transactions(0, 10)

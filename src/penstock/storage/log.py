@@ -13,6 +13,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -324,7 +325,8 @@ class Log:
             up_to_offset = end_offset
         if offset >= up_to_offset:
             return None
-        candidates = (active,) if offset >= active.base_offset else self._segments.from_offset(offset)
+        segments = self._segments
+        candidates = (active,) if offset >= active.base_offset else segments.from_offset(offset)
         try:
             for segment in candidates:
                 limit = end_position if segment is active else segment.size
@@ -334,6 +336,7 @@ class Log:
                 position = segment.position_of(offset, limit, wait=wait)
                 if position is not None:
                     found = segment.slice(position, limit, max_bytes, min_one_batch=min_one_batch, wait=wait)
+                    found.segments = segments
                     if segment is not active and limit == segment.size:
                         found.is_old = True
                     return found if found.size else None
@@ -409,22 +412,33 @@ class Log:
             return high_watermark
         return min(max(unstable, self.log_start_offset), high_watermark)
 
-    def aborted_transactions(self, start_offset: int, up_to_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions that have records in [start, up to). Raises CorruptLog, StorageFailed."""
-        found: list[AbortedTransaction] = []
-        for segment in self._segments.from_offset(start_offset):
-            try:
+    def aborted_transactions(
+        self, start_offset: int, up_to_offset: int, found: FileSlice | None = None
+    ) -> list[AbortedTransaction]:
+        """The aborted transactions that have records in [start, up to), or in what was `found` there.
+
+        That may have been cleaned away since, and the cleaned segments know of none. Raises CorruptLog,
+        StorageFailed.
+        """
+        aborted: list[AbortedTransaction] = []
+        read_from = self._segments if found is None or found.segments is None else found.segments
+        segments = read_from.from_offset(start_offset)
+        path = self.directory
+        try:
+            if found is not None:
+                path = found.file.path
+                up_to_offset = min(up_to_offset, _end_of(found, segments, up_to_offset))
+            for segment in segments:
+                path = segment.transaction_index.path
                 overlapping, complete = segment.transaction_index.overlapping(start_offset, up_to_offset)
-            except ValueError as error:
-                raise self._corrupt(f"{self.name}: {error}") from error
-            except OSError as error:
-                raise StorageFailed(
-                    f"{self.name}: reading {segment.transaction_index.path}: {error}"
-                ) from error
-            found += overlapping
-            if complete:
-                break
-        return found
+                aborted += overlapping
+                if complete:
+                    break
+        except ValueError as error:
+            raise self._corrupt(f"{self.name}: {error}") from error
+        except OSError as error:
+            raise StorageFailed(f"{self.name}: reading {path} failed: {error}") from error
+        return aborted
 
     @property
     def size_bytes(self) -> int:
@@ -636,3 +650,13 @@ class Log:
 
     def __repr__(self) -> str:
         return f"Log({self.name}, {self.log_start_offset} to {self.log_end_offset})"
+
+
+def _end_of(found: FileSlice, segments: Sequence[Segment], up_to_offset: int) -> int:
+    """An offset that all batches in `found` are below, and not much else."""
+    if found.is_cut:
+        return found.read_next_offset()
+    for segment, following in pairwise(segments):
+        if segment.file is found.file:
+            return following.base_offset
+    return up_to_offset

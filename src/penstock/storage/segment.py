@@ -410,6 +410,7 @@ class Segment:
     def mark_deleted(self) -> list[Path]:
         """Rename the files out of the log's way. Returns them, for a worker to remove. Raises OSError."""
         self.deleted = True
+        self.transaction_index.keep_for_readers()
         marked = []
         for suffix in SEGMENT_SUFFIXES:
             path = segment_path(self.directory, self.base_offset, suffix)

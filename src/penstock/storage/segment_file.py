@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from penstock.storage.files import FileSystem
 from penstock.storage.page_cache import read_resident
 from penstock.storage.readiness import Readiness
+
+if TYPE_CHECKING:
+    from penstock.storage.segments import Segments
 
 _ONE_KEEPS_ITS_OWN = threading.Lock()
 """For threads that open the same file at once."""
@@ -67,7 +71,17 @@ class FileSlice:
     `is_cut`: ended by the reader's limit on bytes; `is_old`: of a segment that has another after it.
     """
 
-    __slots__ = ("_readiness", "_segment_end", "fd", "file", "is_cut", "is_old", "position", "size")
+    __slots__ = (
+        "_readiness",
+        "_segment_end",
+        "fd",
+        "file",
+        "is_cut",
+        "is_old",
+        "position",
+        "segments",
+        "size",
+    )
 
     def __init__(
         self,
@@ -85,6 +99,8 @@ class FileSlice:
         self.size = size
         self.is_cut = is_cut
         self.is_old = False
+        self.segments: Segments | None = None
+        """The log's segments as it was read: which transactions in it were aborted, their indexes know."""
         self._readiness = readiness
         self._segment_end = segment_end
 
@@ -102,6 +118,10 @@ class FileSlice:
     def note_checked(self) -> None:
         """Its bytes were read just now, and found sound; to be told on the thread that owns the log."""
         self._readiness.note_checked(self.fd, self.position, self.position + self.size)
+
+    def read_next_offset(self) -> int:
+        """The base offset of the batch after it, if it `is_cut`; most often in memory with it."""
+        return int.from_bytes(self.file.pread(8, self.position + self.size), "big")
 
     def read(self) -> bytes:
         """The bytes themselves. Blocks where they are not in the page cache."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import threading
 from bisect import bisect_left
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from struct import Struct
@@ -64,6 +65,11 @@ class TransactionIndex:
             with self._lock:
                 self._known = self._read()
         return self._known
+
+    def keep_for_readers(self) -> None:
+        """The file is about to go; readers of the segment that began earlier still ask. Raises OSError."""
+        with suppress(ValueError):
+            self.entries()
 
     def _read(self) -> list[AbortedTransaction]:
         try:

@@ -168,7 +168,7 @@ class _Fetch:
                     )
                     self.cold.append(read)
                 elif found is not None and self._read_committed:
-                    data.aborted_transactions = _aborted(log.aborted_transactions(offset, end_offset))
+                    data.aborted_transactions = _aborted(log.aborted_transactions(offset, end_offset, found))
         elif offset < log.log_start_offset or offset > log.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         return data
