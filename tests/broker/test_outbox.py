@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.outbox import FileTooShort, Outbox
+from penstock.broker.outbox import FileTooShort, NotReady, Outbox
 
 
 class Range:
@@ -18,9 +18,13 @@ class Range:
         self.fd = fd
         self.position = position
         self._size = size
+        self.in_memory = True
 
     def __len__(self) -> int:
         return self._size
+
+    def is_ready(self, now_s: float) -> bool:
+        return self.in_memory
 
 
 @pytest.fixture
@@ -44,7 +48,7 @@ def file(tmp_path: Path) -> Iterator[int]:
 def drain(outbox: Outbox, reader: socket.socket, size: int) -> bytes:
     received = b""
     while len(received) < size:
-        outbox.flush()
+        outbox.flush(0.0)
         received += reader.recv(50_000)
     return received
 
@@ -61,9 +65,9 @@ def test_bytes_and_file_ranges_arrive_in_order(pair: tuple[socket.socket, socket
             outbox.put(Range(file, position, size))
             expected += os.pread(file, size, position)
     assert outbox.unsent_bytes == len(expected)
-    assert not outbox.flush()
+    assert not outbox.flush(0.0)
     assert drain(outbox, pair[1], len(expected)) == expected
-    assert outbox.flush()
+    assert outbox.flush(0.0)
     assert outbox.unsent_bytes == 0
 
 
@@ -71,7 +75,7 @@ def test_an_empty_range_is_passed_over(pair: tuple[socket.socket, socket.socket]
     outbox = Outbox(pair[0])
     outbox.put(Range(file, 5, 0))
     outbox.put(b"x")
-    assert outbox.flush()
+    assert outbox.flush(0.0)
     assert pair[1].recv(10) == b"x"
 
 
@@ -91,4 +95,23 @@ def test_a_closed_peer_is_an_error(pair: tuple[socket.socket, socket.socket]) ->
     outbox = Outbox(pair[0])
     outbox.put(b"x")
     with pytest.raises(OSError, match="Broken pipe"):
-        outbox.flush()
+        outbox.flush(0.0)
+
+
+def test_a_slice_that_left_memory_while_it_waited_has_to_be_read_first(
+    pair: tuple[socket.socket, socket.socket], file: int
+) -> None:
+    outbox = Outbox(pair[0])
+    outbox.put(b"head")
+    piece = Range(file, 0, 300_000)
+    piece.in_memory = False
+    outbox.put(piece)
+    assert not outbox.flush(0.0)  # it was ready when it came; nobody asks before it had to wait
+    received = pair[1].recv(100_000)
+    with pytest.raises(NotReady) as raised:
+        outbox.flush(0.0)
+    assert raised.value.part is piece
+    outbox.resume()
+    piece.in_memory = True
+    received += drain(outbox, pair[1], 300_004 - len(received))
+    assert received == b"head" + os.pread(file, 300_000, 0)

@@ -13,10 +13,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.storage.segment_file import FileSlice
+from penstock.storage.slice_check import sound_bytes
 
 if TYPE_CHECKING:
+    from penstock.broker.outbox import FileRange
+    from penstock.protocol.batch import CorruptBatch
     from penstock.storage.log import Log
-    from penstock.storage.segment_file import FileSlice
     from penstock.storage.transaction_index import AbortedTransaction
 
 log = logging.getLogger(__name__)
@@ -84,7 +87,9 @@ class ColdRead:
             if self.found is not None:
                 self._log.check(self.found, self._offset)
                 if self._read_committed:
-                    self.aborted = self._log.aborted_transactions(self._offset, self._up_to_offset)
+                    self.aborted = self._log.aborted_transactions(
+                        self._offset, self._up_to_offset, self.found
+                    )
         except KafkaError as error:
             self.error = error
         except OSError as error:
@@ -124,6 +129,28 @@ class ColdReads:
             elif read.error is not None and read.error.code == ErrorCode.CORRUPT_MESSAGE:
                 self.damaged += 1
         done()
+
+    def reload(self, part: FileRange, done: Callable[[str | None], None]) -> None:
+        """Have a worker read a slice again; `done` hears on the loop what is wrong with it, or None."""
+        assert isinstance(part, FileSlice), "what waits in a file is records"
+        found = part
+
+        def finish(future: Future[tuple[int, CorruptBatch | None]]) -> None:
+            if future.cancelled():
+                return
+            damage = future.exception() or future.result()[1]
+            self.reads += 1
+            if damage is not None:
+                self.damaged += 1
+                done(f"{found.file.path}: {damage}")
+                return
+            self.read_bytes += len(found)
+            found.note_checked()
+            done(None)
+
+        self._workers.submit(sound_bytes, found).add_done_callback(
+            lambda future: self._loop.call_soon_threadsafe(finish, future)
+        )
 
     def close(self) -> None:
         """Wait for the reads under way; those that wait are given up. Blocks."""

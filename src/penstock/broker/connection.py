@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from penstock.broker.buffers import STANDARD_BYTES
-from penstock.broker.outbox import Outbox, Part
+from penstock.broker.outbox import FileRange, NotReady, Outbox, Part
 
 if TYPE_CHECKING:
     from penstock.broker.context import RequestContext
@@ -91,6 +91,7 @@ class Connection:
         "_loop",
         "_outbox",
         "_reading",
+        "_reloading",
         "_replies",
         "_reserved_bytes",
         "_server",
@@ -147,13 +148,14 @@ class Connection:
         self._turn_scheduled = False
         self._waits_for_memory = False
         self._writing = False
+        self._reloading = False
         self._reading = True
         self._loop.add_reader(self.fd, self._on_readable)
 
     @property
     def waits_for_reply(self) -> bool:
         """Whether a request is still being worked on, or its answer still being sent."""
-        return bool(self._replies) or self._writing
+        return bool(self._replies) or self._writing or self._reloading
 
     # Events of the loop
 
@@ -372,9 +374,14 @@ class Connection:
             replies.popleft()
 
     def _flush(self) -> None:
-        if self.closed or not self._outbox.unsent_bytes:
+        if self.closed or not self._outbox.unsent_bytes or self._reloading:
             return
-        if self._outbox.flush():
+        try:
+            is_empty = self._outbox.flush(self.last_active_s)
+        except NotReady as waits:
+            self._reload(waits.part)
+            return
+        if is_empty:
             if self._writing:
                 self._writing = False
                 self._loop.remove_writer(self.fd)
@@ -382,10 +389,26 @@ class Connection:
             self._writing = True
             self._loop.add_writer(self.fd, self._on_writable)
 
+    def _reload(self, part: FileRange) -> None:
+        """A slow client lets a slice wait for so long that it has left memory: a worker reads it again."""
+        self._reloading = True
+        if self._writing:
+            self._writing = False
+            self._loop.remove_writer(self.fd)
+        self._server.reload(part, self._reloaded)
+
+    def _reloaded(self, damage: str | None) -> None:
+        self._reloading = False
+        if damage is not None:
+            self.close(f"records cannot be sent to their end: {damage}", logging.ERROR)
+            return
+        self._outbox.resume()
+        self.schedule_turn()
+
     def _flush_last_words(self) -> None:
         try:
-            self._outbox.flush()
-        except OSError:
+            self._outbox.flush(self.last_active_s)
+        except (OSError, NotReady):
             return
 
     # Flow control and the end

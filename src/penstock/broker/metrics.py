@@ -98,16 +98,23 @@ class BrokerCollector(Collector):
         ]
 
     def _loop(self) -> Iterable[Metric]:
-        lag, purgatory = self._broker.loop_lag, self._broker.purgatory
+        lag, purgatory, cold = self._broker.loop_lag, self._broker.purgatory, self._broker.cold_reads
         return [
             GaugeMetricFamily(
                 "penstock_loop_lag_seconds", "How late the last timer was.", lag.last_ms / 1000
             ),
             GaugeMetricFamily(
-                "penstock_loop_lag_max_seconds", "How late the latest timer was.", lag.max_ms / 1000
+                "penstock_loop_lag_max_seconds", "The longest turn of the event loop.", lag.max_ms / 1000
             ),
             CounterMetricFamily(
-                "penstock_loop_slow_samples", "Timers more than 10 ms late.", lag.slow_samples
+                "penstock_loop_slow_turns", "Turns of the event loop of more than 10 ms.", lag.slow_turns
+            ),
+            CounterMetricFamily(
+                "penstock_cold_reads", "Slices of logs that a worker read from the disk.", cold.reads
+            ),
+            CounterMetricFamily("penstock_cold_read_bytes", "Bytes of them.", cold.read_bytes),
+            CounterMetricFamily(
+                "penstock_damaged_reads", "Reads refused since what the disk gave was damaged.", cold.damaged
             ),
             GaugeMetricFamily("penstock_fetches_waiting", "Fetches that wait for data.", purgatory.waiting),
             GaugeMetricFamily(

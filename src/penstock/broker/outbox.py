@@ -2,7 +2,8 @@
 
 Bytes leave by `send`, with `MSG_MORE` when a slice follows, and slices by `sendfile`, straight from the
 page cache. A small slice is read and joined to its neighbours instead: one system call for all of them is
-cheaper than one for each. What the socket does not take now stays here.
+cheaper than one for each. What the socket does not take now stays here; as memory may be wanted for other
+things until it does, a slice that had to wait is asked once more whether it can be sent without the disk.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ class FileRange(Protocol):
 
     def __len__(self) -> int: ...
 
+    def is_ready(self, now_s: float) -> bool:
+        """Whether its bytes are in memory and sound; else a worker must read them first."""
+        ...
+
 
 Part = bytes | FileRange
 
@@ -35,10 +40,17 @@ class FileTooShort(OSError):
     """A slice ended before its promised size: the frame on the wire can't be completed any more."""
 
 
+class NotReady(Exception):
+    """A slice has left memory while it waited for the socket; read `part` anew, then `resume`."""
+
+    def __init__(self, part: FileRange) -> None:
+        self.part = part
+
+
 class Outbox:
     """The unsent parts of one connection."""
 
-    __slots__ = ("_fd", "_file_ranges", "_parts", "_sent_of_first", "_socket", "unsent_bytes")
+    __slots__ = ("_fd", "_file_ranges", "_has_waited", "_parts", "_sent_of_first", "_socket", "unsent_bytes")
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -46,6 +58,7 @@ class Outbox:
         self._parts: deque[Part] = deque()
         self._file_ranges = 0
         self._sent_of_first = 0
+        self._has_waited = False
         self.unsent_bytes = 0
 
     def put(self, part: Part) -> None:
@@ -68,19 +81,30 @@ class Outbox:
         self._parts.append(part)
         self.unsent_bytes += len(part)
 
-    def flush(self) -> bool:
-        """Send what the socket takes; True when nothing is left. Raises OSError if the peer is gone."""
+    def flush(self, now_s: float) -> bool:
+        """Send what the socket takes; True when nothing is left.
+
+        Raises OSError if the peer is gone, NotReady.
+        """
         parts = self._parts
         try:
             while parts:
                 first = parts[0]
                 if isinstance(first, bytes):
                     self._send_bytes()
+                elif self._has_waited and not first.is_ready(now_s):
+                    raise NotReady(first)
                 else:
                     self._send_file_range(first)
         except BlockingIOError:
+            self._has_waited = True
             return False
+        self._has_waited = False
         return True
+
+    def resume(self) -> None:
+        """What NotReady named is in memory again."""
+        self._has_waited = False
 
     def clear(self) -> None:
         self._parts.clear()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from penstock.broker.buffers import BufferPool, RequestMemory
 from penstock.broker.connection import Connection, Reply
+from penstock.broker.outbox import FileRange
 from penstock.metadata.configs import Listener
 
 log = logging.getLogger(__name__)
@@ -56,9 +57,12 @@ class Server:
         handle_request: Callable[[Connection, memoryview], Reply],
         limits: ServerLimits,
         after_turn: Callable[[], None],
+        reload: Callable[[FileRange, Callable[[str | None], None]], None],
     ) -> None:
         self.loop = loop
         self.after_turn = after_turn
+        self.reload = reload
+        """Has a worker bring a slice back into memory; tells what is wrong with it, or None."""
         self.limits = limits
         self.frame_bytes_max = limits.socket_request_max_bytes
         self.buffers = BufferPool()

@@ -49,7 +49,11 @@ def start(
         broker_config = read_config(data_dir, listen, config, settings or [])
     except (ConfigError, ValueError) as error:
         _fail(str(error), EXIT_CONFIG)
-    sys.exit(asyncio.run(_run(broker_config)))
+    from penstock.broker.loop_lag import new_event_loop
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        code = runner.run(_run(broker_config))
+    sys.exit(code)
 
 
 def read_config(

@@ -1,0 +1,56 @@
+"""The event loop's longest turns are seen, each of them on a loop of our own."""
+
+import asyncio
+import time
+
+from penstock.broker.loop_lag import LoopLag, new_event_loop
+
+
+def stand_still_for(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def test_every_long_turn_is_seen() -> None:
+    async def stand_still() -> LoopLag:
+        lag = LoopLag(asyncio.get_running_loop())
+        stand_still_for(0.05)
+        lag.start()  # what went before doesn't count
+        await asyncio.sleep(0)
+        for _ in range(3):
+            stand_still_for(0.015)
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
+        lag.stop()
+        return lag
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        lag = runner.run(stand_still())
+    assert lag.slow_turns >= 3
+    assert lag.max_ms >= 15
+
+
+def test_waiting_for_something_to_do_is_no_turn() -> None:
+    async def wait() -> LoopLag:
+        lag = LoopLag(asyncio.get_running_loop())
+        lag.start()
+        await asyncio.sleep(0.3)
+        lag.stop()
+        return lag
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        assert runner.run(wait()).max_ms < 250
+
+
+def test_any_other_loop_is_sampled() -> None:
+    async def stand_still() -> LoopLag:
+        lag = LoopLag(asyncio.get_running_loop())
+        lag.start()
+        await asyncio.sleep(0.01)
+        stand_still_for(0.15)
+        await asyncio.sleep(0.01)
+        lag.stop()
+        return lag
+
+    lag = asyncio.run(stand_still())
+    assert lag.slow_turns == 1
+    assert lag.max_ms > 10

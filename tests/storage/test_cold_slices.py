@@ -1,0 +1,252 @@
+"""The event loop may send what is in memory and known to be sound; the rest is read and checked first."""
+
+import os
+from pathlib import Path
+
+import pytest
+from log_building import LogBench, append_values
+
+from penstock.protocol import batch
+from penstock.storage.config import LogConfig
+from penstock.storage.errors import CorruptLog
+from penstock.storage.log import Log
+from penstock.storage.page_cache import PAGE_CACHE, PageCache, read_resident
+from penstock.storage.readiness import Readiness
+from penstock.storage.segment_file import FileSlice
+
+MIB = 1 << 20
+
+
+class ToldPageCache(PageCache):
+    """A page cache that drops what it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.absent: set[range] = set()
+        self.asked = 0
+
+    def holds(self, fd: int, position: int, size: int) -> bool:
+        self.asked += 1
+        return not any(position < gone.stop and gone.start < position + size for gone in self.absent)
+
+
+@pytest.fixture
+def cache() -> ToldPageCache:
+    return ToldPageCache()
+
+
+def covers(readiness: Readiness, position: int, end: int, segment_end: int, now_s: float = 0.0) -> bool:
+    return readiness.covers(-1, position, end, segment_end, now_s)
+
+
+def test_what_this_process_appended_is_ready_and_what_it_found_is_not(cache: ToldPageCache) -> None:
+    readiness = Readiness(1000, cache)
+    assert covers(readiness, 1000, 1500, 9000)
+    assert not covers(readiness, 500, 900, 9000)
+    assert not covers(readiness, 900, 1100, 9000)
+
+
+def test_checked_ranges_join_each_other_and_the_appended_bytes(cache: ToldPageCache) -> None:
+    readiness = Readiness(1000, cache)
+    readiness.note_checked(-1, 200, 400)
+    readiness.note_checked(-1, 600, 800)
+    assert covers(readiness, 200, 400, 9000)
+    assert covers(readiness, 650, 700, 9000)
+    assert not covers(readiness, 300, 500, 9000)
+    assert not covers(readiness, 0, 100, 9000)
+    readiness.note_checked(-1, 400, 600)
+    assert covers(readiness, 200, 800, 9000)
+    assert not covers(readiness, 200, 2000, 9000)
+    readiness.note_checked(-1, 700, 1000)
+    assert covers(readiness, 200, 2000, 9000)
+
+
+def test_many_scattered_ranges_are_not_all_remembered(cache: ToldPageCache) -> None:
+    readiness = Readiness(MIB, cache)
+    for start in range(0, 200_000, 2000):
+        readiness.note_checked(-1, start, start + 1000)
+        assert covers(readiness, start, start + 1000, 2 * MIB)
+    assert not covers(readiness, 0, 1000, 2 * MIB)
+
+
+def test_what_left_memory_must_be_checked_again_with_all_that_may_have_left_with_it(
+    cache: ToldPageCache,
+) -> None:
+    readiness = Readiness(0, cache)
+    end = 100 * MIB
+    assert covers(readiness, 0, MIB, end)
+    cache.absent = {range(5 * MIB, 6 * MIB)}
+    assert not covers(readiness, 5 * MIB, 6 * MIB, end)
+    cache.absent = set()  # a reader, or the kernel ahead of it, brings it back
+    assert not covers(readiness, 5 * MIB, 6 * MIB, end)
+    assert not covers(readiness, 6 * MIB, 7 * MIB, end)
+    assert covers(readiness, end - MIB, end, end)
+    readiness.note_checked(-1, 5 * MIB, 6 * MIB)
+    assert covers(readiness, 5 * MIB, 6 * MIB, end)
+
+
+def test_a_tail_found_cold_is_trusted_no_more(cache: ToldPageCache) -> None:
+    readiness = Readiness(0, cache)
+    cache.absent = {range(3000, 4000)}
+    assert not covers(readiness, 2000, 4000, 4000)
+    cache.absent = set()
+    assert not covers(readiness, 2000, 4000, 4000)
+    assert covers(readiness, 4000, 5000, 5000)
+
+
+def test_a_busy_tail_is_not_asked_about_each_time(cache: ToldPageCache) -> None:
+    readiness = Readiness(0, cache)
+    for number in range(100):
+        end = 1000 + number * 10
+        assert covers(readiness, end - 10, end, end, now_s=10 + number * 0.01)
+    assert cache.asked == 1
+    assert covers(readiness, 0, 10, 2000, now_s=12.0)  # older than what was asked about
+    assert cache.asked == 2
+    assert covers(readiness, 1990, 2000, 2000, now_s=20.0)
+    assert cache.asked == 3
+
+
+def test_after_a_truncation_what_follows_is_appended_anew(cache: ToldPageCache) -> None:
+    readiness = Readiness(1000, cache)
+    readiness.note_checked(-1, 0, 600)
+    readiness.truncate_to(400)
+    assert covers(readiness, 0, 400, 5000)
+    assert covers(readiness, 300, 900, 5000)
+
+
+def test_a_file_system_that_cannot_tell_is_not_asked_again(cache: ToldPageCache) -> None:
+    readiness = Readiness(1000, cache)
+    cache.absent = {range(10_000)}
+    assert not covers(readiness, 2000, 3000, 9000)
+    readiness.note_checked(-1, 2000, 3000)  # read a moment ago, and yet it's said to be absent
+    asked = cache.asked
+    assert covers(readiness, 2000, 3000, 9000)
+    assert cache.asked == asked
+
+
+def drop_from_memory(path: Path) -> None:
+    """Have the kernel forget a file's pages; skips where it has no other place for them."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        if PAGE_CACHE.holds(fd, 0, os.fstat(fd).st_size):
+            pytest.skip("this file system keeps all in memory")
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("has_cachestat", [True, False])
+def test_the_kernel_tells_what_it_holds(tmp_path: Path, has_cachestat: bool) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(3 * MIB + 77))
+    cache = PageCache(has_cachestat=has_cachestat)
+    with path.open("rb") as file:
+        assert cache.holds(file.fileno(), 0, 3 * MIB + 77)
+        assert cache.holds(file.fileno(), 4095, 2)
+        assert read_resident(file.fileno(), 100, MIB) == path.read_bytes()[MIB : MIB + 100]
+        assert len(read_resident(file.fileno(), 100, 3 * MIB)) == 77
+        drop_from_memory(path)
+        assert not cache.holds(file.fileno(), 0, MIB)
+        with pytest.raises(BlockingIOError):
+            read_resident(file.fileno(), 100, 2 * MIB)
+        os.pread(file.fileno(), MIB, 0)
+        assert cache.holds(file.fileno(), 0, MIB)
+
+
+@pytest.fixture
+def log(bench: LogBench) -> Log:
+    """Three segments of 1 KiB batches, as a clean start finds them."""
+    bench.config = LogConfig(segment_bytes=60_000, index_interval_bytes=1000)
+    log = bench.open()
+    for number in range(150):
+        append_values(log, b"%4d" % number * 256)
+    log.close()
+    log = bench.open(clean=True)
+    assert len(log.segments) >= 3
+    return log
+
+
+def read(log: Log, offset: int, max_bytes: int = 20_000) -> FileSlice:
+    found = log.read(offset, max_bytes)
+    assert found is not None
+    return found
+
+
+def test_what_a_start_finds_is_checked_once(log: Log) -> None:
+    with pytest.raises(BlockingIOError):  # not even opened: the inode may have to be read
+        log.read(0, 20_000, wait=False)
+    found = read(log, 0)
+    assert not found.is_ready(0.0)
+    log.check(found, 0)
+    found.note_checked()
+    assert found.is_ready(0.0)
+    again = log.read(0, 20_000, wait=False)
+    assert again is not None
+    assert again.is_ready(0.0)
+    append_values(log, b"new")
+    tail = read(log, 150)
+    assert tail.is_ready(0.0)
+
+
+def test_a_place_on_the_disk_is_not_looked_for_without_leave(log: Log) -> None:
+    for segment in log.segments:
+        segment.file.fd  # noqa: B018
+        drop_from_memory(segment.file.path)
+        drop_from_memory(segment.offset_index.path)
+    with pytest.raises(BlockingIOError):
+        log.read(40, 20_000, wait=False)
+    found = read(log, 40)
+    assert not found.is_ready(0.0)
+    log.check(found, 40)
+    found.note_checked()
+    assert found.is_ready(0.0)
+
+
+def test_damage_is_never_given_out(log: Log, caplog: pytest.LogCaptureFixture) -> None:
+    first = log.segments.first
+    data = bytearray(first.file.path.read_bytes())
+    positions = [position for position, _ in batch.iter_headers(data)]
+    data[positions[7] + 500] ^= 0x10
+    first.file.path.write_bytes(data)
+    found = read(log, 0)
+    log.check(found, 0)
+    assert len(found) == positions[7]
+    assert found.is_cut
+    damaged = read(log, 7)
+    for _ in range(2):
+        with pytest.raises(CorruptLog, match="flights-0, read for offset 7"):
+            log.check(damaged, 7)
+    after = read(log, 8)
+    log.check(after, 8)
+    told = [message for message in caplog.messages if "corrupt log" in message]
+    assert len(told) == 2  # once for each read that met it, however often clients ask
+    for message in told:
+        assert "flights-0" in message
+        assert str(first.file.path) in message
+        assert f"byte {positions[7]} (offset 7)" in message
+
+
+def test_offsets_that_do_not_go_up_are_damage(log: Log) -> None:
+    first = log.segments.first
+    data = bytearray(first.file.path.read_bytes())
+    positions = [position for position, _ in batch.iter_headers(data)]
+    data[positions[5] : positions[5] + 8] = (3).to_bytes(8, "big")
+    first.file.path.write_bytes(data)
+    found = read(log, 0)
+    log.check(found, 0)
+    assert len(found) == positions[5]
+
+
+def test_readers_in_turn_find_their_places_without_the_index(log: Log) -> None:
+    """The place where a read ended is remembered, and forgotten when the log is cut."""
+    offset = 0
+    while (found := log.read(offset, 5000)) is not None:
+        headers = [header for _, header in batch.iter_headers(found.read())]
+        assert headers[0].base_offset == offset
+        offset = headers[-1].next_offset
+    assert offset == 150
+    log.truncate_to(140)
+    assert log.read(140, 5000) is None
+    append_values(log, b"other")
+    assert read(log, 140).is_ready(0.0)
