@@ -76,7 +76,7 @@ def recovered(directory: Path) -> MetadataImage:
 def test_a_new_directory_is_formatted(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as broker:
-            assert broker.image.features == {"metadata.version": 30}
+            assert broker.image.features == {"metadata.version": 30, "transaction.version": 2}
             (registration,) = broker.image.cluster.unfenced_brokers()
             assert registration.epoch == broker.controller.broker_epoch == 2
             assert registration.endpoints[0].port != 0

@@ -210,7 +210,7 @@ def test_api_versions(wire: Wire, version: int) -> None:
     else:
         assert supported["metadata.version"] == 7
         assert ("kraft.version" in supported) is (version >= 4)
-        assert finalized == {"metadata.version": 30}
+        assert finalized == {"metadata.version": 30, "transaction.version": 2}
         assert response.finalized_features_epoch >= 3
 
 

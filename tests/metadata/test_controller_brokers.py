@@ -73,11 +73,12 @@ def test_a_new_cluster_finalizes_only_what_is_served() -> None:
     image = MetadataImage()
     for record in bootstrap_records():
         image.replay(record, MetadataDelta())
-    assert image.features == {"metadata.version": 30}
+    assert image.features == {"metadata.version": 30, "transaction.version": 2}
     assert image.metadata_version == 30
-    image.replay(FeatureLevelRecord(name="transaction.version", feature_level=2), MetadataDelta())
-    assert advertised_features(image.features) == {"metadata.version": 30}
-    assert {feature.name for feature in SUPPORTED_FEATURES} == {"kraft.version", "metadata.version"}
+    image.replay(FeatureLevelRecord(name="group.version", feature_level=1), MetadataDelta())
+    assert advertised_features(image.features) == {"metadata.version": 30, "transaction.version": 2}
+    supported = {feature.name for feature in SUPPORTED_FEATURES}
+    assert supported == {"kraft.version", "metadata.version", "transaction.version"}
 
 
 def test_records_are_written_so_that_the_finalized_version_can_read_them() -> None:

@@ -1,7 +1,6 @@
-"""InitProducerId (22): an id for an idempotent producer, or a transactional id taken over. Versions 0 to 6.
+"""InitProducerId (22): an id for an idempotent producer, or a transactional id taken over. Versions 0 to 5.
 
-As Kafka 4.3: transactions that an outside coordinator prepares (KIP-939) are refused unless
-`transaction.two.phase.commit.enable` is set, and can't be kept prepared even then.
+As in Kafka 4.3 version 6, with transactions that an outside coordinator prepares (KIP-939), is not offered.
 """
 
 from __future__ import annotations
