@@ -78,12 +78,12 @@ def test_a_new_directory_is_formatted(tmp_path: Path) -> None:
         async with running(tmp_path) as broker:
             assert broker.image.features == {"metadata.version": 30, "transaction.version": 2}
             (registration,) = broker.image.cluster.unfenced_brokers()
-            assert registration.epoch == broker.controller.broker_epoch == 2
+            assert registration.epoch == broker.controller.broker_epoch == 3
             assert registration.endpoints[0].port != 0
 
     asyncio.run(scenario())
     bootstrap = decode_snapshot((tmp_path / "bootstrap.checkpoint").read_bytes())
-    assert [type(record).__name__ for record in bootstrap.records] == ["FeatureLevelRecord"]
+    assert {type(record).__name__ for record in bootstrap.records} == {"FeatureLevelRecord"}
     assert '"leaderEpoch":1' in (tmp_path / METADATA / "quorum-state").read_text()
     assert recovered(tmp_path).brokers[1].fenced
 

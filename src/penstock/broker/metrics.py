@@ -14,6 +14,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from penstock.broker.group_metrics import group_metrics
+from penstock.broker.transaction_metrics import transaction_metrics
 
 if TYPE_CHECKING:
     from penstock.broker.node import Broker
@@ -33,6 +34,7 @@ class BrokerCollector(Collector):
         yield from self._log()
         yield from self._loop()
         yield from group_metrics(self._broker.groups)
+        yield from transaction_metrics(self._broker.transactions)
 
     def _requests(self) -> Iterable[Metric]:
         requests = CounterMetricFamily("penstock_requests", "Requests handled.", labels=["api"])

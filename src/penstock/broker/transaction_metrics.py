@@ -1,0 +1,44 @@
+"""What the transaction coordinators tell Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from penstock.broker.transaction_coordinator import TransactionCoordinatorRuntime
+from penstock.coordinators.transaction.states import TransactionState
+
+__all__ = ["transaction_metrics"]
+
+SHOWN_STATES = tuple(
+    state
+    for state in TransactionState
+    if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
+)
+"""Nothing ever rests in the others."""
+
+
+def transaction_metrics(transactions: TransactionCoordinatorRuntime) -> Iterable[Metric]:
+    """Transactional ids by state, and what has become of their transactions since they were loaded."""
+    counts, counters, markers = transactions.state_counts(), transactions.counters(), transactions.markers
+    by_state = GaugeMetricFamily(
+        "penstock_transactional_ids", "Transactional ids coordinated here.", labels=["state"]
+    )
+    for state in SHOWN_STATES:
+        by_state.add_metric([state.value], counts[state])
+    yield by_state
+    yield GaugeMetricFamily(
+        "penstock_transactions_pending",
+        "Decided transactions some of whose partitions have no marker yet.",
+        markers.pending,
+    )
+    for name, text, value in (
+        ("transactions_committed", "Transactions committed.", counters.committed),
+        ("transactions_aborted", "Transactions aborted, those that timed out among them.", counters.aborted),
+        ("transactions_timed_out", "Transactions aborted because they took too long.", counters.timed_out),
+        ("transactional_ids_expired", "Transactional ids forgotten.", counters.expired),
+        ("transaction_markers_written", "Markers written to partitions.", markers.written),
+        ("transaction_marker_retries", "Transactions whose markers had to be tried again.", markers.retries),
+    ):
+        yield CounterMetricFamily(f"penstock_{name}", text, value)
