@@ -160,6 +160,8 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
 
         The first ones of a transaction have its coordinator asked, as with records in a partition (KIP-890).
         """
+        if not request.group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         owner = self._owner(request.group_id)
         try:
             replica = self._broker.replicas.leader(self.TOPIC, self.partition_of(request.group_id))
