@@ -403,7 +403,7 @@ class OffsetMap:
         return self._offsets.get(self._hash(key), -1)
 
     def put(self, key: Buffer, offset: int) -> bool:
-        """Note `offset`, and that the log is mapped up to it; False, and nothing done, where the map is full."""
+        """Note `offset`, up to which the log is mapped then; False where the map is full, and as it was."""
         if len(self._offsets) >= self.capacity:
             return False
         self._offsets[self._hash(key)] = offset
@@ -481,7 +481,7 @@ def index_records(offsets: OffsetMap, payload: Buffer, header: BatchHeader, star
 def judge_records(
     offsets: OffsetMap, payload: Buffer, header: BatchHeader, keep_tombstones: bool
 ) -> tuple[bytearray, int, bool, int]:
-    """Which records of a batch compaction keeps: (a byte 0 or 1 for each, how many, is one a tombstone, keyless).
+    """What compaction keeps of a batch: (a byte 0 or 1 for each record, kept ones, is one a tombstone, keyless).
 
     Kept is what lies beyond the map, and the newest record of its key; records without key go. Raises
     MalformedRecords.

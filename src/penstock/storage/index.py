@@ -53,6 +53,21 @@ class EntryFile:
         self._entry = entry
         # entries in the file, and those that follow; replaced together, for readers in other threads
         self._state: tuple[int, list[tuple[int, int]]] | None = None
+        self._pinned_fd = -1
+
+    def __del__(self) -> None:
+        if self._pinned_fd >= 0:
+            self._files.close(self._pinned_fd)
+
+    def pin(self) -> None:
+        """Read this file from now on, though another takes its name: see `Segment.pin`. Raises OSError."""
+        written, _ = self._load()
+        if written and self._pinned_fd < 0:
+            self._pinned_fd = self._files.open(self.path, os.O_RDONLY)
+
+    @property
+    def size_bytes(self) -> int:
+        return self.entries * self._entry.size
 
     def _load(self) -> tuple[int, list[tuple[int, int]]]:
         if self._state is None:
@@ -136,12 +151,26 @@ class EntryFile:
 
     def _search(self, written: int, column: int, target: int | None, wait: bool) -> tuple[int, int] | None:
         """As `floor`, among the entries in the file; its last entry where there is no target."""
-        fd = self._files.open(self.path, os.O_RDONLY)
+        if self._pinned_fd >= 0:
+            return self._search_in(self._pinned_fd, written, column, target, wait)
         try:
-            count = written if target is None else self._bisect(fd, written, column, target, wait)
-            return self._read(fd, count - 1, wait) if count else None
+            fd = self._files.open(self.path, os.O_RDONLY)
+        except FileNotFoundError:
+            if self._pinned_fd < 0:
+                raise
+            return self._search_in(self._pinned_fd, written, column, target, wait)
+        try:
+            # pinned before it was opened: then the name may have been another segment's already
+            sure_fd = self._pinned_fd if self._pinned_fd >= 0 else fd
+            return self._search_in(sure_fd, written, column, target, wait)
         finally:
             self._files.close(fd)
+
+    def _search_in(
+        self, fd: int, written: int, column: int, target: int | None, wait: bool
+    ) -> tuple[int, int] | None:
+        count = written if target is None else self._bisect(fd, written, column, target, wait)
+        return self._read(fd, count - 1, wait) if count else None
 
     def _bisect(self, fd: int, written: int, column: int, target: int, wait: bool) -> int:
         low, high = 0, written

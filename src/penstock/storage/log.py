@@ -1,10 +1,11 @@
 """The log of one partition.
 
 **What may run where.** One thread, the broker's event loop, owns a log: `append`, `roll`, `truncate_to`,
-`truncate_fully_and_start_at`, `delete_records_before`, `delete_old_segments`, `update_config` and the
-producer state are its own. `read`, `offset_for_timestamp`, `max_timestamp_offset`, `end_offset_for_epoch` and
-`aborted_transactions` may run in any thread beside it. `check`, `flush` and `remove_deleted_files`, which
-block, belong into worker threads. `open` and `close` run while nobody else uses the log.
+`truncate_fully_and_start_at`, `delete_records_before`, `delete_old_segments`, `replace_segments`,
+`update_config` and the producer state are its own. `read`, `offset_for_timestamp`, `max_timestamp_offset`,
+`end_offset_for_epoch` and `aborted_transactions` may run in any thread beside it. `check`, `flush` and
+`remove_deleted_files`, which block, belong into worker threads. `open` and `close` run while nobody else
+uses the log.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from penstock.protocol.batch import (
     assign_offsets,
 )
 from penstock.storage import partition_metadata, retention, timestamps
+from penstock.storage.compaction.cleaned_segment import CleanedSegment
+from penstock.storage.compaction.errors import CleaningAborted
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import (
     CorruptLog,
@@ -75,6 +78,8 @@ class LogHooks(NamedTuple):
     """A segment was rolled: flush soon, in a worker."""
     io_error: Callable[[Log, OSError], None] = lambda log, error: None
     """A write or sync failed; `log.failure` tells whether the log still takes appends."""
+    truncated: Callable[[Log, int], None] = lambda log, offset: None
+    """Records from this offset on are about to go, and no clean may bring them back."""
 
 
 class Log:
@@ -108,6 +113,7 @@ class Log:
         self._hooks = hooks
         self._flush_lock = threading.Lock()
         self._directory_changed = True
+        self._parent_changed = False  # the directory itself is new
         self._damages_told: set[str] = set()
         self._deleted_files: list[tuple[int, list[Path]]] = []
         self._install(segments)
@@ -135,6 +141,7 @@ class Log:
         `recovery_point` on is verified. `clock` gives milliseconds. Raises OSError, and ValueError for a
         checkpoint or partition.metadata that is no such file.
         """
+        is_new = not directory.exists()
         files.mkdir(directory, exist_ok=True)
         name = TopicPartition(topic, partition)
         loader = LogLoader(
@@ -151,7 +158,9 @@ class Log:
             leader_epochs=LeaderEpochs(directory, files),
             producer_state=ProducerState(directory, name, files),
         )
-        return cls(loader, clock, hooks or LogHooks())
+        log = cls(loader, clock, hooks or LogHooks())
+        log._parent_changed = is_new
+        return log
 
     def _install(self, segments: Segments) -> None:
         """Make `segments` the log's, and the last of them the one that is appended to."""
@@ -195,7 +204,11 @@ class Log:
             staged = self.producer_state.stage(
                 records, headers, first_offset, origin, transaction_version, verification
             )
-        if segment.should_roll(self.config, size_bytes, max_timestamp, next_offset - 1, self._clock):
+        try:
+            rolls = segment.should_roll(self.config, size_bytes, max_timestamp, next_offset - 1, self._clock)
+        except OSError as error:
+            raise StorageFailed(f"{self.name}: reading {segment.file.path} failed: {error}") from error
+        if rolls:
             segment = self._roll(first_offset)
         if type(records) is bytes:
             records = bytearray(records)
@@ -458,6 +471,7 @@ class Log:
             self.truncate_fully_and_start_at(offset)
             return
         logger.info("%s: truncating to offset %d", self.name, offset)
+        self._hooks.truncated(self, offset)
         dropped = [s for s in self._segments if s.base_offset > offset]
         kept = self._segments.without(dropped)
         try:
@@ -470,6 +484,7 @@ class Log:
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop all records and go on at `offset`, as after a snapshot. Raises StorageFailed."""
         logger.info("%s: truncating fully, to start at offset %d", self.name, offset)
+        self._hooks.truncated(self, offset)
         try:
             self._drop(list(self._segments))
             segment = self._create_segment(offset)
@@ -547,10 +562,25 @@ class Log:
             raise self._fail("deleting old segments failed", error) from error
         return len(deletable)
 
-    def _drop(self, segments: Sequence[Segment]) -> None:
+    def replace_segments(self, replaced: Sequence[Segment], cleaned: CleanedSegment) -> None:
+        """Take in a compacted segment in place of those it was made from; slices given out stay readable.
+
+        Raises CleaningAborted where they aren't the log's any more, StorageFailed.
+        """
+        if self.failure is not None or not set(replaced) <= set(self._segments):
+            raise CleaningAborted(f"{self.name}: the segments of {cleaned.base_offset} are gone")
+        try:
+            self._drop(replaced, snapshots_of=replaced[1:])  # the first one's base offset stays one
+            cleaned.put_in_place()
+        except OSError as error:
+            raise self._fail("putting a compacted segment in place failed", error) from error
+        self._segments = self._segments.with_replaced(replaced, cleaned.to_segment(self._rng))
+        self._hooks.wants_flush(self)
+
+    def _drop(self, segments: Sequence[Segment], snapshots_of: Sequence[Segment] | None = None) -> None:
         """Rename the files of `segments` and hand them over to `remove_deleted_files`. Raises OSError."""
         paths = [path for segment in segments for path in segment.mark_deleted()]
-        for segment in segments:
+        for segment in segments if snapshots_of is None else snapshots_of:
             paths += self.producer_state.mark_snapshot_deleted(segment.base_offset)
         if paths:
             self._deleted_files.append((self._clock() + self.config.file_delete_delay_ms, paths))
@@ -594,6 +624,9 @@ class Log:
                 if self._directory_changed:
                     self._directory_changed = False
                     self._files.sync_directory(self.directory)
+                if self._parent_changed:
+                    self._files.sync_directory(self.directory.parent)
+                    self._parent_changed = False
             except OSError as error:
                 if self.deleted:
                     return

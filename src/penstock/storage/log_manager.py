@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from penstock.storage import checkpoints, meta_properties
+from penstock.storage.compaction.config import CleanerConfig
+from penstock.storage.compaction.log_cleaner import LogCleaner, cleaner_threads
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import LogDirectoryError, LogError
 from penstock.storage.files import REAL_FILES, FileSystem
@@ -60,6 +62,7 @@ class LogManager:
 
     Without `cluster_id` the directories' own holds, or a fresh one. `high_watermarks` gives those to be
     checkpointed; `io_error` hears of every failed write or sync; `workers` makes a pool of so many workers.
+    `run_soon` calls a function on this manager's thread from any other; without one, `tick` does that.
     Raises LogDirectoryError.
     """
 
@@ -76,6 +79,8 @@ class LogManager:
         high_watermarks: Callable[[], Mapping[TopicPartition, int]] | None = None,
         io_error: Callable[[Log, OSError], None] | None = None,
         workers: Callable[[int], Executor] = _threads,
+        cleaner: CleanerConfig | None = None,
+        run_soon: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         self.config = config or LogManagerConfig()
         self.high_watermarks = high_watermarks or dict
@@ -90,7 +95,12 @@ class LogManager:
         self._flushing: set[Log] = set()
         self._due: dict[str, int] = {}
         self._periodic: dict[str, Future[None]] = {}
-        self._hooks = LogHooks(wants_flush=self._flush_soon, io_error=io_error or LogHooks().io_error)
+        self._turns: deque[Callable[[], None]] = deque()
+        self._hooks = LogHooks(
+            wants_flush=self._flush_soon,
+            io_error=io_error or LogHooks().io_error,
+            truncated=lambda log, offset: self.cleaner.truncated(log, offset),
+        )
         self._workers = workers
         self._executor = workers(self.config.num_recovery_threads_per_data_dir)
         self._directories: list[LogDirectory] = []
@@ -104,6 +114,18 @@ class LogManager:
         for opened, properties in zip(self._directories, claimed, strict=True):
             opened.properties = properties
         self.cluster_id = claimed[0].cluster_id
+        self.cleaner = LogCleaner(
+            cleaner or CleanerConfig(),
+            directories=list(directories),
+            logs=lambda: self,
+            high_watermarks=lambda: self.high_watermarks(),
+            run_on_owner=run_soon or self._turns.append,
+            io_error=self._hooks.io_error,
+            clock=clock,
+            files=files,
+            rng=rng or random.Random(),
+            workers=cleaner_threads if workers is _threads else workers,
+        )
 
     # --- loading
 
@@ -250,6 +272,7 @@ class LogManager:
         log.rename_for_deletion(renamed)
         for offsets in (directory.recovery_points, directory.log_start_offsets, directory.high_watermarks):
             offsets.pop(name, None)
+        self.cleaner.deleted(log, directory.path)
         return log
 
     # --- work at intervals
@@ -257,6 +280,9 @@ class LogManager:
     def tick(self, now_ms: int) -> None:
         """Do, or start in a worker, what is due; to be called about every second."""
         config = self.config
+        while self._turns:
+            self._turns.popleft()()
+        self.cleaner.tick(now_ms)
         if self._is_due("retention", now_ms, config.log_retention_check_interval_ms):
             self._awaiting_retention = deque(self)
         self._retain_some(now_ms)
@@ -291,6 +317,8 @@ class LogManager:
         marks = self.high_watermarks() if self._awaiting_retention else {}
         for _ in range(min(len(self._awaiting_retention), _RETAINED_LOGS_PER_TICK)):
             log = self._awaiting_retention.popleft()
+            if log.config.compacts or self.cleaner.is_cleaning(log):
+                continue  # the cleaner sees to it, when it isn't at work on the log
             try:
                 log.delete_old_segments(now_ms, marks.get(log.name))
             except LogError as error:
@@ -364,6 +392,7 @@ class LogManager:
 
         What cannot be closed or written is logged, and its directory gets no marker: it will be recovered.
         """
+        self.cleaner.close()
         self._executor.shutdown(wait=True, cancel_futures=True)  # closing does all that may still wait
         try:
             failed = set(self._close_logs(list(self._logs.values())))

@@ -407,6 +407,17 @@ class Segment:
         self._max_timestamp = None
         self._bytes_since_index_entry = 0
 
+    def pin(self) -> None:
+        """Hold on to the files, whose names a compacted segment is about to take. Raises OSError.
+
+        Readers that have this segment go on reading it, in whatever thread: they look for the pinned file
+        after they have opened one by its name.
+        """
+        self.file.fd  # noqa: B018
+        self.offset_index.pin()
+        self.time_index.pin()
+        self.transaction_index.keep_for_readers()
+
     def mark_deleted(self) -> list[Path]:
         """Rename the files out of the log's way. Returns them, for a worker to remove. Raises OSError."""
         self.deleted = True

@@ -6,7 +6,7 @@ Readers in other threads keep the list they began with.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.storage.segment import Segment
 
@@ -40,8 +40,21 @@ class Segments:
         """The segment that holds `offset`, or would, and all after it."""
         return self._items[max(bisect_right(self._base_offsets, offset) - 1, 0) :]
 
+    def between(self, start: int, end: int) -> tuple[Segment, ...]:
+        """The segments that hold, or would, the offsets in [start, end); none where that is empty."""
+        if start >= end:
+            return ()
+        return tuple(segment for segment in self.from_offset(start) if segment.base_offset < end)
+
     def with_roll(self, segment: Segment) -> Segments:
         return Segments((*self._items, segment))
+
+    def with_replaced(self, replaced: Sequence[Segment], segment: Segment) -> Segments:
+        """`segment` in the place of those it was made from, which follow each other."""
+        gone = set(replaced)
+        at = self._items.index(replaced[0])
+        rest = (other for other in self._items[at:] if other not in gone)
+        return Segments((*self._items[:at], segment, *rest))
 
     def without(self, removed: Iterable[Segment]) -> Segments:
         gone = set(removed)

@@ -63,7 +63,9 @@ class TransactionIndex:
         """
         if self._known is None:
             with self._lock:
-                self._known = self._read()
+                if self._known is None:
+                    self._known = self._read()
+                return self._known
         return self._known
 
     def keep_for_readers(self) -> None:

@@ -1,0 +1,123 @@
+"""How much of a log may be cleaned, how dirty it is, and whether it is time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from penstock.storage.log import Log
+from penstock.storage.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+_NEVER_MS: Final = 2**63 - 1
+
+
+class CleanableOffsets(NamedTuple):
+    """The dirty range; `is_reset` where the checkpoint was of no use and must be written anew."""
+
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    is_reset: bool
+
+
+class LogToClean(NamedTuple):
+    """A log as it was found, in whole segments."""
+
+    log: Log
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    clean_bytes: int
+    cleanable_bytes: int
+    compaction_delay_ms: int
+    """How long `max.compaction.lag.ms` is over, 0 if it is not."""
+
+    @property
+    def total_bytes(self) -> int:
+        return self.clean_bytes + self.cleanable_bytes
+
+    @property
+    def cleanable_ratio(self) -> float:
+        return self.cleanable_bytes / self.total_bytes if self.total_bytes else 0.0
+
+    @property
+    def is_due(self) -> bool:
+        if self.compaction_delay_ms > 0 and self.cleanable_bytes > 0:
+            return True
+        return self.cleanable_ratio > self.log.config.min_cleanable_dirty_ratio
+
+
+def cleanable_offsets(log: Log, checkpoint: int | None, high_watermark: int, now_ms: int) -> CleanableOffsets:
+    """Between the last clean, and the first of: active segment, last stable offset, `min.compaction.lag.ms`.
+
+    `checkpoint`: where the last clean ended. Raises OSError.
+    """
+    first_dirty_offset, is_reset = _first_dirty_offset(log, checkpoint)
+    first_uncleanable_offset = min(log.last_stable_offset(high_watermark), log.segments.active.base_offset)
+    lag_ms = log.config.min_compaction_lag_ms
+    if lag_ms > 0:
+        for segment in _non_active_from(log, first_dirty_offset):
+            if segment.largest_timestamp > now_ms - lag_ms:
+                first_uncleanable_offset = min(first_uncleanable_offset, segment.base_offset)
+                break
+    return CleanableOffsets(first_dirty_offset, max(first_dirty_offset, first_uncleanable_offset), is_reset)
+
+
+def _first_dirty_offset(log: Log, checkpoint: int | None) -> tuple[int, bool]:
+    start_offset = log.log_start_offset
+    if checkpoint is None:
+        return start_offset, False
+    if checkpoint < start_offset:
+        if not log.config.deletes:
+            logger.warning(
+                "%s: cleaned up to offset %d by its checkpoint, below its start offset %d: it is all dirty",
+                log.name,
+                checkpoint,
+                start_offset,
+            )
+        return start_offset, True
+    if checkpoint > log.log_end_offset:
+        logger.warning(
+            "%s: cleaned up to offset %d by its checkpoint, beyond its end offset %d: it is all dirty",
+            log.name,
+            checkpoint,
+            log.log_end_offset,
+        )
+        return start_offset, True
+    return checkpoint, False
+
+
+def examine(log: Log, offsets: CleanableOffsets, now_ms: int) -> LogToClean:
+    """Sizes, and lateness, of what `cleanable_offsets` found. Raises OSError."""
+    first_dirty_offset, uncleanable_offset, _ = offsets
+    following = _non_active_from(log, uncleanable_offset)
+    first_uncleanable_offset = (following[0] if following else log.segments.active).base_offset
+    dirty_from = min(first_dirty_offset, first_uncleanable_offset)
+    return LogToClean(
+        log,
+        first_dirty_offset,
+        first_uncleanable_offset,
+        _size(segment for segment in log.segments if segment.base_offset < first_dirty_offset),
+        _size(log.segments.between(dirty_from, first_uncleanable_offset)),
+        _compaction_delay_ms(log, first_dirty_offset, now_ms),
+    )
+
+
+def _compaction_delay_ms(log: Log, first_dirty_offset: int, now_ms: int) -> int:
+    """By how much the oldest dirty segment has outlived `max.compaction.lag.ms`."""
+    if log.config.max_compaction_lag_ms == _NEVER_MS:
+        return 0
+    timestamps = [segment.first_batch_timestamp for segment in _non_active_from(log, first_dirty_offset)]
+    oldest = min((timestamp for timestamp in timestamps if timestamp > 0), default=_NEVER_MS)
+    return max(now_ms - log.config.max_compaction_lag_ms - oldest, 0)
+
+
+def _non_active_from(log: Log, offset: int) -> tuple[Segment, ...]:
+    """The segments from the one that holds `offset` on, without the one that is appended to."""
+    active = log.segments.active
+    return () if offset > active.base_offset else log.segments.between(offset, active.base_offset)
+
+
+def _size(segments: Iterable[Segment]) -> int:
+    return sum(segment.size for segment in segments)

@@ -1,0 +1,146 @@
+"""The files of a segment that a clean writes, until the log takes them in.
+
+While they grow they end in `.cleaned`, complete and durable in `.swap`. Whatever a crash leaves of the first
+kind is removed at the next start, what it leaves of the second kind takes its place then: see
+`recovery.remove_leftovers`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Final
+
+from penstock.protocol.batch import BatchHeader, Buffer
+from penstock.storage.config import LogConfig
+from penstock.storage.files import FileSystem
+from penstock.storage.index import OffsetIndex, TimeIndex, TimestampOffset
+from penstock.storage.names import (
+    CLEANED_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    segment_path,
+)
+from penstock.storage.segment import Segment
+from penstock.storage.segment_file import SegmentFile
+from penstock.storage.transaction_index import TransactionIndex
+
+_NO_TIMESTAMP: Final = -1
+
+
+class CleanedSegment:
+    """A segment under way, made by one worker; `put_in_place` is for the thread that owns the log.
+
+    Every method may raise OSError.
+    """
+
+    def __init__(
+        self, directory: Path, base_offset: int, config: LogConfig, files: FileSystem, buffer_bytes: int
+    ) -> None:
+        self.base_offset = base_offset
+        self.size = 0
+        self._directory = directory
+        self._config = config
+        self._files = files
+        self._buffer = bytearray()
+        self._buffer_bytes = buffer_bytes
+        self._modified_s = 0.0
+        for suffix in SEGMENT_SUFFIXES:
+            files.remove_if_exists(self._path(suffix, CLEANED_SUFFIX))
+        self._file = SegmentFile(self._path(LOG_SUFFIX, CLEANED_SUFFIX), files)
+        self._file.create()
+        index_bytes = config.segment_index_bytes
+        self._offset_index = OffsetIndex(
+            self._path(OFFSET_INDEX_SUFFIX, CLEANED_SUFFIX), base_offset, index_bytes, files
+        )
+        self._time_index = TimeIndex(
+            self._path(TIME_INDEX_SUFFIX, CLEANED_SUFFIX), base_offset, index_bytes, files
+        )
+        self.transaction_index = TransactionIndex(self._path(TRANSACTION_INDEX_SUFFIX, CLEANED_SUFFIX), files)
+        self._bytes_since_index_entry = 0
+        self._largest = TimestampOffset(_NO_TIMESTAMP, base_offset)
+
+    def _path(self, suffix: str, mark: str) -> Path:
+        path = segment_path(self._directory, self.base_offset, suffix)
+        return path.with_name(path.name + mark)
+
+    def append(self, header: BatchHeader, data: Buffer) -> None:
+        """Add a batch, whose offsets follow those added before."""
+        if header.max_timestamp > self._largest.timestamp:
+            self._largest = TimestampOffset(header.max_timestamp, header.last_offset)
+        if self._bytes_since_index_entry > self._config.index_interval_bytes:
+            self._add_index_entry(header.last_offset)
+        self._bytes_since_index_entry += len(data)
+        self._buffer += data
+        self.size += len(data)
+        if len(self._buffer) >= self._buffer_bytes:
+            self._write()
+
+    def _add_index_entry(self, last_offset: int) -> None:
+        self._bytes_since_index_entry = 0
+        if self._offset_index.is_full or self._time_index.is_full:
+            return
+        self._offset_index.add(last_offset - self.base_offset, self.size)
+        self._time_index.add_if_later(*self._largest)
+        if self._offset_index.wants_spill:
+            self._offset_index.spill()
+            self._time_index.spill()
+
+    def _write(self) -> None:
+        self._files.write_all(self._file.fd, self._buffer, self.size - len(self._buffer))
+        self._buffer = bytearray()
+
+    def finish(self, modified_s: float) -> None:
+        """Make all of it durable. `modified_s`: when the last of the segments it replaces was written.
+
+        That time stands in for the timestamps of records that have none.
+        """
+        self._write()
+        self._time_index.add_if_later(*self._largest)
+        self._offset_index.spill(sync=True)
+        self._time_index.spill(sync=True)
+        self._files.sync_path(self.transaction_index.path)
+        os.utime(self._file.path, (modified_s, modified_s))
+        self._files.fsync(self._file.fd)
+        self._modified_s = modified_s
+
+    def offer(self) -> None:
+        """Rename the files to `.swap`, durably: from here on a crash brings them into their place."""
+        for suffix in SEGMENT_SUFFIXES:
+            self._rename(suffix, CLEANED_SUFFIX, SWAP_SUFFIX)
+        self._files.sync_directory(self._directory)
+
+    def put_in_place(self) -> None:
+        """Give the files their own names. The log first: its `.swap` is what recovery goes by."""
+        for suffix in SEGMENT_SUFFIXES:
+            self._rename(suffix, SWAP_SUFFIX, "")
+
+    def _rename(self, suffix: str, mark: str, new_mark: str) -> None:
+        path = self._path(suffix, mark)
+        if suffix == TRANSACTION_INDEX_SUFFIX and not path.exists():
+            return  # no transaction was aborted in it
+        self._files.rename(path, self._path(suffix, new_mark))
+
+    def to_segment(self, rng: random.Random) -> Segment:
+        """The segment that these files are once they are in place."""
+        created_ms = int(self._modified_s * 1000)
+        return Segment(
+            self._directory,
+            self.base_offset,
+            self._config,
+            self._files,
+            size=self.size,
+            created_ms=created_ms,
+            rng=rng,
+        )
+
+    def discard(self) -> None:
+        """Remove what there is, unless it is in place."""
+        for mark in (CLEANED_SUFFIX, SWAP_SUFFIX):
+            for suffix in SEGMENT_SUFFIXES:
+                self._files.remove_if_exists(self._path(suffix, mark))

@@ -1,0 +1,261 @@
+"""One clean of one log: map the keys of its dirty part, then filter its segments. Runs in a worker thread.
+
+The map holds the newest offset of as many keys as its memory takes; where it fills up, the clean ends there
+and the next goes on. Every batch that is read is checked first: a damaged one must not get a new checksum.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import zip_longest
+from typing import Final, NamedTuple, Protocol
+
+from penstock.protocol.batch import CURRENT_MAGIC, BatchHeader, CorruptBatch, MalformedRecords
+from penstock.protocol.kernel import kernel
+from penstock.protocol.records import decode_batch, records_section
+from penstock.storage.compaction.batch_filter import DECOMPRESSED_BYTES_MAX, BatchFilter, last_records
+from penstock.storage.compaction.cleanable import LogToClean
+from penstock.storage.compaction.cleaned_segment import CleanedSegment
+from penstock.storage.compaction.config import CleanerConfig
+from penstock.storage.compaction.errors import CleaningAborted
+from penstock.storage.compaction.grouping import group_by_size
+from penstock.storage.compaction.stats import CleanerStats
+from penstock.storage.compaction.throttler import Throttler
+from penstock.storage.compaction.transactions import CleanedTransactions
+from penstock.storage.errors import CorruptLog
+from penstock.storage.files import FileSystem
+from penstock.storage.log import Log
+from penstock.storage.scan import checked_batches
+from penstock.storage.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+_SECRET_BYTES: Final = 16
+_THROTTLED_BYTES: Final = 64 * 1024
+"""So much is read or written between two looks at the clock."""
+
+
+class Surroundings(Protocol):
+    """What a clean needs of its owner."""
+
+    def check(self) -> None:
+        """Raise CleaningAborted where the clean must end; asked before each batch."""
+
+    def pause(self, pause_s: float) -> None:
+        """Wait, or until the clean must end."""
+
+    def install(self, cleaned: CleanedSegment, replaced: Sequence[Segment]) -> None:
+        """Have the log take in what was cleaned, on its own thread. Raises CleaningAborted, LogError."""
+
+
+class CleanResult(NamedTuple):
+    end_offset: int
+    """The first offset that was not mapped: the next clean begins there."""
+    stats: CleanerStats
+
+
+class _Cleaning(NamedTuple):
+    """What the groups of one clean share."""
+
+    log: Log
+    transactions: CleanedTransactions
+    batch_filter: BatchFilter
+    legacy_horizon_s: float
+    """Segments written before lose the tombstones of magic 0 and 1."""
+
+
+class Cleaner:
+    """The parts of a clean, with the memory that one worker may use."""
+
+    def __init__(
+        self,
+        config: CleanerConfig,
+        throttler: Throttler,
+        files: FileSystem,
+        rng: random.Random,
+        surroundings: Surroundings,
+    ) -> None:
+        threads = max(1, config.threads)
+        self._slots = config.dedupe_buffer_size // threads // kernel.OFFSET_MAP_SLOT_BYTES
+        self._load_factor = config.io_buffer_load_factor
+        self._write_bytes = config.io_buffer_size // threads // 2
+        self._throttler = throttler
+        self._files = files
+        self._rng = rng
+        self._surroundings = surroundings
+        self._unthrottled_bytes = 0
+        self._stats = CleanerStats()
+
+    def clean(self, found: LogToClean, now_ms: int) -> CleanResult:
+        """Clean the log as it was found. Raises CleaningAborted, LogError (CorruptLog), OSError."""
+        log = found.log
+        started_s = time.monotonic()
+        self._stats = CleanerStats()
+        logger.info(
+            "%s: cleaning, dirty from offset %d to %d",
+            log.name,
+            found.first_dirty_offset,
+            found.first_uncleanable_offset,
+        )
+        offsets = self._map_keys(found)
+        end_offset = offsets.latest_offset + 1
+        self._stats.buffer_utilization = len(offsets) / max(self._slots, 1)
+        cleaning = self._begin(found, offsets, now_ms)
+        for group in group_by_size(
+            log.segments.between(0, end_offset), log.config, found.first_uncleanable_offset
+        ):
+            self._clean_group(cleaning, group)
+        self._stats.elapsed_s = time.monotonic() - started_s
+        return CleanResult(end_offset, self._stats)
+
+    def _begin(self, found: LogToClean, offsets: kernel.OffsetMap, now_ms: int) -> _Cleaning:
+        log = found.log
+        transactions = CleanedTransactions()
+        batch_filter = BatchFilter(
+            offsets,
+            transactions,
+            last_records(list(log.producer_state.producers.values())),
+            self._stats,
+            now_ms=now_ms,
+            delete_retention_ms=log.config.delete_retention_ms,
+            up_to_offset=found.first_uncleanable_offset,
+        )
+        clean = log.segments.between(0, found.first_dirty_offset)
+        legacy_horizon_s = _modified_s(clean[-1]) - log.config.delete_retention_ms / 1000 if clean else 0.0
+        return _Cleaning(log, transactions, batch_filter, legacy_horizon_s)
+
+    # --- which keys are where
+
+    def _map_keys(self, found: LogToClean) -> kernel.OffsetMap:
+        """The newest offsets of the dirty part's keys, or of as much of it as the map can take."""
+        log, start, end = found.log, found.first_dirty_offset, found.first_uncleanable_offset
+        offsets = self._new_map(end - start)
+        transactions = CleanedTransactions()
+        transactions.add_aborted(log.aborted_transactions(start, end))
+        offsets.latest_offset = start - 1
+        dirty = log.segments.between(start, end)
+        for segment, following in zip_longest(dirty, dirty[1:]):
+            if not self._map_segment(found, segment, offsets, transactions):
+                break
+            # the last records may be gone
+            offsets.latest_offset = (end if following is None else following.base_offset) - 1
+        return offsets
+
+    def _new_map(self, offset_count: int) -> kernel.OffsetMap:
+        """A map for as many keys as `offset_count` records can have, within the memory that there is."""
+        capacity = max(int(self._slots * self._load_factor), 1)
+        if offset_count < capacity:
+            capacity = max(offset_count, 1)
+        slots = max(min(self._slots, int(capacity / self._load_factor) + 1), capacity)
+        return kernel.OffsetMap(slots, capacity, self._rng.randbytes(_SECRET_BYTES))
+
+    def _map_segment(
+        self,
+        found: LogToClean,
+        segment: Segment,
+        offsets: kernel.OffsetMap,
+        transactions: CleanedTransactions,
+    ) -> bool:
+        """Map the keys of one segment; False where the map is full before its end."""
+        start_offset = found.first_dirty_offset
+        position = segment.offset_index.lookup(start_offset).position
+        with _damage_named(found.log, segment):
+            for _, header, data in checked_batches(segment.file, segment.size, start=position):
+                self._take(len(data))
+                self._stats.map_bytes_read += len(data)
+                if header.is_control:
+                    transactions.is_marker_needless(header, data)
+                elif not transactions.is_aborted(header) and not _map_batch(
+                    offsets, header, data, start_offset
+                ):
+                    return False
+                if header.last_offset >= start_offset:
+                    offsets.latest_offset = header.last_offset
+        return True
+
+    # --- what remains
+
+    def _clean_group(self, cleaning: _Cleaning, group: Sequence[Segment]) -> None:
+        """Write one segment in place of a group, and have the log take it in."""
+        log = cleaning.log
+        cleaned = CleanedSegment(
+            log.directory, group[0].base_offset, log.config, self._files, self._write_bytes
+        )
+        try:
+            self._write_group(cleaning, group, cleaned)
+            self._surroundings.check()  # where a log was deleted, the directory may be another's by now
+            cleaned.offer()
+            for segment in group:
+                segment.pin()
+        except BaseException:
+            cleaned.discard()
+            raise
+        try:
+            self._surroundings.install(cleaned, group)
+        except CleaningAborted:
+            cleaned.discard()
+            raise
+        self._files.sync_directory(log.directory)
+
+    def _write_group(self, cleaning: _Cleaning, group: Sequence[Segment], cleaned: CleanedSegment) -> None:
+        log, transactions, batch_filter, legacy_horizon_s = cleaning
+        transactions.index = cleaned.transaction_index
+        upper_bounds = [*(segment.base_offset for segment in group[1:]), group[-1].read_next_offset()]
+        for segment, upper_bound in zip(group, upper_bounds, strict=True):
+            transactions.add_aborted(log.aborted_transactions(segment.base_offset, upper_bound))
+            batch_filter.keep_legacy_tombstones = _modified_s(segment) > legacy_horizon_s
+            self._filter_segment(log, segment, cleaned, batch_filter)
+        cleaned.finish(_modified_s(group[-1]))
+
+    def _filter_segment(
+        self, log: Log, segment: Segment, cleaned: CleanedSegment, batch_filter: BatchFilter
+    ) -> None:
+        with _damage_named(log, segment):
+            for _, header, data in checked_batches(segment.file, segment.size):
+                self._take(len(data))
+                self._stats.bytes_read += len(data)
+                remaining = batch_filter.apply(header, data)
+                if remaining is not None:
+                    cleaned.append(*remaining)
+                    self._stats.bytes_written += len(remaining[1])
+                    self._unthrottled_bytes += len(remaining[1])
+
+    def _take(self, size_bytes: int) -> None:
+        """Count a batch that was read, and wait or end where that is due."""
+        self._surroundings.check()
+        self._unthrottled_bytes += size_bytes
+        if self._unthrottled_bytes >= _THROTTLED_BYTES:
+            pause_s = self._throttler.pause_s(self._unthrottled_bytes)
+            self._unthrottled_bytes = 0
+            if pause_s > 0:
+                self._surroundings.pause(pause_s)
+
+
+def _map_batch(offsets: kernel.OffsetMap, header: BatchHeader, data: memoryview, start_offset: int) -> bool:
+    """Map the keys of one batch; False where the map is full before its end."""
+    if header.magic == CURRENT_MAGIC:
+        section = records_section(data, header, 0, DECOMPRESSED_BYTES_MAX)
+        return kernel.index_records(offsets, section, header, start_offset)
+    return all(
+        offsets.put(record.key, record.offset)
+        for record in decode_batch(data, max_bytes=DECOMPRESSED_BYTES_MAX)
+        if record.key is not None and record.offset >= start_offset
+    )
+
+
+def _modified_s(segment: Segment) -> float:
+    """When the segment was written, as the file tells; a clean leaves that as it was."""
+    return segment.file.path.stat().st_mtime
+
+
+@contextmanager
+def _damage_named(log: Log, segment: Segment) -> Iterator[None]:
+    """Tell of damage found in a segment with partition and file."""
+    try:
+        yield
+    except (CorruptBatch, MalformedRecords) as error:
+        raise CorruptLog(f"{log.name}, {segment.file.path}: {error}") from error

@@ -1,0 +1,42 @@
+"""Which segments a clean makes into one, so that segments do not shrink for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.storage.config import LogConfig
+from penstock.storage.index import MAX_RELATIVE_OFFSET
+from penstock.storage.segment import Segment
+
+SEGMENTS_MAX: Final = 64
+"""The event loop renames the files of a group in one turn; Kafka knows no such limit."""
+
+
+def group_by_size(
+    segments: Sequence[Segment], config: LogConfig, first_uncleanable_offset: int
+) -> list[list[Segment]]:
+    """Neighbours whose log and whose indexes fit into one segment, and whose offsets do.
+
+    Where a segment ends is told by the base offset of the next, `first_uncleanable_offset` after the last.
+    """
+    groups: list[list[Segment]] = []
+    for segment, end_offset in zip(
+        segments, [*(s.base_offset for s in segments[1:]), first_uncleanable_offset], strict=True
+    ):
+        if groups and _fits(groups[-1], segment, end_offset, config):
+            groups[-1].append(segment)
+        else:
+            groups.append([segment])
+    return groups
+
+
+def _fits(group: Sequence[Segment], segment: Segment, end_offset: int, config: LogConfig) -> bool:
+    together = (*group, segment)
+    return (
+        len(group) < SEGMENTS_MAX
+        and sum(s.size for s in together) <= config.segment_bytes
+        and sum(s.offset_index.size_bytes for s in together) <= config.segment_index_bytes
+        and sum(s.time_index.size_bytes for s in together) <= config.segment_index_bytes
+        and (segment.size == 0 or end_offset - 1 - group[0].base_offset <= MAX_RELATIVE_OFFSET)
+    )

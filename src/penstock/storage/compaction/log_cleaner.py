@@ -1,0 +1,311 @@
+"""Which log is cleaned next, and when; the workers that do it.
+
+Belongs to the event loop: whatever changes here or in a log happens there. A log that is being cleaned loses
+no segments otherwise: its retention waits until the clean is over. Truncation and deletion do not wait; they
+abort the clean, which then installs nothing more.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from penstock.storage.compaction.checkpoint import CleanerCheckpoint
+from penstock.storage.compaction.cleanable import LogToClean, cleanable_offsets, examine
+from penstock.storage.compaction.cleaner import Cleaner, CleanResult
+from penstock.storage.compaction.config import CleanerConfig
+from penstock.storage.compaction.errors import CleaningAborted
+from penstock.storage.compaction.job import CleaningJob
+from penstock.storage.compaction.stats import CleanerStats
+from penstock.storage.compaction.throttler import Throttler
+from penstock.storage.errors import LogError
+from penstock.storage.files import FileSystem
+from penstock.storage.log import Log
+from penstock.storage.names import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+_NICENESS: Final = 10
+"""Of the workers' threads: where cores are few, those who wait for an answer go first."""
+
+
+_SCANNED_LOGS_PER_TURN: Final = 100
+"""A millisecond or two; then the event loop has other things to do."""
+
+
+class _Scan(NamedTuple):
+    """The logs still to be looked at, and those that were."""
+
+    waiting: deque[Log]
+    high_watermarks: Mapping[TopicPartition, int]
+    found: list[LogToClean]
+
+
+def cleaner_threads(count: int) -> Executor:
+    return ThreadPoolExecutor(count, thread_name_prefix="log-cleaner", initializer=_step_back)
+
+
+def _step_back() -> None:
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+
+
+class LogCleaner:
+    """Cleans compacted logs, and applies their retention.
+
+    `logs` gives all logs of the node, `high_watermarks` theirs; a log without one is left alone.
+    `run_on_owner` calls a function soon on the thread that owns this and the logs, from any thread;
+    `workers` makes a pool of so many. `io_error` hears of a log whose files could not be read or written.
+    """
+
+    def __init__(
+        self,
+        config: CleanerConfig,
+        *,
+        directories: Iterable[Path],
+        logs: Callable[[], Iterable[Log]],
+        high_watermarks: Callable[[], Mapping[TopicPartition, int]],
+        run_on_owner: Callable[[Callable[[], None]], object],
+        io_error: Callable[[Log, OSError], None],
+        clock: Callable[[], int],
+        files: FileSystem,
+        rng: random.Random,
+        workers: Callable[[int], Executor] = cleaner_threads,
+    ) -> None:
+        self.config = config
+        self.uncleanable: set[TopicPartition] = set()
+        """Partitions whose clean failed over what lies in them; they are left alone until the next start."""
+        self.last_stats: deque[CleanerStats] = deque(maxlen=max(1, config.threads))
+        """Of the last clean of each worker."""
+        self.max_dirty_ratio = 0.0
+        self.max_compaction_delay_ms = 0
+        self.last_run_ms = clock()
+        self._logs = logs
+        self._high_watermarks = high_watermarks
+        self._run_on_owner = run_on_owner
+        self._io_error = io_error
+        self._clock = clock
+        self._files = files
+        self._rng = rng
+        self._make_workers = workers
+        self._workers: Executor | None = None  # made for the first clean: many nodes compact nothing
+        self._checkpoints = {path: CleanerCheckpoint(path, files) for path in directories}
+        self._jobs: dict[TopicPartition, CleaningJob] = {}
+        self._throttler = Throttler(config.io_max_bytes_per_second, time.monotonic)
+        self._scan: _Scan | None = None
+        self._next_run_ms = 0
+        self._is_closed = False
+
+    # --- what the manager tells
+
+    def tick(self, now_ms: int) -> None:
+        """Begin what is due; to be called about every second."""
+        if now_ms >= self._next_run_ms and self.config.enable and self._scan is None:
+            self._begin_scan(now_ms)
+
+    def is_cleaning(self, log: Log) -> bool:
+        return log.name in self._jobs
+
+    def truncated(self, log: Log, offset: int) -> None:
+        """Records from `offset` on are about to go."""
+        self._abort(log.name)
+        if self._checkpoint_of(log).truncate(log.name, offset):
+            self._write_checkpoint(log)
+
+    def deleted(self, log: Log, directory: Path) -> None:
+        """The log is served no longer; it lay in `directory`."""
+        self._abort(log.name)
+        self.uncleanable.discard(log.name)
+        checkpoint = self._checkpoints[directory]
+        if checkpoint.forget(log.name):
+            self._in_worker(checkpoint.write)
+
+    def reconfigure(self, config: CleanerConfig) -> None:
+        """Obey new broker configs; cleans under way end under the old ones."""
+        if config.threads != self.config.threads:
+            old, self._workers = self._workers, None
+            if old is not None:
+                old.shutdown(wait=False)
+            self.last_stats = deque(self.last_stats, maxlen=max(1, config.threads))
+        self._throttler.bytes_per_second = config.io_max_bytes_per_second
+        self.config = config
+        self._next_run_ms = 0
+
+    def close(self) -> None:
+        """Abort what is under way, and wait for the workers. Blocks; the loop may be running or not."""
+        self._is_closed = True
+        for job in list(self._jobs.values()):
+            job.abort()
+        if self._workers is not None:
+            self._workers.shutdown(wait=True)
+
+    def _abort(self, name: TopicPartition) -> None:
+        job = self._jobs.get(name)
+        if job is not None:
+            logger.info("%s: its clean is aborted", name)
+            job.abort()
+
+    # --- which log
+
+    def _begin_scan(self, now_ms: int) -> None:
+        """Look at every compacted log, some a turn, then give free workers the filthiest."""
+        self.last_run_ms = now_ms
+        compacted = deque(log for log in self._logs() if self._may_be_cleaned(log))
+        self._scan = _Scan(compacted, self._high_watermarks() if compacted else {}, [])
+        self._continue_scan()
+
+    def _continue_scan(self) -> None:
+        if self._scan is None or self._is_closed:
+            return
+        waiting, marks, found = self._scan
+        now_ms = self._clock()
+        for _ in range(min(len(waiting), _SCANNED_LOGS_PER_TURN)):
+            log = waiting.popleft()
+            if log.name in marks and self._may_be_cleaned(log):
+                self._retain(log, marks[log.name], now_ms)
+                examined = self._examine(log, marks[log.name], now_ms) if len(log.segments) > 1 else None
+                if examined is not None:
+                    found.append(examined)
+        if waiting:
+            self._run_on_owner(self._continue_scan)
+            return
+        self._scan = None
+        self._choose(found, now_ms)
+
+    def _choose(self, found: list[LogToClean], now_ms: int) -> None:
+        """Start with the log that has the largest share of dirty bytes; rest where none is due."""
+        self.max_dirty_ratio = max((log.cleanable_ratio for log in found), default=0.0)
+        self.max_compaction_delay_ms = max((log.compaction_delay_ms for log in found), default=0)
+        due = sorted((log for log in found if log.is_due), key=lambda log: log.cleanable_ratio, reverse=True)
+        for filthiest in due[: max(self.config.threads - len(self._jobs), 0)]:
+            self._start(filthiest)
+        self._next_run_ms = now_ms + self.config.backoff_ms
+
+    def _may_be_cleaned(self, log: Log) -> bool:
+        return (
+            log.config.compacts
+            and log.failure is None
+            and log.name not in self._jobs
+            and log.name not in self.uncleanable
+        )
+
+    def _retain(self, log: Log, high_watermark: int, now_ms: int) -> None:
+        """Apply retention here, as it must not meet a clean of the log."""
+        try:
+            log.delete_old_segments(now_ms, high_watermark)
+        except LogError as error:
+            logger.error("retention: %s", error)
+
+    def _examine(self, log: Log, high_watermark: int, now_ms: int) -> LogToClean | None:
+        checkpoint = self._checkpoint_of(log)
+        try:
+            offsets = cleanable_offsets(log, checkpoint.get(log.name), high_watermark, now_ms)
+            if offsets.is_reset:
+                checkpoint.set(log.name, offsets.first_dirty_offset)
+                self._write_checkpoint(log)
+            found = examine(log, offsets, now_ms)
+        except (LogError, OSError, ValueError) as error:
+            self._give_up(log, error)
+            return None
+        return found if found.total_bytes else None
+
+    # --- one clean
+
+    def _start(self, found: LogToClean) -> None:
+        job = CleaningJob(found, self._run_on_owner)
+        self._jobs[found.log.name] = job
+        rng = random.Random(self._rng.getrandbits(64))
+        cleaner = Cleaner(self.config, self._throttler, self._files, rng, job)
+        self._in_worker(lambda: self._work(job, cleaner))
+
+    def _work(self, job: CleaningJob, cleaner: Cleaner) -> None:
+        """In a worker: clean, and have the owner note how it ended."""
+        log = job.found.log
+        outcome: CleanResult | Exception
+        try:
+            outcome = cleaner.clean(job.found, self._clock())
+        except Exception as error:
+            outcome = error
+        if not self._is_closed:
+            self._run_on_owner(lambda: self._done(job, outcome))
+        if isinstance(outcome, CleanResult):
+            _tell(log, job.found, outcome)
+
+    def _done(self, job: CleaningJob, outcome: CleanResult | Exception) -> None:
+        log = job.found.log
+        del self._jobs[log.name]
+        if self._is_closed:
+            return
+        if isinstance(outcome, CleanResult):
+            self.last_stats.append(outcome.stats)
+            if not job.is_aborted:
+                self._checkpoint_of(log).set(log.name, outcome.end_offset)
+                self._write_checkpoint(log)
+            self._next_run_ms = 0
+            self.tick(self._clock())  # another may be waiting
+        elif isinstance(outcome, CleaningAborted) or job.is_aborted:
+            logger.info("%s: the clean was aborted", log.name)
+        elif isinstance(outcome, OSError):
+            logger.error("%s: cleaning it failed and is tried again: %s", log.name, outcome)
+            self._io_error(log, outcome)
+        else:
+            self._give_up(log, outcome)
+
+    def _give_up(self, log: Log, error: Exception) -> None:
+        self.uncleanable.add(log.name)
+        is_unexpected = not isinstance(error, LogError | OSError)
+        logger.error(
+            "%s: cannot be compacted, and grows until that is mended and the node started anew: %s",
+            log.name,
+            error,
+            exc_info=error if is_unexpected else None,
+        )
+
+    def _checkpoint_of(self, log: Log) -> CleanerCheckpoint:
+        return self._checkpoints[log.directory.parent]
+
+    def _write_checkpoint(self, log: Log) -> None:
+        checkpoint = self._checkpoint_of(log)
+        here = log.directory.parent
+        checkpoint.keep_only(other.name for other in self._logs() if other.directory.parent == here)
+        self._in_worker(checkpoint.write)
+
+    # --- workers
+
+    def _in_worker(self, work: Callable[[], None]) -> None:
+        if self._is_closed:
+            return
+        if self._workers is None:
+            self._workers = self._make_workers(max(1, self.config.threads))
+        self._workers.submit(work).add_done_callback(_complain)
+
+
+def _complain(done: Future[None]) -> None:
+    if not done.cancelled() and (error := done.exception()):
+        logger.error("the log cleaner's work failed: %s", error, exc_info=error)
+
+
+def _tell(log: Log, found: LogToClean, result: CleanResult) -> None:
+    stats = result.stats
+    logger.info(
+        "%s: cleaned from offset %d to %d in %.1f s: %d bytes and %d records became %d and %d, "
+        "key map %.0f%% full",
+        log.name,
+        found.first_dirty_offset,
+        result.end_offset,
+        stats.elapsed_s,
+        stats.bytes_read,
+        stats.messages_read,
+        stats.bytes_written,
+        stats.messages_written,
+        100 * stats.buffer_utilization,
+    )
+    if stats.invalid_messages_read:
+        logger.warning("%s: dropped %d records without a key", log.name, stats.invalid_messages_read)

@@ -1,0 +1,18 @@
+"""What one clean read and wrote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class CleanerStats:
+    map_bytes_read: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    messages_read: int = 0
+    messages_written: int = 0
+    invalid_messages_read: int = 0
+    """Records without a key, which a compacted log cannot keep."""
+    buffer_utilization: float = 0.0
+    elapsed_s: float = 0.0

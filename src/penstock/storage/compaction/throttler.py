@@ -1,0 +1,32 @@
+"""Keeps the bytes that all cleaners read and write under a rate."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+_CHECK_INTERVAL_S: Final = 0.3
+
+
+class Throttler:
+    """Counts bytes and tells how long to pause; shared by threads. `clock_s` never goes back."""
+
+    def __init__(self, bytes_per_second: float, clock_s: Callable[[], float]) -> None:
+        self.bytes_per_second = bytes_per_second
+        self._clock_s = clock_s
+        self._lock = threading.Lock()
+        self._period_start_s = clock_s()
+        self._observed_bytes = 0
+
+    def pause_s(self, size_bytes: int) -> float:
+        """Seconds to wait after having read or written that much; 0 within the rate."""
+        with self._lock:
+            self._observed_bytes += size_bytes
+            elapsed_s = self._clock_s() - self._period_start_s
+            if elapsed_s < _CHECK_INTERVAL_S:
+                return 0.0
+            pause_s = self._observed_bytes / self.bytes_per_second - elapsed_s
+            self._period_start_s += elapsed_s + max(pause_s, 0.0)
+            self._observed_bytes = 0
+            return max(pause_s, 0.0)

@@ -1,0 +1,72 @@
+"""What a clean knows of transactions: which were aborted, and which markers are still needed.
+
+Fed with the batches of a log in their order, and with the aborted transactions of its indexes before. A
+marker must stay as long as a record of its transaction does; an abort marker that stays keeps its entry in
+the new segment's transaction index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
+from penstock.protocol.batch import BatchHeader
+from penstock.protocol.records import ControlRecordType, control_record_type, decode_batch
+from penstock.storage.transaction_index import AbortedTransaction, TransactionIndex
+
+
+class CleanedTransactions:
+    """`index` takes the aborted transactions that are still needed; None while keys are only mapped."""
+
+    def __init__(self) -> None:
+        self.index: TransactionIndex | None = None
+        self._to_come: list[tuple[int, AbortedTransaction]] = []  # a heap by first offset
+        self._aborted: dict[int, AbortedTransaction] = {}  # by producer id: begun, marker not read yet
+        self._aborted_with_batches: set[int] = set()
+        self._committed: set[int] = set()  # producers with batches of a transaction that was not aborted
+
+    def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
+        """Aborted transactions of the part to be read next; some may have been told before."""
+        for aborted in transactions:
+            heappush(self._to_come, (aborted.first_offset, aborted))
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """Take in a batch of data; whether it belongs to an aborted transaction, and so to nobody."""
+        self._begin_up_to(header.last_offset)
+        if not header.is_transactional:
+            return False
+        if header.producer_id in self._aborted:
+            self._aborted_with_batches.add(header.producer_id)
+            return True
+        self._committed.add(header.producer_id)
+        return False
+
+    def is_marker_needless(self, header: BatchHeader, data: memoryview) -> bool:
+        """Take in a control batch; whether no record of its transaction was read before it.
+
+        Raises MalformedRecords, OSError.
+        """
+        self._begin_up_to(header.last_offset)
+        record = next(decode_batch(data), None)
+        if record is None:  # emptied by an earlier clean
+            return True
+        kind = control_record_type(record.key)
+        producer_id = header.producer_id
+        if kind is ControlRecordType.ABORT:
+            aborted = self._aborted.pop(producer_id, None)
+            if aborted is None or producer_id not in self._aborted_with_batches:
+                return True
+            self._aborted_with_batches.discard(producer_id)
+            if self.index is not None:
+                self.index.append(aborted)
+            return False
+        if kind is ControlRecordType.COMMIT:
+            has_batches = producer_id in self._committed
+            self._committed.discard(producer_id)
+            return not has_batches
+        return False
+
+    def _begin_up_to(self, offset: int) -> None:
+        while self._to_come and self._to_come[0][0] <= offset:
+            aborted = heappop(self._to_come)[1]
+            self._aborted.setdefault(aborted.producer_id, aborted)
