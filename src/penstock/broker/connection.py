@@ -2,7 +2,8 @@
 
 The socket is non-blocking and read and written directly from the loop's callbacks; no task and no
 future stands between a request and its response. All frames that one read brought are handled in one
-turn, within a budget that keeps a flooding client from starving the others.
+turn, within a budget that keeps a flooding client from starving the others. A turn of the loop has its
+bound too: connections that come when it is over wait in line for the next one.
 
 A request ends in one of three ways:
 - its response is there when the handler returns: it leaves at the end of the turn;
@@ -20,6 +21,7 @@ from __future__ import annotations
 import logging
 import socket
 import struct
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -43,6 +45,7 @@ RESERVE_FROM_BYTES = 16 * 1024
 FRAME_SIZE_BYTES = 4
 REQUEST_HEADER_BYTES_MIN = 8
 
+_now_ns = time.perf_counter_ns
 _frame_size = struct.Struct(">i").unpack_from
 
 
@@ -160,6 +163,18 @@ class Connection:
     # Events of the loop
 
     def _on_readable(self) -> None:
+        if self._turn_scheduled:
+            return  # what was read before comes first
+        if _now_ns() > self._server.turn_deadline_ns():
+            self._turn_scheduled = True
+            self._loop.call_soon(self._receive)
+            return
+        self._receive()
+
+    def _receive(self) -> None:
+        self._turn_scheduled = False
+        if self.closed or not self._reading:
+            return
         try:
             buffer = self._buffer
             if buffer is None:
@@ -179,11 +194,11 @@ class Connection:
         self._turn()
 
     def _on_writable(self) -> None:
-        self._turn()
+        if not self._turn_scheduled:
+            self._turn()
 
     def _turn(self) -> None:
         """Handle what waits in the buffer, then send what can be sent."""
-        self._turn_scheduled = False
         if self.closed:
             return
         self.last_active_s = self._loop.time()
@@ -212,7 +227,14 @@ class Connection:
     def schedule_turn(self) -> None:
         if not self._turn_scheduled and not self.closed:
             self._turn_scheduled = True
-            self._loop.call_soon(self._turn)
+            self._loop.call_soon(self._scheduled_turn)
+
+    def _scheduled_turn(self) -> None:
+        if _now_ns() > self._server.turn_deadline_ns():
+            self._loop.call_soon(self._scheduled_turn)
+        else:
+            self._turn_scheduled = False
+            self._turn()
 
     # Requests
 
@@ -234,6 +256,7 @@ class Connection:
         outbox, replies = self._outbox, self._replies
         frame_bytes_max = self._server.frame_bytes_max
         budget = REQUESTS_PER_TURN
+        deadline_ns = self._server.turn_deadline_ns()
         size = -1
         while end - start >= FRAME_SIZE_BYTES:
             (size,) = _frame_size(buffer, start)
@@ -247,7 +270,7 @@ class Connection:
                 if self._held_back:
                     self._start = start
                     return
-            if budget == 0:
+            if budget == 0 or (budget < REQUESTS_PER_TURN and _now_ns() > deadline_ns):
                 self._start = start
                 self.schedule_turn()
                 return

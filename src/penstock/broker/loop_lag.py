@@ -2,8 +2,8 @@
 
 A turn lasts from when the selector has told what is ready until the loop asks it again; whatever comes in
 meanwhile waits. On a loop made by `new_event_loop` every turn is measured, for a tenth of a microsecond. On
-any other, as in a test that embeds a node, ten timers a second take samples, which see a tenth of what happens
-or less.
+any other, as in a test that embeds a node, ten timers a second take samples, which see a tenth of what
+happens or less.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ class TurnSelector(selectors.DefaultSelector):
         self.turn_ns_max = 0
         self.slow_turns = 0
         self._slow_ns = int(SLOW_MS * 1e6)
-        self._began_ns = _now_ns()
+        self.began_ns = _now_ns()
+        """When the turn under way began, by `time.perf_counter_ns`."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        turn_ns = _now_ns() - self._began_ns
+        turn_ns = _now_ns() - self.began_ns
         if turn_ns > self.turn_ns_max:
             self.turn_ns_max = turn_ns
         if turn_ns > self._slow_ns:
             self.slow_turns += 1
         ready = super().select(timeout)
-        self._began_ns = _now_ns()
+        self.began_ns = _now_ns()
         return ready
 
     def forget(self) -> None:
         """Begin anew: what a start does, nobody waits for."""
         self.turn_ns_max = self.slow_turns = 0
-        self._began_ns = _now_ns()
+        self.began_ns = _now_ns()
 
 
 class MeasuredEventLoop(asyncio.SelectorEventLoop):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from penstock.broker.buffers import BufferPool, RequestMemory
 from penstock.broker.connection import Connection, Reply
+from penstock.broker.loop_lag import MeasuredEventLoop
 from penstock.broker.outbox import FileRange
 from penstock.metadata.configs import Listener
 
@@ -19,6 +21,9 @@ log = logging.getLogger(__name__)
 ACCEPTS_PER_TURN = 64
 BACKLOG = 511
 ACCEPT_PAUSE_S = 0.1
+TURN_NS_MAX = 4_000_000
+
+_now_ns = time.perf_counter_ns
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,7 @@ class Server:
         self.buffers = BufferPool()
         self.request_memory = RequestMemory(limits.queued_max_request_bytes)
         self.connections: dict[int, Connection] = {}
+        self._turns = loop.turns if isinstance(loop, MeasuredEventLoop) else None
         self.stats = ServerStats()
         self._handle_request = handle_request
         self._per_ip: Counter[str] = Counter()
@@ -100,6 +106,10 @@ class Server:
             self._idle_timer.cancel()
         for connection in list(self.connections.values()):
             connection.close("shutting down")
+
+    def turn_deadline_ns(self) -> int:
+        """Until when requests may be handled in this turn of the loop; then others have theirs."""
+        return (_now_ns() if self._turns is None else self._turns.began_ns) + TURN_NS_MAX
 
     def connection_closed(self, connection: Connection) -> None:
         del self.connections[connection.fd]
