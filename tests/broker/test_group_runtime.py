@@ -1,21 +1,19 @@
 """The group coordinator on a real node: its topic, its loading, its log."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from in_process import create, run, running_node
 from penstock.broker import group_loader
 from penstock.broker.context import RequestContext
 from penstock.broker.group_coordinator import GROUP_METADATA_TOPIC
 from penstock.broker.group_metrics import group_metrics
 from penstock.broker.node import Broker
-from penstock.metadata.configs import BrokerConfig
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import (
-    CreateTopicsRequest,
     DeleteTopicsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
@@ -30,33 +28,6 @@ SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x01\x00\x02t1\xff\xff\xff\xff"
 
 def caller(version: int) -> RequestContext:
     return RequestContext(version, "client", "127.0.0.1", "User:ANONYMOUS", "PLAINTEXT")
-
-
-@asynccontextmanager
-async def running_node(directory: Path, **properties: str) -> AsyncIterator[Broker]:
-    config = BrokerConfig.single_node(
-        {
-            "log.dirs": str(directory),
-            "listeners": "PLAINTEXT://127.0.0.1:0",
-            "offsets.topic.num.partitions": "3",
-            "group.initial.rebalance.delay.ms": "0",
-            **properties,
-        }
-    )
-    broker = Broker(config)
-    await broker.start()
-    try:
-        yield broker
-    finally:
-        await broker.stop()
-
-
-async def create(broker: Broker, *names: str) -> None:
-    topics = [
-        CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-        for name in names
-    ]
-    await broker.controller.create_topics(CreateTopicsRequest(topics=topics))
 
 
 def commit(broker: Broker, group_id: str, topic: str, offset: int) -> ErrorCode:
@@ -113,10 +84,6 @@ def refusal(call: Callable[[], object]) -> ErrorCode:
     with pytest.raises(KafkaError) as caught:
         call()
     return caught.value.code
-
-
-def run(story: Coroutine[object, object, None]) -> None:
-    asyncio.run(asyncio.wait_for(story, 30))
 
 
 def test_topic_is_created_once_on_first_need(tmp_path: Path) -> None:

@@ -1,0 +1,43 @@
+"""A node on the test's own event loop, for tests that look behind the wire."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from penstock.broker.node import Broker
+from penstock.metadata.configs import BrokerConfig
+from penstock.protocol.messages import CreateTopicsRequest
+
+
+@asynccontextmanager
+async def running_node(directory: Path, **properties: str) -> AsyncIterator[Broker]:
+    """A node with three partitions for each coordinator; `properties` have names as Kafka's, dots and all."""
+    config = BrokerConfig.single_node(
+        {
+            "log.dirs": str(directory),
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "offsets.topic.num.partitions": "3",
+            "transaction.state.log.num.partitions": "3",
+            "group.initial.rebalance.delay.ms": "0",
+            **properties,
+        }
+    )
+    broker = Broker(config)
+    await broker.start()
+    try:
+        yield broker
+    finally:
+        await broker.stop()
+
+
+async def create(broker: Broker, *names: str, partitions: int = 1) -> None:
+    topics = [
+        CreateTopicsRequest.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        for name in names
+    ]
+    await broker.controller.create_topics(CreateTopicsRequest(topics=topics))
+
+
+def run(story: Coroutine[object, object, None]) -> None:
+    asyncio.run(asyncio.wait_for(story, 30))
