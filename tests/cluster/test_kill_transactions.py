@@ -1,0 +1,215 @@
+"""kill -9 of node and clients in the middle of consume-transform-produce: each input record has one output.
+
+Each client library has two processes that read numbered records of one topic in a group and write them to
+another, in transactions with their offsets, of which they abort some by choice. Then `read_committed` must
+show the output to be the input, once. PENSTOCK_SEED repeats the moments of a run and who is killed,
+PENSTOCK_TRANSACTION_KILLS changes how many are.
+"""
+
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kafka_node import JAVA
+from penstock.testing import Cluster
+
+KILLS = int(os.environ.get("PENSTOCK_TRANSACTION_KILLS", "4"))
+PARTITIONS = 3
+WORKERS = 2
+HERE = Path(__file__).parent
+NODE_CONFIG = {"group.min.session.timeout.ms": "1000", "transaction.state.log.num.partitions": "4"}
+
+pytestmark = pytest.mark.timeout(120 + 15 * KILLS)
+
+
+class Feeder(threading.Thread):
+    """Writes 0, 1, 2 … to the source, a few hundred a second."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__(name="feeder", daemon=True)
+        self.sent = 0
+        self.refused: list[KafkaError] = []
+        self._topic = topic
+        self._running = threading.Event()
+        self._running.set()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "message.timeout.ms": 120_000,
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 0,
+            }
+        )
+
+    def run(self) -> None:
+        while self._running.is_set():
+            for _ in range(10):
+                number = b"%d" % self.sent
+                self._producer.produce(self._topic, number, key=number, on_delivery=self._delivered)
+                self.sent += 1
+            self._producer.poll(0.02)
+            time.sleep(0.01)
+        self._producer.flush(60)
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self.refused.append(error)
+
+    def finish(self) -> None:
+        self._running.clear()
+        self.join(90)
+        assert not self.is_alive()
+        assert not self.refused, self.refused[:3]
+
+
+class Workers:
+    """The processes of one client library; one that ends by itself is replaced."""
+
+    def __init__(self, command: list[str], bootstrap: str, scratch: Path) -> None:
+        self._command = command
+        self._bootstrap = bootstrap
+        self._scratch = scratch
+        self._processes = [self._start(number) for number in range(WORKERS)]
+        self.ended_by_themselves = 0
+
+    def _start(self, number: int) -> subprocess.Popen[bytes]:
+        words = [self._bootstrap, f"worker-{number}", "source", "sink", "transformers"]
+        with (self._scratch / f"worker-{number}.log").open("ab") as log:
+            return subprocess.Popen([*self._command, *words], stdout=log, stderr=log)
+
+    def kill(self, number: int) -> None:
+        process = self._processes[number]
+        process.kill()
+        process.wait()
+        self._processes[number] = self._start(number)
+
+    def replace_ended(self) -> None:
+        for number, process in enumerate(self._processes):
+            if process.poll() is not None:
+                self.ended_by_themselves += 1
+                self._processes[number] = self._start(number)
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+    def last_words(self) -> str:
+        return "\n".join(
+            path.read_text(errors="replace")[-1500:] for path in sorted(self._scratch.glob("worker-*.log"))
+        )
+
+
+@contextmanager
+def workers_of(command: list[str], cluster: Cluster, scratch: Path) -> Iterator[Workers]:
+    workers = Workers(command, cluster.bootstrap_servers, scratch)
+    try:
+        yield workers
+    finally:
+        workers.close()
+
+
+def test_confluent_kafka(tmp_path: Path) -> None:
+    run([sys.executable, str(HERE / "transform_confluent.py")], tmp_path)
+
+
+def test_kafka_python(tmp_path: Path) -> None:
+    run([sys.executable, str(HERE / "transform_kafka_python.py")], tmp_path)
+
+
+@pytest.mark.kafka
+def test_java_client(tmp_path: Path, kafka_libs: Path) -> None:
+    classes = tmp_path / "classes"
+    source = str(HERE / "TransformLoop.java")
+    subprocess.run(["javac", "-cp", f"{kafka_libs}/*", "-d", str(classes), source], check=True)
+    options = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{classes}:{kafka_libs}/*"]
+    run([*JAVA, *options, "TransformLoop"], tmp_path)
+
+
+def run(command: list[str], scratch: Path) -> None:
+    seed = int(os.environ.get("PENSTOCK_SEED", random.randrange(1 << 32)))
+    print(f"PENSTOCK_SEED={seed}")
+    chance = random.Random(seed)
+    with Cluster(NODE_CONFIG, data_dir=scratch / "data") as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        topics = [NewTopic(topic, PARTITIONS, 1) for topic in ("source", "sink")]
+        for created in admin.create_topics(topics).values():
+            created.result(10)
+        feeder = Feeder(cluster.bootstrap_servers, "source")
+        feeder.start()
+        with workers_of(command, cluster, scratch) as workers:
+            sink = SinkReader(cluster.bootstrap_servers)
+            for _ in range(KILLS):
+                sink.wait_for_more(workers)
+                time.sleep(chance.uniform(0.0, 0.3))
+                if chance.random() < 0.5:
+                    cluster.kill()
+                    cluster.start()
+                else:
+                    workers.kill(chance.randrange(WORKERS))
+            feeder.finish()
+            sink.wait_for(feeder.sent, workers)
+            print(f"{KILLS} kills, {feeder.sent} records, {workers.ended_by_themselves} workers gave up")
+        sink.check(feeder.sent)
+
+
+class SinkReader:
+    """Reads the output as its consumers do, and keeps what it has seen."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.seen: Counter[int] = Counter()
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "check",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 0,
+            }
+        )
+        self._consumer.assign([TopicPartition("sink", p, 0) for p in range(PARTITIONS)])
+
+    def _read(self, workers: Workers) -> None:
+        for message in self._consumer.consume(1000, timeout=0.05):
+            if message.error() is None:
+                self.seen[int(message.value())] += 1
+        workers.replace_ended()
+
+    def wait_for_more(self, workers: Workers) -> None:
+        """Until something else was committed, so that every kill hits work under way."""
+        self.wait_for(len(self.seen) + 1, workers)
+
+    def wait_for(self, count: int, workers: Workers) -> None:
+        deadline = time.monotonic() + 60
+        while len(self.seen) < count:
+            self._read(workers)
+            if time.monotonic() > deadline:
+                pytest.fail(f"{len(self.seen)} of {count} records came\n{workers.last_words()}")
+
+    def check(self, count: int) -> None:
+        """All of it, from the start once more, to the very end."""
+        self.seen.clear()
+        self._consumer.assign([TopicPartition("sink", p, 0) for p in range(PARTITIONS)])
+        while messages := self._consumer.consume(10_000, timeout=2.0):
+            for message in messages:
+                assert message.error() is None, message.error()
+                self.seen[int(message.value())] += 1
+        self._consumer.close()
+        lost = sorted(set(range(count)) - self.seen.keys())
+        twice = sorted(number for number, times in self.seen.items() if times > 1)
+        report = f"lost {lost[:10]} ({len(lost)}), twice {twice[:10]} ({len(twice)})"
+        assert (lost, twice) == ([], []), report
+        assert len(self.seen) == count

@@ -1,0 +1,91 @@
+"""Consume, transform, produce with confluent-kafka, until killed: BOOTSTRAP NAME SOURCE SINK GROUP.
+
+NAME is the transactional id. Ends by itself where its producer can't go on; whoever has started it starts another.
+"""
+
+import random
+import sys
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
+
+RECORDS_MAX = 50
+ABORTED_BY_CHOICE = 0.1
+
+
+def main(bootstrap: str, name: str, source: str, sink: str, group: str) -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": name,
+            "transaction.timeout.ms": 10_000,
+            # By default librdkafka 2.16 forgets its brokers when all are down, but not the handle by which it
+            # has cached the group coordinator: sending offsets to the transaction then waits forever.
+            "metadata.recovery.strategy": "none",
+            "reconnect.backoff.max.ms": 200,
+            "linger.ms": 0,
+            "log_level": 0,
+        }
+    )
+    producer.init_transactions(30)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": 2_000,
+            "heartbeat.interval.ms": 300,
+            "reconnect.backoff.max.ms": 200,
+            "log_level": 0,
+        }
+    )
+    consumer.subscribe([source])
+    while True:
+        # Of before the poll: if the group rebalances in it the offsets are refused, and so are the records.
+        member = consumer.consumer_group_metadata()
+        messages = [m for m in consumer.consume(RECORDS_MAX, timeout=0.2) if m.error() is None]
+        if messages:
+            try:
+                transform(producer, messages, sink, member)
+            except KafkaException as error:
+                if not error.args[0].txn_requires_abort():
+                    raise
+                producer.abort_transaction(30)
+                rewind(consumer)
+            except InterruptedError:
+                producer.abort_transaction(30)
+                rewind(consumer)
+
+
+def transform(producer: Producer, messages: list[Message], sink: str, member: object) -> None:
+    """One transaction. Raises KafkaException, or InterruptedError where it is to be aborted by choice."""
+    producer.begin_transaction()
+    ends: dict[tuple[str, int], int] = {}
+    for message in messages:
+        producer.produce(sink, message.value(), key=message.key())
+        ends[message.topic(), message.partition()] = message.offset() + 1
+    if random.random() < ABORTED_BY_CHOICE:
+        producer.flush(30)
+        raise InterruptedError
+    offsets = [TopicPartition(topic, partition, end) for (topic, partition), end in ends.items()]
+    producer.send_offsets_to_transaction(offsets, member, 30)
+    while True:
+        try:
+            producer.commit_transaction(30)
+            return
+        except KafkaException as error:
+            if not error.args[0].retriable():
+                raise
+
+
+def rewind(consumer: Consumer) -> None:
+    """Back to what is committed."""
+    for partition in consumer.committed(consumer.assignment(), timeout=30):
+        if partition.offset < 0:
+            partition.offset = OFFSET_BEGINNING
+        consumer.seek(partition)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
