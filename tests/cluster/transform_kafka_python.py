@@ -1,6 +1,7 @@
 """Consume, transform, produce with kafka-python, until killed: BOOTSTRAP NAME SOURCE SINK GROUP.
 
-NAME is the transactional id. Ends by itself where its producer can't go on; whoever has started it starts another.
+NAME is the transactional id. Ends by itself where its producer can't go on: then another is
+started.
 """
 
 import random
