@@ -8,7 +8,8 @@ Members are named by their client; the script never spells out member ids unless
     join g a topics=t1,t2 protocols=range,sticky session=10s rebalance=60s version=9 instance=i fresh
     sync g a assign a=p0 b=p1            heartbeat g a            leave g a b
     commit g a t1:0=5 metadata=x         commit g - t1:0=5        (by nobody: a simple consumer)
-    fetch g t1:0 t1:1                    fetch g all
+    fetch g t1:0 t1:1                    fetch g all              fetch g t1:0 stable
+    txn-commit g a t1:0=5 producer=7     end-txn 7 commit|abort   (the marker is in the log)
     advance 3s      fail NOT_ENOUGH_REPLICAS     restart      config group.max.size=2
 """
 
@@ -23,6 +24,7 @@ from penstock.coordinators.group.config import GroupCoordinatorConfig
 from penstock.coordinators.group.coordinator import GroupCoordinator
 from penstock.coordinators.group.results import PARKED
 from penstock.coordinators.records import CoordinatorRecord
+from penstock.protocol.batch import NO_PRODUCER_ID
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     ZERO_UUID,
@@ -35,6 +37,7 @@ from penstock.protocol.messages import (
     OffsetDeleteRequest,
     OffsetFetchRequest,
     SyncGroupRequest,
+    TxnOffsetCommitRequest,
 )
 
 CONFIG_FIELDS = {name.replace("_", "."): name for name in GroupCoordinatorConfig.__dataclass_fields__}
@@ -74,7 +77,8 @@ class GroupDriver:
     def __init__(self) -> None:
         self.config = GroupCoordinatorConfig(group_initial_rebalance_delay_ms=0)
         self.now_ms = 0
-        self.log: list[CoordinatorRecord] = []
+        self.log: list[tuple[CoordinatorRecord | bool, int]] = []
+        """Records, and of markers whether they commit; with the producer id of the transaction."""
         self.clients: dict[tuple[str, str], Client] = {}
         self.failures: list[ErrorCode] = []
         self.out: list[str] = []
@@ -93,8 +97,11 @@ class GroupDriver:
 
     def _start(self) -> None:
         self.coordinator = GroupCoordinator(self.config, lambda: str(next(self._uuids)))
-        for offset, record in enumerate(self.log):
-            self.coordinator.replay(record, offset, self.now_ms)
+        for offset, (entry, producer_id) in enumerate(self.log):
+            if isinstance(entry, bool):
+                self.coordinator.replay_end_transaction(producer_id, committed=entry)
+            else:
+                self.coordinator.replay(entry, offset, self.now_ms, producer_id)
         self.settle(self.coordinator.on_loaded(self.now_ms))
 
     def settle(self, records: list[CoordinatorRecord]) -> ErrorCode:
@@ -106,7 +113,7 @@ class GroupDriver:
             self.settle(self.coordinator.fail_append(records, error, self.now_ms))
         elif records:
             for record in records:
-                self.log.append(record)
+                self.log.append((record, NO_PRODUCER_ID))
                 self.say(f"log {self.show_record(record)}")
                 self.coordinator.replay(record, len(self.log) - 1, self.now_ms)
         for ticket, response in self.coordinator.take_replies():
@@ -242,6 +249,41 @@ class GroupDriver:
         refused = self.settle(records)
         errors = {ErrorCode(refused or p.error_code).name for t in response.topics for p in t.partitions}
         self.say(f"{name} <- {' '.join(sorted(errors))}")
+
+    def do_txn_commit(self, words: list[str]) -> None:
+        options = Options(words)
+        group_id, name = options.words
+        client = Client("-", "admin") if name == "-" else self.client(group_id, name)
+        producer_id = int(options.get("producer", "7"))
+        request = TxnOffsetCommitRequest(
+            group_id=group_id,
+            producer_id=producer_id,
+            generation_id=int(options.get("generation", str(client.generation_id))),
+            member_id=options.get("id", client.member_id),
+            group_instance_id=client.instance,
+            topics=[],
+        )
+        metadata = options.get("metadata", "")
+        for where, offset in options.pairs.items():
+            topic, index = where.split(":")
+            partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+                partition_index=int(index), committed_offset=int(offset), committed_metadata=metadata
+            )
+            request.topics.append(
+                TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=topic, partitions=[partition])
+            )
+        records, response = self.coordinator.handle_txn_offset_commit(request, self.now_ms)
+        for record in records:
+            self.log.append((record, producer_id))
+            self.say(f"log {self.show_record(record)} in the transaction of {producer_id}")
+            self.coordinator.replay(record, len(self.log) - 1, self.now_ms, producer_id)
+        errors = {ErrorCode(p.error_code).name for t in response.topics for p in t.partitions}
+        self.say(f"{name} <- {' '.join(sorted(errors))}")
+
+    def do_end_txn(self, words: list[str]) -> None:
+        producer_id, outcome = int(words[0]), words[1] == "commit"
+        self.log.append((outcome, producer_id))
+        self.coordinator.replay_end_transaction(producer_id, committed=outcome)
 
     def do_fetch(self, words: list[str]) -> None:
         group_id, *wanted = words
