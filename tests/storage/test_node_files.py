@@ -84,7 +84,9 @@ def test_partition_metadata(tmp_path: Path) -> None:
     assert partition_metadata.read_topic_id(tmp_path) == topic_id
     (tmp_path / "partition.metadata").write_text("")
     assert partition_metadata.read_topic_id(tmp_path) is None
-    (tmp_path / "partition.metadata").write_text("version: 1\ntopic_id: x")
+    (tmp_path / "partition.metadata").write_text("version: 0\ntopic_id: jXszXF77Tk\0\0\0\0\0\0\0\0\0\0\0\0")
+    assert partition_metadata.read_topic_id(tmp_path) is None, "torn by a power cut"
+    (tmp_path / "partition.metadata").write_text("version: 1\ntopic_id: jXszXF77TkmMS5gaD-lLPA")
     with pytest.raises(partition_metadata.PartitionMetadataCorrupt, match=r"partition\.metadata"):
         partition_metadata.read_topic_id(tmp_path)
 

@@ -79,5 +79,14 @@ class FileSystem:
             return False
         return True
 
+    def remove_tree(self, directory: Path) -> None:
+        """Remove a directory with its files; what is gone already needs no removal. Raises OSError."""
+        try:
+            for path in directory.iterdir():
+                self.remove_if_exists(path)
+            self.rmdir(directory)
+        except FileNotFoundError:
+            return
+
 
 REAL_FILES: Final = FileSystem()

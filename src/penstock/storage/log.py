@@ -464,7 +464,10 @@ class Log:
     # --- cutting
 
     def truncate_to(self, offset: int) -> None:
-        """Drop all records at or above `offset`; none where the log ends below. Raises StorageFailed."""
+        """Drop all records at or above `offset`, for good; none where the log ends below.
+
+        Blocks for two syncs. Raises StorageFailed.
+        """
         if offset >= self.log_end_offset:
             return
         if offset < self._segments.first.base_offset:
@@ -475,8 +478,11 @@ class Log:
         dropped = [s for s in self._segments if s.base_offset > offset]
         kept = self._segments.without(dropped)
         try:
+            # Durable before anything follows, and never with a hole: a crash must not bring back a part.
+            self._drop(dropped[::-1])
+            self._files.sync_directory(self.directory)
             kept.active.truncate_to(offset, self._clock())
-            self._drop(dropped)
+            kept.active.sync(finished=False)
             self._restart_at(offset, kept)
         except OSError as error:
             raise self._fail(f"truncating to offset {offset} failed", error) from error
@@ -486,7 +492,8 @@ class Log:
         logger.info("%s: truncating fully, to start at offset %d", self.name, offset)
         self._hooks.truncated(self, offset)
         try:
-            self._drop(list(self._segments))
+            self._drop(list(self._segments)[::-1])
+            self._files.sync_directory(self.directory)
             segment = self._create_segment(offset)
             self.leader_epochs.clear()
             self.producer_state.remove_snapshots_above(-1)

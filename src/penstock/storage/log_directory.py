@@ -7,7 +7,8 @@ import fcntl
 import json
 import logging
 import os
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,11 @@ logger = logging.getLogger(__name__)
 LOCK_FILE: Final = ".lock"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 _UNKNOWN_BROKER_EPOCH: Final = -1
+_CHECKPOINTS: Final = (
+    checkpoints.RECOVERY_POINTS,
+    checkpoints.LOG_START_OFFSETS,
+    checkpoints.HIGH_WATERMARKS,
+)
 
 _held_by_this_process: set[str] = set()
 
@@ -69,12 +75,14 @@ class LogDirectory:
         self._files = files
         try:
             files.mkdir(path, exist_ok=True)
+            # what a killed process has left in the page cache only; logs sync what they add from here on
+            files.sync_directory(path)
+            files.sync_directory(path.parent)
             self._lock = DirectoryLock(path)
         except OSError as error:
             raise LogDirectoryError(f"{path} cannot be used as a log directory: {error}") from error
-        self.recovery_points = self._read_checkpoint(checkpoints.RECOVERY_POINTS)
-        self.log_start_offsets = self._read_checkpoint(checkpoints.LOG_START_OFFSETS)
-        self.high_watermarks = self._read_checkpoint(checkpoints.HIGH_WATERMARKS)
+        self._checkpoint_lock = threading.Lock()
+        self._checkpoints = {name: self._read_checkpoint(name) for name in _CHECKPOINTS}
 
     def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
         """A broken one counts as none: more is recovered then, and logs start at their first segment."""
@@ -105,8 +113,28 @@ class LogDirectory:
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
         self._files.write_atomically(self.path / CLEAN_SHUTDOWN_FILE, content.encode())
 
-    def write_checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+    def checkpoint(self, name: str) -> Mapping[TopicPartition, int]:
+        """The offsets that the file `name` holds, as of its last write or of the start."""
+        return self._checkpoints[name]
+
+    def write_checkpoint(self, name: str, offsets: Callable[[], dict[TopicPartition, int]]) -> None:
+        """Write the offsets that `offsets` gives. May run in any thread. Raises OSError."""
+        with self._checkpoint_lock:
+            self._write(name, offsets())
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """Take a partition out of the checkpoints, before a new log of its name comes: a deleted topic's
+        offsets must not be those of the next one. Raises OSError.
+        """
+        with self._checkpoint_lock:
+            for name, offsets in self._checkpoints.items():
+                if topic_partition in offsets:
+                    others = {other: offset for other, offset in offsets.items() if other != topic_partition}
+                    self._write(name, others)
+
+    def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
         checkpoints.write_offsets(self._files, self.path / name, offsets)
+        self._checkpoints[name] = offsets
 
     def release(self) -> None:
         with contextlib.suppress(OSError):

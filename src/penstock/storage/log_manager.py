@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 import random
-import shutil
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -181,8 +181,8 @@ class LogManager:
             name.partition,
             config,
             clean=clean,
-            recovery_point=directory.recovery_points.get(name, 0),
-            log_start_offset=directory.log_start_offsets.get(name, 0),
+            recovery_point=directory.checkpoint(checkpoints.RECOVERY_POINTS).get(name, 0),
+            log_start_offset=directory.checkpoint(checkpoints.LOG_START_OFFSETS).get(name, 0),
             clock=self._clock,
             files=self._files,
             hooks=self._hooks,
@@ -216,7 +216,7 @@ class LogManager:
         """The high watermark of before the start, as its directory's checkpoint has it."""
         name = TopicPartition(topic, partition)
         directory = self._directory_of.get(name)
-        return directory.high_watermarks.get(name) if directory else None
+        return directory.checkpoint(checkpoints.HIGH_WATERMARKS).get(name) if directory else None
 
     def create(self, topic: str, topic_id: bytes, partition: int, config: LogConfig) -> Log:
         """The partition's log, created in the directory with the fewest where there is none yet.
@@ -227,6 +227,7 @@ class LogManager:
         log = self._logs.get(name)
         if log is None:
             directory = self._emptiest_directory()
+            directory.forget(name)
             log = self._open(directory.path / str(name), name, config, directory, clean=True)
             self._add(log, directory)
         log.assign_topic_id(topic_id)
@@ -270,8 +271,6 @@ class LogManager:
         directory = self._directory_of.pop(name)
         renamed = directory.path / marked_directory_name(name, mark)
         log.rename_for_deletion(renamed)
-        for offsets in (directory.recovery_points, directory.log_start_offsets, directory.high_watermarks):
-            offsets.pop(name, None)
         self.cleaner.deleted(log, directory.path)
         return log
 
@@ -369,14 +368,17 @@ class LogManager:
         self._checkpoint(checkpoints.HIGH_WATERMARKS, lambda log: marks.get(log.name))
 
     def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None]) -> None:
-        by_directory: dict[int, dict[TopicPartition, int]] = {}
-        for log in self:
-            directory = self._directory_of.get(log.name)
-            offset = offset_of(log)
-            if directory is not None and offset is not None:
-                by_directory.setdefault(id(directory), {})[log.name] = offset
         for directory in self._directories:
-            directory.write_checkpoint(name, by_directory.get(id(directory), {}))
+            directory.write_checkpoint(name, partial(self._offsets_in, directory, offset_of))
+
+    def _offsets_in(
+        self, directory: LogDirectory, offset_of: Callable[[Log], int | None]
+    ) -> dict[TopicPartition, int]:
+        offsets = {}
+        for log in self:
+            if self._directory_of.get(log.name) is directory and (offset := offset_of(log)) is not None:
+                offsets[log.name] = offset
+        return offsets
 
     def remove_deleted_files(self, now_ms: int) -> None:
         """Remove the files of deleted segments and topics whose delay is over. Blocks. Raises OSError."""
@@ -384,7 +386,7 @@ class LogManager:
             log.remove_deleted_files(now_ms)
         for entry in [entry for entry in self._delete_delays if entry[0] <= now_ms]:
             self._delete_delays.remove(entry)
-            shutil.rmtree(entry[1], ignore_errors=True)
+            self._files.remove_tree(entry[1])
             logger.info("%s is removed", entry[1])
 
     def close(self, broker_epoch: int = -1) -> None:

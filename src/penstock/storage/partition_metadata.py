@@ -13,6 +13,7 @@ from penstock.storage.files import FileSystem
 FILE_NAME: Final = "partition.metadata"
 _CONTENT = re.compile(r"version: (?P<version>\d+)\ntopic_id: (?P<topic_id>[A-Za-z0-9_-]{22})\n?")
 _VERSION: Final = 0
+_SHORTEST: Final = len("version: 0\ntopic_id: ") + 22
 
 
 class PartitionMetadataCorrupt(ValueError):
@@ -22,14 +23,14 @@ class PartitionMetadataCorrupt(ValueError):
 def read_topic_id(directory: Path) -> bytes | None:
     """The 16 bytes of the topic id. Raises PartitionMetadataCorrupt.
 
-    None where the file does not exist, or is empty because the machine failed before it was synced.
+    None where the file does not exist, or is not whole because the machine failed before it was synced.
     """
     path = directory / FILE_NAME
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_bytes().decode("utf-8", errors="replace")
     except FileNotFoundError:
         return None
-    if not text:
+    if "\0" in text or len(text) < _SHORTEST:
         return None
     parsed = _CONTENT.fullmatch(text)
     if parsed is None or int(parsed["version"]) != _VERSION:

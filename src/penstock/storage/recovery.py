@@ -67,9 +67,14 @@ class LogLoader:
         remove_leftovers(self.directory, self.files)
         segments = self._open_segments()
         unsound = self._first_unsound(segments)
-        if unsound is None:
-            end_offset = segments[-1].read_next_offset() if segments else self.log_start_offset
-        else:
+        end_offset = self.log_start_offset
+        if unsound is None and segments:
+            try:
+                end_offset = segments[-1].read_next_offset()
+            except CorruptBatch as error:
+                logger.error("%s: damaged though closed in good order, and recovered: %s", self.name, error)
+                unsound = segments[-1].base_offset
+        if unsound is not None:
             segments, end_offset = self._recover(segments, unsound)
         if end_offset < self.log_start_offset:
             logger.warning(
@@ -156,26 +161,39 @@ class LogLoader:
             self.producer_state.end_offset = segment.base_offset
             self.producer_state.take_snapshot()
             kept.append(segment)
-            if self._recover_segment(segment) and pending:
+            sound_bytes, reason, is_compacted = self._recover_segment(segment)
+            is_cut = sound_bytes < segment.size
+            has_hole = bool(pending) and pending[0].base_offset != self.producer_state.end_offset
+            if pending and (is_cut or (has_hole and not is_compacted)):
                 logger.warning(
-                    "%s: %d segments from offset %d on follow the cut and are dropped",
+                    "%s: %d segments from offset %d on follow the last sound batch, at offset %d, with a hole "
+                    "in between, and are dropped",
                     self.name,
                     len(pending),
                     pending[0].base_offset,
+                    self.producer_state.end_offset,
                 )
                 self._drop(pending)
-                break
+                pending = []
+            if is_cut:
+                self._cut(segment, sound_bytes, reason)
+            segment.finish()
         end_offset = self.producer_state.end_offset
         self.producer_state.take_snapshot()
         return kept, end_offset
 
-    def _recover_segment(self, segment: Segment) -> bool:
-        """Verify one segment, rebuild its indexes and replay its producers. Returns whether it was cut."""
+    def _recover_segment(self, segment: Segment) -> tuple[int, str, bool]:
+        """Verify one segment, rebuild its indexes and replay its producers.
+
+        Returns where its sound part ends, why there, and whether offsets are missing within it: only of a
+        compacted one may the last be missing too.
+        """
         segment.reset_indexes()
-        sound_bytes, reason = 0, ""
+        sound_bytes, reason, is_compacted = 0, "the rest is no batch", False
         try:
             for position, header, data in checked_batches(segment.file, segment.size):
                 self._check_offset(segment, header)
+                is_compacted |= header.base_offset > self.producer_state.end_offset
                 segment.rebuild_index_entry(position, header)
                 if header.partition_leader_epoch > self.leader_epochs.latest:
                     self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
@@ -183,20 +201,21 @@ class LogLoader:
                 sound_bytes = position + header.size_bytes
         except CorruptBatch as error:
             reason = str(error)
-        cut_bytes = segment.size - sound_bytes
-        if cut_bytes:
-            logger.warning(
-                "%s: cut %d bytes after the last sound batch, at offset %d, byte %d of %s: %s",
-                self.name,
-                cut_bytes,
-                self.producer_state.end_offset,
-                sound_bytes,
-                segment.file.path,
-                reason or "they are no batch",
-            )
-            segment.truncate_at(sound_bytes)
-        segment.finish()
-        return cut_bytes > 0
+        return sound_bytes, reason, is_compacted
+
+    def _cut(self, segment: Segment, sound_bytes: int, reason: str) -> None:
+        """Cut the file for good: what is cut must not come back behind what will be appended."""
+        logger.warning(
+            "%s: cut %d bytes after the last sound batch, at offset %d, byte %d of %s: %s",
+            self.name,
+            segment.size - sound_bytes,
+            self.producer_state.end_offset,
+            sound_bytes,
+            segment.file.path,
+            reason,
+        )
+        segment.truncate_at(sound_bytes)
+        segment.sync(finished=False)
 
     def _check_offset(self, segment: Segment, header: BatchHeader) -> None:
         """Offsets lie outside the checksum: they must go up, and within the segment."""
@@ -218,10 +237,13 @@ class LogLoader:
                 )
 
     def _drop(self, segments: list[Segment]) -> None:
-        for segment in segments:
+        """Remove them from the last one on, for good, so that a crash on the way leaves no hole."""
+        for segment in reversed(segments):
             for path in segment.mark_deleted():
                 self.files.remove_if_exists(path)
             self.producer_state.remove_snapshot(segment.base_offset)
+        if segments:
+            self.files.sync_directory(self.directory)
 
     # --- producers
 

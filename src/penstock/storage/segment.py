@@ -67,6 +67,7 @@ class Segment:
         self.jitter_ms = config.segment_jitter(rng)
         self.deleted = False
         self._index_is_damaged = False
+        self._is_preallocated = False
         self._files = files
         self._index_interval_bytes = config.index_interval_bytes
         self.file = SegmentFile(segment_path(directory, base_offset, LOG_SUFFIX), files)
@@ -112,6 +113,7 @@ class Segment:
         segment.file.create()
         if config.preallocate:
             files.ftruncate(segment.file.fd, config.segment_bytes)
+            segment._is_preallocated = True
         segment.reset_indexes()
         return segment
 
@@ -199,8 +201,9 @@ class Segment:
         self.time_index.add_if_later(*self.max_timestamp)
         self.offset_index.spill()
         self.time_index.spill()
-        if self.file.is_open:
+        if self.file.is_open or self._is_preallocated:
             self._files.ftruncate(self.file.fd, self.size)
+            self._is_preallocated = False
 
     def sync(self, *, finished: bool) -> None:
         """Make the segment durable; its indexes only when finished, as those of an active one are rebuilt."""

@@ -113,6 +113,25 @@ class LogCleaner:
     def is_cleaning(self, log: Log) -> bool:
         return log.name in self._jobs
 
+    @property
+    def jobs(self) -> int:
+        """Cleans under way."""
+        return len(self._jobs)
+
+    def uncleanable_bytes(self) -> int:
+        """What would be cleaned of the partitions that can't be."""
+        return sum(
+            segment.size
+            for log in self._logs()
+            if log.name in self.uncleanable
+            for segment in log.segments.from_offset(self.cleaned_up_to(log) or 0)
+            if segment is not log.segments.active
+        )
+
+    def cleaned_up_to(self, log: Log) -> int | None:
+        """Where the last clean of the log ended; None where there was none."""
+        return self._checkpoint_of(log).get(log.name)
+
     def truncated(self, log: Log, offset: int) -> None:
         """Records from `offset` on are about to go."""
         self._abort(log.name)
@@ -128,7 +147,9 @@ class LogCleaner:
             self._in_worker(checkpoint.write)
 
     def reconfigure(self, config: CleanerConfig) -> None:
-        """Obey new broker configs; cleans under way end under the old ones."""
+        """Obey these broker configs from now on; cleans under way end under the old ones."""
+        if config == self.config:
+            return
         if config.threads != self.config.threads:
             old, self._workers = self._workers, None
             if old is not None:
