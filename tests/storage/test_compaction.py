@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from compaction_bench import append_pairs, clean, headers_of, records_of, table, to_clean
-from log_building import START_MS, LogBench, append, append_marker
+from log_building import START_MS, LogBench, append_marker
 
 from penstock.protocol import batch
 from penstock.protocol.compression import Codec

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from penstock.broker.cleaner_metrics import cleaner_metrics
 from penstock.broker.group_metrics import group_metrics
 from penstock.broker.transaction_metrics import transaction_metrics
 
@@ -34,6 +35,7 @@ class BrokerCollector(Collector):
         yield from self._log()
         yield from self._loop()
         yield from group_metrics(self._broker.groups)
+        yield from cleaner_metrics(self._broker.logs.cleaner, self._broker.clock_ms())
         yield from transaction_metrics(self._broker.transactions)
 
     def _requests(self) -> Iterable[Metric]:

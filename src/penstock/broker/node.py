@@ -17,7 +17,7 @@ from penstock.broker.dispatch import Dispatcher
 from penstock.broker.fetch_session import FetchSessionCache
 from penstock.broker.group_coordinator import GroupCoordinatorRuntime
 from penstock.broker.loop_lag import LoopLag
-from penstock.broker.node_limits import server_limits, storage_config
+from penstock.broker.node_limits import cleaner_config, server_limits, storage_config
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.purgatory import Purgatory
 from penstock.broker.replicas import ReplicaManager
@@ -89,7 +89,9 @@ class Broker:
                 node_id=self.node_id,
                 clock=self.clock_ms,
                 config=storage_config(config),
+                cleaner=cleaner_config(config),
                 high_watermarks=self._high_watermarks,
+                run_soon=self.loop.call_soon_threadsafe,
             )
         except (LogDirectoryError, OSError) as error:
             raise CannotStart(str(error)) from error
@@ -218,6 +220,7 @@ class Broker:
         )
         self.server.limits = server_limits(self.config)
         self.logs.config = storage_config(self.config)
+        self.logs.cleaner.reconfigure(cleaner_config(self.config))
 
     def _high_watermarks(self) -> dict[TopicPartition, int]:
         return {

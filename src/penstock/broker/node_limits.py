@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.broker.server import ServerLimits
 from penstock.metadata.configs import BrokerConfig, ConfigError
+from penstock.storage.compaction.config import CleanerConfig
 from penstock.storage.log_manager import LogManagerConfig
 
 KAFKA_SOCKET_BUFFER_BYTES = 102400
@@ -29,6 +30,19 @@ def storage_config(config: BrokerConfig) -> LogManagerConfig:
     """Intervals and threads of the log manager."""
     return LogManagerConfig(
         **{field: config.get_int(field.replace("_", ".")) for field in LogManagerConfig._fields}
+    )
+
+
+def cleaner_config(config: BrokerConfig) -> CleanerConfig:
+    """Memory, threads and pace of the log cleaner."""
+    return CleanerConfig(
+        enable=config.get_bool("log.cleaner.enable"),
+        threads=config.get_int("log.cleaner.threads"),
+        dedupe_buffer_size=config.get_int("log.cleaner.dedupe.buffer.size"),
+        io_buffer_size=config.get_int("log.cleaner.io.buffer.size"),
+        io_buffer_load_factor=config.get_float("log.cleaner.io.buffer.load.factor"),
+        io_max_bytes_per_second=config.get_float("log.cleaner.io.max.bytes.per.second"),
+        backoff_ms=config.get_int("log.cleaner.backoff.ms"),
     )
 
 

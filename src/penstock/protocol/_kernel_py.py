@@ -481,7 +481,7 @@ def index_records(offsets: OffsetMap, payload: Buffer, header: BatchHeader, star
 def judge_records(
     offsets: OffsetMap, payload: Buffer, header: BatchHeader, keep_tombstones: bool
 ) -> tuple[bytearray, int, bool, int]:
-    """What compaction keeps of a batch: (a byte 0 or 1 for each record, kept ones, is one a tombstone, keyless).
+    """What compaction keeps: (a byte 0 or 1 for each record, kept ones, is one a tombstone, keyless ones).
 
     Kept is what lies beyond the map, and the newest record of its key; records without key go. Raises
     MalformedRecords.

@@ -133,6 +133,11 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         assert isinstance(value, int), f"{name} is {value!r}"
         return value
 
+    def get_float(self, name: str) -> float:
+        value = self[name]
+        assert isinstance(value, int | float), f"{name} is {value!r}"
+        return float(value)
+
     def get_bool(self, name: str) -> bool:
         value = self[name]
         assert isinstance(value, bool), f"{name} is {value!r}"
