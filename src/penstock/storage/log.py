@@ -113,7 +113,7 @@ class Log:
         self._hooks = hooks
         self._flush_lock = threading.Lock()
         self._directory_changed = True
-        self._parent_changed = False  # the directory itself is new
+        self._parent_changed = False  # the directory itself is new, or was to a process that was killed
         self._damages_told: set[str] = set()
         self._deleted_files: list[tuple[int, list[Path]]] = []
         self._install(segments)
@@ -159,7 +159,7 @@ class Log:
             producer_state=ProducerState(directory, name, files),
         )
         log = cls(loader, clock, hooks or LogHooks())
-        log._parent_changed = is_new
+        log._parent_changed = is_new or not clean
         return log
 
     def _install(self, segments: Segments) -> None:
@@ -299,6 +299,10 @@ class Log:
             segment = self._create_segment(base_offset)
         except OSError as error:
             logger.error("%s: no new segment at offset %d: %s", self.name, base_offset, error)
+            try:
+                Segment.remove_files(self.directory, base_offset, self._files)
+            except OSError as second:
+                raise self._fail(f"a failed roll could not be taken back ({second})", error) from error
             self._hooks.io_error(self, error)
             raise StorageFailed(f"{self.name}: no new segment at offset {base_offset}: {error}") from error
         self._install(self._segments.with_roll(segment))
@@ -683,6 +687,7 @@ class Log:
             self._segments.active.finish()
             self._segments.active.sync(finished=True)
             self.producer_state.take_snapshot()
+            self._directory_changed = True
         except OSError as error:
             raise self._fail("closing it failed", error) from error
         self.flush()

@@ -136,7 +136,8 @@ class LogLoader:
         """Base offset of the first segment to be recovered, None where all can be trusted."""
         candidates = [segment.base_offset for segment in segments if not _has_indexes(segment)]
         if segments and not self.clean:
-            floor = [base for base in (s.base_offset for s in segments) if base <= self.recovery_point]
+            # Below, not at: of a segment that ended at the recovery point the indexes were not synced then.
+            floor = [base for base in (s.base_offset for s in segments) if base < self.recovery_point]
             candidates.append(floor[-1] if floor else segments[0].base_offset)
         if self.clean and segments and not candidates and not _index_fits(segments[-1]):
             candidates.append(segments[-1].base_offset)
@@ -164,10 +165,11 @@ class LogLoader:
             sound_bytes, reason, is_compacted = self._recover_segment(segment)
             is_cut = sound_bytes < segment.size
             has_hole = bool(pending) and pending[0].base_offset != self.producer_state.end_offset
-            if pending and (is_cut or (has_hole and not is_compacted)):
+            may_have_hole = is_compacted or self.config.compacts
+            if pending and (is_cut or (has_hole and not may_have_hole)):
                 logger.warning(
-                    "%s: %d segments from offset %d on follow the last sound batch, at offset %d, with a hole "
-                    "in between, and are dropped",
+                    "%s: %d segments from offset %d on don't follow the last sound batch, at offset %d, and are "
+                    "dropped",
                     self.name,
                     len(pending),
                     pending[0].base_offset,
@@ -185,8 +187,8 @@ class LogLoader:
     def _recover_segment(self, segment: Segment) -> tuple[int, str, bool]:
         """Verify one segment, rebuild its indexes and replay its producers.
 
-        Returns where its sound part ends, why there, and whether offsets are missing within it: only of a
-        compacted one may the last be missing too.
+        Returns where its sound part ends, why there, and whether offsets are missing within it: of a
+        compacted one the last may be missing too, and those alone where the log is compacted still.
         """
         segment.reset_indexes()
         sound_bytes, reason, is_compacted = 0, "the rest is no batch", False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Final
 
 from penstock.storage.config import LogConfig
@@ -21,9 +22,8 @@ def group_by_size(
     Where a segment ends is told by the base offset of the next, `first_uncleanable_offset` after the last.
     """
     groups: list[list[Segment]] = []
-    for segment, end_offset in zip(
-        segments, [*(s.base_offset for s in segments[1:]), first_uncleanable_offset], strict=True
-    ):
+    for segment, following in zip_longest(segments, segments[1:]):
+        end_offset = first_uncleanable_offset if following is None else following.base_offset
         if groups and _fits(groups[-1], segment, end_offset, config):
             groups[-1].append(segment)
         else:
