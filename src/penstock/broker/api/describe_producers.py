@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.metadata.controller.state import Refusal
 from penstock.metadata.controller.topic_names import check_topic_name
 from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import DescribeProducersRequest, DescribeProducersResponse
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
     except KafkaError as error:
         response.error_code = error.code
         if topic not in broker.image.topics.by_name:
-            response.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.default_message
+            response.error_message = "This server does not host this topic-partition."
     else:
         response.active_producers = [
             DescribeProducersResponse.ProducerState(
