@@ -1,0 +1,331 @@
+"""What a node must do, in a few hundred lines: logs as lists, transactions as a table.
+
+The model says of each request which errors may come back and, where it is accepted, what the logs hold then:
+every offset of every record and marker. It is Kafka's behaviour: `test_node_model_kafka.py` runs the same
+machine against Apache Kafka. Producer epochs are learnt from the answers, not predicted.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from penstock.protocol.errors import ErrorCode
+
+Partition = tuple[str, int]
+Errors = frozenset[ErrorCode]
+
+OK: Errors = frozenset({ErrorCode.NONE})
+NOT_IN_SEQUENCE: Errors = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER})
+NO_TRANSACTION: Errors = frozenset({ErrorCode.INVALID_TXN_STATE})
+NOT_IN_TRANSACTION: Errors = frozenset({ErrorCode.TRANSACTION_ABORTABLE})
+FENCED: Errors = frozenset({ErrorCode.PRODUCER_FENCED})
+OTHER_PRODUCER: Errors = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING})
+OLD_EPOCH: Errors = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH})
+UNKNOWN: Errors = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+
+BATCHES_REMEMBERED = 5  # how far back a partition knows a producer's batches again
+
+
+@dataclass
+class Entry:
+    """One offset of a log: a record, or a marker (no value)."""
+
+    key: bytes | None
+    value: bytes | None
+    producer_id: int = -1
+    transactional: bool = False
+    committed: bool | None = None  # of a transactional record, once its transaction has ended
+
+    @property
+    def is_marker(self) -> bool:
+        return self.transactional and self.value is None
+
+
+@dataclass
+class Batch:
+    """What was or is to be produced: records of one producer, under consecutive sequences."""
+
+    records: list[tuple[bytes | None, bytes]]
+    producer_id: int = -1
+    epoch: int = -1
+    base_sequence: int = -1
+    transactional: bool = False
+
+    @property
+    def last_sequence(self) -> int:
+        return self.base_sequence + len(self.records) - 1
+
+
+@dataclass
+class KnownProducer:
+    """What a partition remembers of a producer; batches as (first sequence, last sequence, base offset)."""
+
+    epoch: int
+    batches: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=BATCHES_REMEMBERED))
+    certain: int = 0  # how many of the newest batches it knows for sure: a restart keeps one of each producer
+    transaction_start: int | None = None
+
+    def find(self, batch: Batch) -> int | None:
+        """Base offset of a batch that it holds already."""
+        if batch.epoch != self.epoch:
+            return None
+        for first, last, offset in self.batches:
+            if (first, last) == (batch.base_sequence, batch.last_sequence):
+                return offset
+        return None
+
+    def surely_knows(self, offset: int) -> bool:
+        return offset in [known[2] for known in list(self.batches)[-self.certain :]]
+
+
+@dataclass
+class PartitionModel:
+    """A log: the index in `entries` is the offset."""
+
+    compacted: bool = False
+    entries: list[Entry] = field(default_factory=list)
+    log_start_offset: int = 0
+    producers: dict[int, KnownProducer] = field(default_factory=dict)
+
+    @property
+    def end(self) -> int:
+        return len(self.entries)
+
+    @property
+    def last_stable_offset(self) -> int:
+        starts = [p.transaction_start for p in self.producers.values() if p.transaction_start is not None]
+        return max(min([*starts, self.end]), self.log_start_offset)
+
+    def is_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether this producer has written to it in the transaction under way."""
+        known = self.producers.get(producer_id)
+        return known is not None and known.epoch == epoch and known.transaction_start is not None
+
+    def check_sequence(self, batch: Batch, *, is_version_2: bool) -> Errors:
+        known = self.producers.get(batch.producer_id)
+        if known is None:
+            return NOT_IN_SEQUENCE if is_version_2 and batch.base_sequence else OK
+        if batch.epoch < known.epoch:
+            return OLD_EPOCH
+        if batch.epoch > known.epoch:
+            return NOT_IN_SEQUENCE if batch.base_sequence else OK
+        expected = known.batches[-1][1] + 1 if known.batches else 0
+        return OK if batch.base_sequence == expected else NOT_IN_SEQUENCE
+
+    def append(self, batch: Batch) -> int:
+        """The base offset."""
+        base = self.end
+        for key, value in batch.records:
+            self.entries.append(Entry(key, value, batch.producer_id, batch.transactional))
+        if batch.producer_id >= 0:
+            known = self.producers.get(batch.producer_id)
+            if known is None or known.epoch != batch.epoch:
+                known = self.producers[batch.producer_id] = KnownProducer(batch.epoch)
+            known.batches.append((batch.base_sequence, batch.last_sequence, base))
+            known.certain = min(known.certain + 1, BATCHES_REMEMBERED)
+            if batch.transactional and known.transaction_start is None:
+                known.transaction_start = base
+        return base
+
+    def end_transaction(self, producer_id: int, epoch: int, *, commit: bool) -> None:
+        """A marker: it has an offset of its own and decides over what the transaction wrote here."""
+        known = self.producers.get(producer_id)
+        if known is not None and known.transaction_start is not None:
+            for entry in self.entries[known.transaction_start :]:
+                if entry.producer_id == producer_id and not entry.is_marker:
+                    entry.committed = commit
+            known.transaction_start = None
+        if known is None or known.epoch != epoch:
+            self.producers[producer_id] = KnownProducer(epoch)
+        self.entries.append(Entry(None, None, producer_id, transactional=True, committed=commit))
+
+    def visible(self, offset: int, *, committed: bool) -> Iterator[tuple[int, bytes | None, bytes]]:
+        """(offset, key, value) of the records that a reader gets from an offset on."""
+        end = self.last_stable_offset if committed else self.end
+        for at in range(max(offset, self.log_start_offset), end):
+            entry = self.entries[at]
+            if entry.value is None or (committed and entry.transactional and not entry.committed):
+                continue
+            yield at, entry.key, entry.value
+
+    def node_restarted(self) -> None:
+        for known in self.producers.values():
+            known.certain = min(known.certain, 1)
+
+
+class State(Enum):
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+
+
+@dataclass
+class TransactionModel:
+    """What the coordinator knows of a transactional id."""
+
+    producer_id: int
+    epoch: int
+    last_epoch: int = -1  # who still has it may ask for the current one; a restart forgets it
+    state: State = State.EMPTY
+    partitions: set[Partition] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
+
+    def check_producer(self, producer_id: int, epoch: int) -> Errors:
+        if producer_id != self.producer_id:
+            return OTHER_PRODUCER
+        return OK if epoch == self.epoch else FENCED
+
+    def end_in_version_1(self, producer_id: int, epoch: int, *, commit: bool) -> tuple[Errors, bool]:
+        """The errors, and whether a transaction ends now."""
+        errors = self.check_producer(producer_id, epoch)
+        if errors != OK:
+            return errors, False
+        if self.state is State.ONGOING:
+            return OK, True
+        repeated = State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT
+        return (OK if self.state is repeated else NO_TRANSACTION), False
+
+    def end_in_version_2(self, producer_id: int, epoch: int, *, commit: bool) -> tuple[Errors, bool]:
+        """As above. The epoch tells a repeated request (one behind) from the end of the next transaction."""
+        if producer_id != self.producer_id:
+            return OTHER_PRODUCER, False
+        complete = self.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+        if complete and epoch + 1 == self.epoch:
+            repeated = State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT
+            return (OK if self.state is repeated else NO_TRANSACTION), False
+        if epoch != self.epoch:
+            return FENCED, False
+        if self.state is State.ONGOING or not commit:
+            return OK, True  # there is always something to abort: the epoch is bumped
+        return NO_TRANSACTION, False
+
+
+@dataclass
+class GroupModel:
+    """Offsets of a group; the later commit in the log wins, whenever its transaction ends."""
+
+    committed: dict[Partition, tuple[int, int]] = field(default_factory=dict)  # (position, offset)
+    pending: dict[int, dict[Partition, tuple[int, int]]] = field(default_factory=dict)  # by producer id
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        for partition, placed in self.pending.pop(producer_id, {}).items():
+            if commit and placed > self.committed.get(partition, (-1, -1)):
+                self.committed[partition] = placed
+
+    def offset(self, partition: Partition, *, require_stable: bool) -> tuple[ErrorCode, int]:
+        if require_stable and any(partition in offsets for offsets in self.pending.values()):
+            return ErrorCode.UNSTABLE_OFFSET_COMMIT, -1
+        return ErrorCode.NONE, self.committed.get(partition, (0, -1))[1]
+
+
+class BrokerModel:
+    """The whole node."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[Partition, PartitionModel] = {}
+        self.transactions: dict[str, TransactionModel] = {}
+        self.groups: dict[str, GroupModel] = {}
+        self._position = 0
+
+    def next_position(self) -> int:
+        """Where in the groups' log the next commit stands, compared to others."""
+        self._position += 1
+        return self._position
+
+    def add_partition(
+        self, transactional_id: str, producer_id: int, epoch: int, partition: Partition
+    ) -> Errors:
+        transaction = self.transactions[transactional_id]
+        errors = transaction.check_producer(producer_id, epoch)
+        if errors == OK:
+            self._begin(transaction)
+            transaction.partitions.add(partition)
+        return errors
+
+    def add_group(self, transactional_id: str, producer_id: int, epoch: int, group: str) -> Errors:
+        transaction = self.transactions[transactional_id]
+        errors = transaction.check_producer(producer_id, epoch)
+        if errors == OK:
+            self._begin(transaction)
+            transaction.groups.add(group)
+        return errors
+
+    def _begin(self, transaction: TransactionModel) -> None:
+        if transaction.state is not State.ONGOING:
+            transaction.state = State.ONGOING
+            transaction.partitions.clear()
+            transaction.groups.clear()
+
+    def check_produce(
+        self, partition: Partition, batch: Batch, transactional_id: str | None, *, is_version_2: bool
+    ) -> tuple[Errors, int | None]:
+        """The errors a batch may meet, and the offset of the earlier batch if it is a duplicate of one.
+
+        In version 2 this adds the partition to the transaction, whether or not the batch is taken then.
+        """
+        log = self.partitions.get(partition)
+        if log is None:
+            return UNKNOWN, None
+        if batch.transactional and not log.is_open(batch.producer_id, batch.epoch):
+            assert transactional_id is not None
+            transaction = self.transactions[transactional_id]
+            if is_version_2:
+                errors = self.add_partition(transactional_id, batch.producer_id, batch.epoch, partition)
+            else:
+                errors = transaction.check_producer(batch.producer_id, batch.epoch)
+                if errors == OK and (
+                    transaction.state is not State.ONGOING or partition not in transaction.partitions
+                ):
+                    errors = NOT_IN_TRANSACTION
+            if errors != OK:
+                return (OLD_EPOCH if errors == FENCED else errors), None
+        known = log.producers.get(batch.producer_id)
+        if known is not None and (offset := known.find(batch)) is not None:
+            return (OK if known.surely_knows(offset) else OK | NOT_IN_SEQUENCE), offset
+        return log.check_sequence(batch, is_version_2=is_version_2 and batch.transactional), None
+
+    def end_transaction(self, transactional_id: str, *, commit: bool, epoch: int) -> None:
+        """Markers, with `epoch`, wherever the transaction has been."""
+        transaction = self.transactions[transactional_id]
+        if transaction.state is State.ONGOING:
+            for partition in transaction.partitions:
+                if (log := self.partitions.get(partition)) is not None:
+                    log.end_transaction(transaction.producer_id, epoch, commit=commit)
+            for group in transaction.groups:
+                self.groups[group].end_transaction(transaction.producer_id, commit=commit)
+        transaction.state = State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT
+        transaction.partitions.clear()
+        transaction.groups.clear()
+
+    def fence(self, transactional_id: str) -> None:
+        """Abort what is under way, under an epoch that its producer does not have."""
+        transaction = self.transactions[transactional_id]
+        if transaction.state is State.ONGOING:
+            transaction.last_epoch = transaction.epoch
+            transaction.epoch += 1
+            self.end_transaction(transactional_id, commit=False, epoch=transaction.epoch)
+
+    def bump_epoch(self, transactional_id: str, producer_id: int, epoch: int) -> Errors:
+        """A producer asks to go on under a new epoch: what is under way is aborted, whoever it is."""
+        transaction = self.transactions[transactional_id]
+        if producer_id != transaction.producer_id:
+            return FENCED
+        self.fence(transactional_id)
+        if epoch not in (transaction.epoch, transaction.last_epoch):
+            return FENCED
+        transaction.state = State.EMPTY
+        return OK
+
+    def init_producer(self, transactional_id: str, producer_id: int, epoch: int) -> None:
+        """A producer takes over a transactional id: whatever was under way is aborted."""
+        if transactional_id in self.transactions:
+            self.fence(transactional_id)
+        self.transactions[transactional_id] = TransactionModel(producer_id, epoch)
+
+    def node_restarted(self) -> None:
+        for log in self.partitions.values():
+            log.node_restarted()
+        for transaction in self.transactions.values():
+            transaction.last_epoch = -1

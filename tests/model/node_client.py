@@ -1,0 +1,335 @@
+"""The model's client: one request a call, retried as clients retry, and faults on the way when asked for.
+
+What it retries is what says nothing about the outcome: a coordinator that loads, a transaction that is being
+completed, a connection that ended. All else is for the model to judge.
+"""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from broker_wire import Wire, fetch_request
+from penstock.protocol import messages as m
+from penstock.protocol.codec import Message
+from penstock.protocol.errors import ErrorCode
+
+M = TypeVar("M", bound=Message)
+Partition = tuple[str, int]
+
+RETRIED = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.NOT_ENOUGH_REPLICAS,  # how older producers are told that the coordinator can't be asked yet
+}
+PATIENCE_S = 30.0
+LATEST, EARLIEST = -1, -2
+
+
+class ProducerIdentity(NamedTuple):
+    """What InitProducerId and EndTxn (version 5) answer."""
+
+    error: ErrorCode
+    producer_id: int
+    epoch: int
+
+
+class NodeClient:
+    """A connection that comes back. `fault` strikes once, between the next request and its response."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.fault: Callable[[], None] | None = None
+        self.faults_met = 0
+        self._wire: Wire | None = None
+
+    def close(self) -> None:
+        if self._wire is not None:
+            self._wire.__exit__()
+            self._wire = None
+
+    def ask(self, request: Message, kind: type[M], version: int) -> M:
+        """The response; after a broken connection the same request is sent again."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                if self._wire is None:
+                    self._wire = Wire(self.bootstrap_servers)
+                self._wire.send(request, version)
+                if self.fault is not None:
+                    fault, self.fault = self.fault, None
+                    self.faults_met += 1
+                    fault()
+                    self.close()
+                    continue
+                return self._wire.receive(kind)
+            except ConnectionError:
+                self.close()
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            except BaseException:
+                self.close()  # what comes over this connection from now on answers nobody
+                raise
+
+    def settled(self, attempt: Callable[[], M], errors: Callable[[M], list[int]]) -> M:
+        """The first response that is about the request itself."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            response = attempt()
+            if not RETRIED.intersection(errors(response)):
+                return response
+            assert time.monotonic() < deadline, f"still {[ErrorCode(e).name for e in errors(response)]}"
+            time.sleep(0.002)
+
+    def find_coordinators(self) -> None:
+        """Have the internal topics made, and wait until they serve."""
+        for key_type in (0, 1):
+            request = m.FindCoordinatorRequest(key_type=key_type, coordinator_keys=["any"])
+            self.settled(
+                lambda request=request: self.ask(request, m.FindCoordinatorResponse, 4),
+                lambda r: [r.coordinators[0].error_code],
+            )
+
+    # -- topics --------------------------------------------------------------------------------------
+
+    def create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> None:
+        entry = m.CreateTopicsRequest.CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=1,
+            configs=[
+                m.CreateTopicsRequest.CreatableTopicConfig(name=key, value=value)
+                for key, value in configs.items()
+            ],
+        )
+        request = m.CreateTopicsRequest(topics=[entry], timeout_ms=10_000)
+        (topic,) = self.ask(request, m.CreateTopicsResponse, 7).topics
+        assert topic.error_code == ErrorCode.NONE, topic.error_message
+        for partition in range(partitions):
+            self._await(lambda p=partition: self.offset((name, p), LATEST) == 0)
+
+    def delete_topic(self, name: str) -> None:
+        request = m.DeleteTopicsRequest(
+            topics=[m.DeleteTopicsRequest.DeleteTopicState(name=name)], timeout_ms=10_000
+        )
+        (topic,) = self.ask(request, m.DeleteTopicsResponse, 6).responses
+        assert topic.error_code == ErrorCode.NONE, topic.error_message
+        self._await(lambda: self.offset((name, 0), LATEST) is None)
+
+    def _await(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, "it did not come true in time"
+            time.sleep(0.002)
+
+    def offset(self, partition: Partition, timestamp: int, *, committed: bool = False) -> int | None:
+        """ListOffsets; None where there is no such partition."""
+        wanted = m.ListOffsetsRequest.ListOffsetsPartition(partition_index=partition[1], timestamp=timestamp)
+        topic = m.ListOffsetsRequest.ListOffsetsTopic(name=partition[0], partitions=[wanted])
+        request = m.ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=[topic])
+        response = self.settled(
+            lambda: self.ask(request, m.ListOffsetsResponse, 7),
+            lambda r: [r.topics[0].partitions[0].error_code],
+        )
+        (found,) = response.topics[0].partitions
+        if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return None
+        assert found.error_code == ErrorCode.NONE, ErrorCode(found.error_code).name
+        return found.offset
+
+    def delete_records(self, partition: Partition, offset: int) -> tuple[ErrorCode, int]:
+        """The error and the low watermark."""
+        wanted = m.DeleteRecordsRequest.DeleteRecordsPartition(partition_index=partition[1], offset=offset)
+        topic = m.DeleteRecordsRequest.DeleteRecordsTopic(name=partition[0], partitions=[wanted])
+        request = m.DeleteRecordsRequest(topics=[topic], timeout_ms=10_000)
+        (done,) = self.ask(request, m.DeleteRecordsResponse, 2).topics[0].partitions
+        return ErrorCode(done.error_code), done.low_watermark
+
+    # -- records -------------------------------------------------------------------------------------
+
+    def produce(
+        self, batches: dict[Partition, bytes], transactional_id: str | None, version: int
+    ) -> dict[Partition, tuple[ErrorCode, int]]:
+        """Each partition's error and base offset. Only what could not be tried yet is sent again."""
+        answers: dict[Partition, tuple[ErrorCode, int]] = {}
+        deadline = time.monotonic() + PATIENCE_S
+        while left := {p: batch for p, batch in batches.items() if p not in answers}:
+            assert time.monotonic() < deadline, "the node never took the batches"
+            request = m.ProduceRequest(
+                transactional_id=transactional_id,
+                acks=-1,
+                timeout_ms=10_000,
+                topic_data=[
+                    m.ProduceRequest.TopicProduceData(
+                        name=topic,
+                        partition_data=[m.ProduceRequest.PartitionProduceData(index=index, records=batch)],
+                    )
+                    for (topic, index), batch in left.items()
+                ],
+            )
+            for topic in self.ask(request, m.ProduceResponse, version).responses:
+                for answer in topic.partition_responses:
+                    error = ErrorCode(answer.error_code)
+                    if error not in RETRIED:
+                        answers[topic.name, answer.index] = (error, answer.base_offset)
+        return answers
+
+    def fetch(
+        self, partition: Partition, offset: int, *, committed: bool, max_bytes: int = 1 << 20
+    ) -> m.FetchResponse.PartitionData:
+        request = fetch_request(
+            partition[0],
+            {partition[1]: offset},
+            partition_max_bytes=max_bytes,
+            isolation_level=int(committed),
+        )
+        response = self.settled(
+            lambda: self.ask(request, m.FetchResponse, 12),
+            lambda r: [r.responses[0].partitions[0].error_code],
+        )
+        return response.responses[0].partitions[0]
+
+    # -- transactions --------------------------------------------------------------------------------
+
+    def init_producer_id(
+        self, transactional_id: str | None, producer_id: int = -1, epoch: int = -1, timeout_ms: int = 60_000
+    ) -> ProducerIdentity:
+        request = m.InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=timeout_ms,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+        response = self.settled(
+            lambda: self.ask(request, m.InitProducerIdResponse, 4), lambda r: [r.error_code]
+        )
+        return ProducerIdentity(ErrorCode(response.error_code), response.producer_id, response.producer_epoch)
+
+    def add_partitions(
+        self, transactional_id: str, producer_id: int, epoch: int, partitions: list[Partition]
+    ) -> dict[Partition, ErrorCode]:
+        topics = [
+            m.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(
+                name=name, partitions=[index for topic, index in partitions if topic == name]
+            )
+            for name in dict.fromkeys(topic for topic, _ in partitions)
+        ]
+        request = m.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=transactional_id,
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=topics,
+        )
+        response = self.settled(
+            lambda: self.ask(request, m.AddPartitionsToTxnResponse, 3),
+            lambda r: [
+                p.partition_error_code
+                for t in r.results_by_topic_v3_and_below
+                for p in t.results_by_partition
+            ],
+        )
+        return {
+            (topic.name, result.partition_index): ErrorCode(result.partition_error_code)
+            for topic in response.results_by_topic_v3_and_below
+            for result in topic.results_by_partition
+        }
+
+    def add_offsets(self, transactional_id: str, producer_id: int, epoch: int, group: str) -> ErrorCode:
+        request = m.AddOffsetsToTxnRequest(
+            transactional_id=transactional_id,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            group_id=group,
+        )
+        response = self.settled(
+            lambda: self.ask(request, m.AddOffsetsToTxnResponse, 3), lambda r: [r.error_code]
+        )
+        return ErrorCode(response.error_code)
+
+    def end_transaction(
+        self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool, version: int
+    ) -> ProducerIdentity:
+        request = m.EndTxnRequest(
+            transactional_id=transactional_id,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            committed=commit,
+        )
+        response = self.settled(
+            lambda: self.ask(request, m.EndTxnResponse, version), lambda r: [r.error_code]
+        )
+        return ProducerIdentity(ErrorCode(response.error_code), response.producer_id, response.producer_epoch)
+
+    def transaction_state(self, transactional_id: str) -> m.DescribeTransactionsResponse.TransactionState:
+        request = m.DescribeTransactionsRequest(transactional_ids=[transactional_id])
+        response = self.settled(
+            lambda: self.ask(request, m.DescribeTransactionsResponse, 0),
+            lambda r: [r.transaction_states[0].error_code],
+        )
+        return response.transaction_states[0]
+
+    def await_completion(self, transactional_id: str) -> None:
+        """Until the markers of the transaction that was ended are in the logs."""
+        self._await(lambda: "Prepare" not in self.transaction_state(transactional_id).transaction_state)
+
+    # -- offsets of groups ---------------------------------------------------------------------------
+
+    def commit_offset(self, group: str, partition: Partition, offset: int) -> ErrorCode:
+        wanted = m.OffsetCommitRequest.OffsetCommitRequestPartition(
+            partition_index=partition[1], committed_offset=offset
+        )
+        topic = m.OffsetCommitRequest.OffsetCommitRequestTopic(name=partition[0], partitions=[wanted])
+        request = m.OffsetCommitRequest(group_id=group, topics=[topic])
+        response = self.settled(
+            lambda: self.ask(request, m.OffsetCommitResponse, 8),
+            lambda r: [r.topics[0].partitions[0].error_code],
+        )
+        return ErrorCode(response.topics[0].partitions[0].error_code)
+
+    def commit_offset_in_transaction(
+        self,
+        group: str,
+        partition: Partition,
+        offset: int,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        *,
+        version: int,
+    ) -> ErrorCode:
+        wanted = m.TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+            partition_index=partition[1], committed_offset=offset
+        )
+        topic = m.TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=partition[0], partitions=[wanted])
+        request = m.TxnOffsetCommitRequest(
+            transactional_id=transactional_id,
+            group_id=group,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            topics=[topic],
+        )
+        response = self.settled(
+            lambda: self.ask(request, m.TxnOffsetCommitResponse, version),
+            lambda r: [r.topics[0].partitions[0].error_code],
+        )
+        return ErrorCode(response.topics[0].partitions[0].error_code)
+
+    def committed_offset(
+        self, group: str, partition: Partition, *, require_stable: bool
+    ) -> tuple[ErrorCode, int]:
+        topic = m.OffsetFetchRequest.OffsetFetchRequestTopics(
+            name=partition[0], partition_indexes=[partition[1]]
+        )
+        request = m.OffsetFetchRequest(
+            groups=[m.OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=[topic])],
+            require_stable=require_stable,
+        )
+        response = self.settled(
+            lambda: self.ask(request, m.OffsetFetchResponse, 8), lambda r: [r.groups[0].error_code]
+        )
+        found = response.groups[0].topics[0].partitions[0]
+        return ErrorCode(found.error_code), found.committed_offset

@@ -1,0 +1,71 @@
+"""A node against the model: random clients, faults and restarts; every answer and every offset must fit.
+
+PENSTOCK_SEED repeats a run, PENSTOCK_SOAK_SECONDS changes how long it goes on (`make soak`). A failure is
+shrunk and printed as the calls of the machine that lead to it.
+"""
+
+import itertools
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+from node_client import NodeClient
+from node_machine import Node, NodeMachine
+
+from kafka_node import KafkaNode
+from penstock.testing import Cluster
+
+SOAK_SECONDS = float(os.environ.get("PENSTOCK_SOAK_SECONDS", "20"))
+# Segments are cleaned as soon as they are rolled, and closed ones go at once.
+CONFIG = {
+    "transaction.state.log.num.partitions": "3",
+    "log.cleaner.backoff.ms": "50",
+    "log.segment.delete.delay.ms": "10",
+}
+
+
+def machine_for(node: Node, *, faults_max: int) -> type[NodeMachine]:
+    client = NodeClient(node.bootstrap_servers)
+    client.find_coordinators()
+    members = {"node": node, "client": client, "faults_max": faults_max}
+    return type("Machine", (NodeMachine,), members)
+
+
+def run(machine: type[NodeMachine], run_seed: int, *, examples: int, steps: int) -> None:
+    run_state_machine_as_test(
+        seed(run_seed)(machine),
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+@pytest.mark.timeout(SOAK_SECONDS + 400)
+def test_the_node_does_what_the_model_says(tmp_path: Path) -> None:
+    first = int(os.environ.get("PENSTOCK_SEED", random.randrange(1 << 32)))
+    with Cluster(CONFIG, data_dir=tmp_path) as node:
+        machine = machine_for(node, faults_max=2)
+        start = time.monotonic()
+        for number in itertools.count():
+            print(f"PENSTOCK_SEED={first + number}", flush=True)
+            run(machine, first + number, examples=25, steps=60)
+            if time.monotonic() - start > SOAK_SECONDS:
+                break
+        print(f"{machine.steps} steps, {machine.restarts} restarts in {time.monotonic() - start:.0f} s")
+
+
+@pytest.mark.kafka
+def test_the_model_is_apache_kafka(kafka_libs: Path, tmp_path: Path) -> None:
+    """The same machine against the target release, which says whether the model is right."""
+    run_seed = int(os.environ.get("PENSTOCK_SEED", random.randrange(1 << 32)))
+    print(f"PENSTOCK_SEED={run_seed}")
+    with KafkaNode(kafka_libs, tmp_path, config=CONFIG) as node:
+        run(machine_for(node, faults_max=0), run_seed, examples=8, steps=40)
