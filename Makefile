@@ -5,13 +5,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help install demo test lint types tests docs bench fuzz librdkafka clean
+.PHONY: help install demo test lint types tests docs bench bench-kafka fuzz librdkafka clean
 
 help:
 	@echo "make demo     real flights through a node and a Spark pipeline, the result checked"
 	@echo "make test     lint, format, types and all tests"
 	@echo "make install  only prepare $(VENV)"
 	@echo "make bench    measure a node: throughput, latency, cost"
+	@echo "make bench-kafka  the same rows beside Apache Kafka (docs/benchmarks.md); BENCH='--rows consume --rounds 1'"
 	@echo "make fuzz     hostile input, for minutes instead of seconds"
 	@echo "make librdkafka  librdkafka's own integration tests against a node (docs/compatibility.md)"
 
@@ -56,6 +57,11 @@ librdkafka: $(INSTALLED)
 
 bench: $(INSTALLED)
 	@$(BIN)/penstock bench
+
+BENCH ?=
+
+bench-kafka: $(INSTALLED)
+	@PYTHONPATH=benchmarks $(BIN)/python -m side_by_side $(BENCH)
 
 FUZZ_SECONDS ?= 300
 

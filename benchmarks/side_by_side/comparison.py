@@ -1,0 +1,110 @@
+"""The rounds: both brokers in turn, started fresh, warmed up, taken through the rows that are missing."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.bench.c_program import build
+from penstock.bench.loadgen import Loadgen, LoadgenError
+from penstock.protocol.api_keys import TARGET_RELEASE
+from side_by_side.brokers import Broker, BrokerError, Kafka, Penstock
+from side_by_side.client_workloads import LibrdkafkaConsume
+from side_by_side.cores import Cores
+from side_by_side.data import Data
+from side_by_side.node_workloads import start_and_first_acknowledgement
+from side_by_side.results import Results, Run
+from side_by_side.rows import START, Row
+from side_by_side.session import RunFailed, Session
+from side_by_side.workloads import Consume, Produce
+
+BROKERS = (Penstock.name, Kafka.name)
+WIRELOAD = Path(__file__).with_name("wireload.c")
+WARM_UP = (
+    Produce(Data(1024), payload_bytes=500e6),
+    Consume(Data(1024), payload_bytes=1e9, log_bytes=250e6),
+    LibrdkafkaConsume(100, 500_000),
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What to run, where, and where the figures go.
+
+    Args:
+        directory: on the disk to measure; prepared batches and the brokers' data lie there.
+        only: names of brokers; both by default.
+        say: takes one line of progress.
+    """
+
+    rows: Sequence[Row]
+    results: Results
+    directory: Path
+    cores: Cores
+    jars: Path
+    scale: float
+    only: Sequence[str]
+    say: Callable[[str], None]
+
+    def run(self, rounds: int) -> None:
+        """Every round up to *rounds* that isn't complete."""
+        for round_ in range(1, rounds + 1):
+            for name in BROKERS if round_ % 2 else reversed(BROKERS):
+                if name in self.only:
+                    self._take_turn(name, round_)
+
+    def _take_turn(self, name: str, round_: int) -> None:
+        missing: Sequence[Row] = [
+            row for row in self.rows if not self.results.measured(row.name, name, round_)
+        ]
+        while missing:  # a second time where a broker died
+            missing = self._session(name, round_, missing)
+
+    def _session(self, name: str, round_: int, rows: Sequence[Row]) -> Sequence[Row]:
+        """Run *rows* on a new broker; those that are left when it has died."""
+        broker = make_broker(name, self.directory, self.cores, self.jars)
+        loadgen = Loadgen()
+        try:
+            self.say(f"round {round_}, {name}: starting")
+            start = start_and_first_acknowledgement(broker, loadgen)
+            self.results.add(Run(START, name, round_, self.scale, start))
+            session = Session(
+                broker,
+                self.cores,
+                wireload=build(WIRELOAD, ("-lpthread",)),
+                loadgen=loadgen,
+                jars=self.jars,
+                cache=self.directory / "batches",
+                scale=self.scale,
+            )
+            for work in WARM_UP:
+                work.run(session)
+            for done, row in enumerate(rows, 1):
+                self._measure(session, row, round_)
+                if not broker.running():
+                    self.say(f"{name} has ended: {broker.log_tail()[-500:]}")
+                    return rows[done:]
+        finally:
+            broker.stop()
+        return []
+
+    def _measure(self, session: Session, row: Row, round_: int) -> None:
+        name = session.broker.name
+        try:
+            measurement = row.work.run(session)
+        except (RunFailed, LoadgenError, BrokerError) as error:
+            self.say(f"round {round_}, {name}, {row.name}: {error}")
+            self.results.add(Run(row.name, name, round_, self.scale, error=str(error)[:500]))
+            return
+        self.results.add(Run(row.name, name, round_, self.scale, measurement))
+        rate = f"{measurement.records / measurement.seconds:,.0f} records/s" if measurement.records else ""
+        p99 = f", p99 {measurement.p99_ms:.2f} ms" if measurement.p99_ms is not None else ""
+        busy = f", core {measurement.core_busy:.0%} busy" if measurement.core_busy is not None else ""
+        self.say(f"round {round_}, {name}, {row.name}: {rate}{p99}{busy}")
+
+
+def make_broker(name: str, directory: Path, cores: Cores, jars: Path) -> Broker:
+    """A broker that has not been started."""
+    place = directory / name
+    if name == Penstock.name:
+        return Penstock(place, cores.broker)
+    return Kafka(place, cores.broker, jars, TARGET_RELEASE)

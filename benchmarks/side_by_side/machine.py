@@ -1,0 +1,39 @@
+"""What the figures were taken on; nothing that names the machine."""
+
+import os
+import platform
+import re
+from importlib.metadata import version
+from pathlib import Path
+
+import confluent_kafka
+
+from side_by_side.brokers import Broker
+from side_by_side.cores import Cores
+
+
+def describe(directory: Path, cores: Cores, brokers: list[Broker]) -> dict[str, str]:
+    """Machine, disk under *directory*, and versions."""
+    memory_kib = int(_first(r"MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text()))
+    return {
+        "processor": _first(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text()),
+        "cores": f"{os.cpu_count()}; the broker on core {cores.broker}, clients on core {cores.client}",
+        "memory": f"{memory_kib / (1 << 20):.0f} GiB",
+        "kernel": platform.release(),
+        "file system": file_system(directory),
+        **{broker.name: broker.version() for broker in brokers},
+        "librdkafka": f"{confluent_kafka.libversion()[0]} (confluent-kafka {version('confluent-kafka')})",
+    }
+
+
+def file_system(directory: Path) -> str:
+    """The type of the mount that holds *directory*."""
+    path = directory.resolve()
+    mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
+    holding = [(mount, kind) for mount, kind in mounts if path.is_relative_to(mount)]
+    return max(holding, key=lambda entry: len(entry[0]))[1]
+
+
+def _first(pattern: str, text: str) -> str:
+    found = re.search(pattern, text)
+    return found[1].strip() if found else "unknown"

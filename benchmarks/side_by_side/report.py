@@ -1,0 +1,220 @@
+"""`docs/benchmarks.md` from the results."""
+
+from collections.abc import Callable
+
+from side_by_side.brokers import JVM_HEAP, PROPERTIES
+from side_by_side.figures import (
+    BUSY_ENOUGH,
+    OURS,
+    THEIRS,
+    RowRuns,
+    Spread,
+    cpu_s_per_gb,
+    mb_per_s,
+    records_per_s,
+)
+from side_by_side.results import Results
+from side_by_side.rows import AT_REST, START, all_rows
+from side_by_side.workloads import Workload
+
+LABELS = {OURS: "Penstock", THEIRS: "Apache Kafka"}
+NOTHING = ""
+
+HEAD = """# Penstock beside Apache Kafka
+
+One node of each in turn on the same machine and disk, with the same `server.properties`, clients and data.
+`make bench-kafka` measures and writes this page; it needs Linux, two cores, a C compiler, Java, and Maven
+Central or jars fetched before.
+
+## How it is measured
+
+- **One core each.** The broker's process is pinned to one core, all clients to another. A figure is the
+  *broker's* only where its core was at least {busy:.0%} busy, the kernel's work included; elsewhere the
+  client, the disk or the wait for answers set the pace. **≥** before a ratio: Apache Kafka's core was busy
+  enough and Penstock's was not, so it could have done more. **( )** around one: Apache Kafka's was not, so
+  the client or the disk may have held it back.
+- **Interleaved rounds.** In each round both brokers are started on an empty directory, one after the other,
+  warmed up and taken through the rows; which goes first alternates. Figures are medians over the rounds,
+  with the range behind where it is wider than 5 %; ratios are medians of the rounds' own ratios, above 1
+  where Penstock is better.
+- **The same durability.** Both sides' defaults: an acknowledgement means the page cache and no flush is
+  waited for, except in the row that says so.
+- **The clients.** `benchmarks/side_by_side/wireload.c` sends prebuilt batches of 16 KiB (the Java
+  producer's default) over plain sockets and discards what it fetches behind each batch's header, so that
+  one core of client can load one core of broker. Unless a row says otherwise: 16 partitions, a batch for
+  each of them in a request, 10 connections with 5 requests in flight, acks=1. Compressed batches hold text
+  that shrinks to about a third; records/s and MB/s count values before compression. Rows that run flat out
+  show the latency of requests that queue behind others: at a fixed rate, where each request is timed from
+  when it was due, it can be compared.
+- **Busy** is the broker's core, the kernel's work for it included, and behind that the broker's process
+  alone: where they are far apart, something else had the core.
+- **CPU s/GB** is the processor time of the broker's process for a gigabyte of values; **memory** its
+  resident set.
+- **The JVM** has the settings of Kafka's own scripts: {heap}, G1, pauses of 20 ms.
+- Both are told {properties}.
+"""
+
+
+def render(results: Results) -> str:
+    """The page. Rows that nobody has measured are left out."""
+    told = ", ".join(f"`{name}={value}`" for name, value in PROPERTIES.items())
+    parts = [HEAD.format(busy=BUSY_ENOUGH, heap=" ".join(JVM_HEAP), properties=told), _machine(results)]
+    sections: dict[str, list[RowRuns]] = {}
+    for row in all_rows():
+        fixed_rate = isinstance(row.work, Workload) and row.work.fixed_rate
+        runs = RowRuns(row.name, results.runs, fixed_rate=fixed_rate)
+        if runs.of(OURS) or runs.of(THEIRS) or runs.error(OURS) or runs.error(THEIRS):
+            sections.setdefault(row.section, []).append(runs)
+    at_rest = sections.pop(AT_REST, [])
+    parts.append(_summary([runs for section in sections.values() for runs in section], results))
+    parts += [_section(title, rows) for title, rows in sections.items()]
+    parts.append(_start_and_rest(RowRuns(START, results.runs), at_rest))
+    return "\n".join(parts)
+
+
+def _machine(results: Results) -> str:
+    lines = [f"| {name} | {value} |" for name, value in results.machine.items()]
+    scales = sorted({run.scale for run in results.runs})
+    rounds = len({run.round for run in results.runs})
+    volume = (
+        "" if scales == [1.0] else f", with the volumes of the rows times {' and '.join(map(str, scales))}"
+    )
+    note = f"Rounds: {rounds}{volume}."
+    return "\n".join(["## The machine", "", "| | |", "| --- | --- |", *lines, "", note, ""])
+
+
+# --- what it comes to ---
+
+
+def _summary(rows: list[RowRuns], results: Results) -> str:
+    lines = ["## In short", ""]
+    throughput = [runs for runs in rows if not runs.fixed_rate]
+    lines += _standing("records/s", throughput, lambda runs: runs.ahead(records_per_s))
+    lines += _standing("processor time a gigabyte", rows, _cheaper)
+    latency = [runs for runs in rows if runs.fixed_rate]
+    lines += _standing("p99 at a fixed rate", latency, _sooner)
+    stalls = [run.measurement for run in results.runs if run.broker == OURS and run.measurement is not None]
+    slow = sum(measurement.stalls_over_10_ms or 0 for measurement in stalls)
+    worst_ms = max((measurement.worst_stall_ms or 0.0 for measurement in stalls), default=0.0)
+    lines.append(
+        f"- Stalls of Penstock's event loop over 10 ms: {slow} in all runs; the longest {worst_ms:.1f} ms."
+    )
+    return "\n".join([*lines, ""])
+
+
+def _standing(what: str, rows: list[RowRuns], ratio: Callable[[RowRuns], Spread | None]) -> list[str]:
+    ratios = {runs.name: found.median for runs in rows if (found := ratio(runs)) is not None}
+    behind = [f"{name} ({value:.2f})" for name, value in ratios.items() if value < 1]
+    if not ratios:
+        return []
+    line = f"- **{what}**: ahead on {len(ratios) - len(behind)} of {len(ratios)} rows"
+    return [f"{line}; behind on {', '.join(behind)}." if behind else f"{line}."]
+
+
+def _cheaper(runs: RowRuns) -> Spread | None:
+    return runs.ahead(cpu_s_per_gb, less_is_better=True)
+
+
+def _sooner(runs: RowRuns) -> Spread | None:
+    return runs.ahead(lambda measurement: measurement.p99_ms, less_is_better=True)
+
+
+# --- tables ---
+
+
+def _section(title: str, rows: list[RowRuns]) -> str:
+    columns = "row | broker | records/s | MB/s | p50 ms | p99 ms | p99.9 ms | CPU s/GB | busy | memory MB"
+    ratios = "× records/s | × less CPU | × less p99"
+    aligned = "| --- | --- |" + " ---: |" * 11
+    lines = [f"## {title}", "", f"| {columns} | {ratios} |", aligned]
+    for runs in rows:
+        lines += [_line(runs, OURS, _ratios(runs)), _line(runs, THEIRS, [NOTHING] * 3)]
+    return "\n".join([*lines, ""])
+
+
+def _line(runs: RowRuns, broker: str, ratios: list[str]) -> str:
+    name = runs.name if broker == OURS else NOTHING
+    if not runs.of(broker):
+        reason = (runs.error(broker) or "not measured").splitlines()[0][:120].replace("|", "/")
+        return f"| {name} | {LABELS[broker]} | {reason} |" + " |" * 10
+    cells = [
+        _cell(runs.spread(broker, records_per_s), count),
+        _cell(runs.spread(broker, mb_per_s), count),
+        _cell(runs.spread(broker, lambda m: m.p50_ms), milliseconds),
+        _cell(runs.spread(broker, lambda m: m.p99_ms), milliseconds),
+        _cell(runs.spread(broker, lambda m: m.p999_ms), milliseconds),
+        _cell(runs.spread(broker, cpu_s_per_gb), seconds),
+        _busy(runs, broker),
+        _cell(runs.spread(broker, lambda m: m.resident_mb), count, with_range=False),
+        *ratios,
+    ]
+    return f"| {name} | {LABELS[broker]} | {' | '.join(cells)} |"
+
+
+def _busy(runs: RowRuns, broker: str) -> str:
+    core = _cell(runs.spread(broker, lambda m: m.core_busy), "{:.0%}".format, with_range=False)
+    own = _cell(runs.spread(broker, lambda m: m.broker_busy), "{:.0%}".format, with_range=False)
+    return f"{core}, {own}"
+
+
+def _ratios(runs: RowRuns) -> list[str]:
+    throughput = _cell(None if runs.fixed_rate else runs.ahead(records_per_s), times)
+    if throughput and not runs.busy(THEIRS):
+        throughput = f"({throughput})"
+    elif throughput and not runs.busy(OURS):
+        throughput = f"≥ {throughput}"
+    return [throughput, _cell(_cheaper(runs), times), _cell(_sooner(runs), times)]
+
+
+def _start_and_rest(start: RowRuns, rest: list[RowRuns]) -> str:
+    lines = ["## Start and rest", "", "| | Penstock | Apache Kafka |", "| --- | ---: | ---: |"]
+
+    def add(label: str, runs: RowRuns, show: Callable[[RowRuns, str], str]) -> None:
+        lines.append(f"| {label} | {show(runs, OURS)} | {show(runs, THEIRS)} |")
+
+    add(START, start, lambda runs, broker: _cell(runs.spread(broker, lambda m: m.seconds), "{:.2f} s".format))
+    add(
+        "memory after the first record",
+        start,
+        lambda runs, broker: _cell(runs.spread(broker, lambda m: m.resident_mb), "{:.0f} MB".format),
+    )
+    for runs in rest:
+        for label, name, form in (
+            ("memory added", "added_mb", "{:.0f} MB".format),
+            ("of its core while nothing happens", "idle_cpu", "{:.1%}".format),
+        ):
+            add(
+                f"{runs.name}: {label}",
+                runs,
+                lambda found, broker, name=name, form=form: _cell(  # type: ignore[misc]
+                    found.spread(broker, lambda m: m.facts.get(name)), form
+                ),
+            )
+    return "\n".join([*lines, ""])
+
+
+def _cell(figure: Spread | None, form: Callable[[float], str], *, with_range: bool = True) -> str:
+    if figure is None:
+        return NOTHING
+    wide = figure.most - figure.least > 0.05 * abs(figure.median)
+    text = form(figure.median)
+    return f"{text} ({form(figure.least)}–{form(figure.most)})" if wide and with_range else text
+
+
+def count(value: float) -> str:
+    """Three digits that matter, in thousands or millions where that is shorter."""
+    if value >= 1e6:
+        return f"{value / 1e6:.2f} M"
+    return f"{value / 1e3:,.0f} k" if value >= 10_000 else f"{value:,.0f}"
+
+
+def milliseconds(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.0f}"
+
+
+def seconds(value: float) -> str:
+    return f"{value:.2f}" if value < 100 else f"{value:,.0f}"
+
+
+def times(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.0f}"

@@ -1,0 +1,173 @@
+"""The comparison with Apache Kafka: its arithmetic, its report, its raw client on a node. No timings."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock.bench.c_program import build
+from penstock.protocol.batch import check_batches
+from penstock.protocol.compression import Codec
+from penstock.testing import Cluster
+from side_by_side.comparison import WIRELOAD
+from side_by_side.data import Data
+from side_by_side.figures import OURS, THEIRS, RowRuns, cpu_s_per_gb, records_per_s
+from side_by_side.report import count, render
+from side_by_side.results import Results, Run
+from side_by_side.rows import START, all_rows
+from side_by_side.session import Measurement
+
+ROW = "consume 1 KiB"
+
+
+def measurement(records: int, busy: float = 1.0) -> Measurement:
+    return Measurement(
+        2.0,
+        records=records,
+        mb=records / 1000,
+        p50_ms=1.0,
+        p99_ms=2.0,
+        p999_ms=3.0,
+        broker_cpu_s=1.0,
+        broker_busy=busy,
+        core_busy=busy,
+        resident_mb=50.0,
+    )
+
+
+def results(path: Path, *runs: Run) -> Results:
+    return Results(path, {"processor": "a quick one"}, runs)
+
+
+def line_of(page: str, row: str) -> str:
+    return next(line for line in page.splitlines() if line.startswith(f"| {row} "))
+
+
+def test_ratios_are_taken_within_a_round() -> None:
+    runs = [
+        Run(ROW, broker, round_, 1.0, measurement(records))
+        for broker, round_, records in [
+            (OURS, 1, 300),
+            (THEIRS, 1, 100),
+            (OURS, 2, 800),
+            (THEIRS, 2, 200),
+            (OURS, 3, 1),
+        ]
+    ]
+    ahead = RowRuns(ROW, runs).ahead(records_per_s)
+    assert ahead is not None
+    assert (ahead.median, ahead.least, ahead.most) == (3.5, 3.0, 4.0)
+    cheaper = RowRuns(ROW, runs).ahead(cpu_s_per_gb, less_is_better=True)
+    assert cheaper is not None
+    assert cheaper.median == pytest.approx(3.5)
+
+
+def test_what_was_measured_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    kept = results(path, Run(ROW, OURS, 1, 0.5, measurement(10)))
+    kept.add(Run(ROW, THEIRS, 1, 0.5, error="it fell over"))
+    again = Results.load(path)
+    assert again.runs == kept.runs
+    assert again.machine == kept.machine
+    assert again.measured(ROW, OURS, 1)
+    assert not again.measured(ROW, THEIRS, 1), "what failed is run again"
+    again.add(Run(ROW, THEIRS, 1, 0.5, measurement(5)))
+    assert len(again.runs) == 2
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "shown"), [(1.0, 1.0, "| 2.00 |"), (0.5, 1.0, "| ≥ 2.00 |"), (1.0, 0.5, "| (2.00) |")]
+)
+def test_a_core_that_was_idle_qualifies_the_ratio(
+    tmp_path: Path, ours: float, theirs: float, shown: str
+) -> None:
+    page = render(
+        results(
+            tmp_path / "results.json",
+            Run(START, OURS, 1, 1.0, Measurement(0.5)),
+            Run(ROW, OURS, 1, 1.0, measurement(200, ours)),
+            Run(ROW, THEIRS, 1, 1.0, measurement(100, theirs)),
+        )
+    )
+    assert shown in line_of(page, ROW)
+
+
+def test_a_row_that_failed_says_why(tmp_path: Path) -> None:
+    runs = [Run(ROW, OURS, 1, 1.0, measurement(200)), Run(ROW, THEIRS, 1, 1.0, error="a | b\nmore")]
+    page = render(results(tmp_path / "results.json", *runs))
+    assert "| Apache Kafka | a / b |" in page
+    assert "consume 10 KiB" not in page
+
+
+def test_names_of_rows_are_unique() -> None:
+    names = [row.name for row in all_rows()]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(("value", "shown"), [(1_234_567, "1.23 M"), (123_456, "123 k"), (1_234, "1,234")])
+def test_counts_are_short(value: float, shown: str) -> None:
+    assert count(value) == shown
+
+
+@pytest.mark.parametrize(
+    "data", [Data(100), Data(1024, Codec.LZ4), Data(100, keys=2000), Data(10, records_per_batch=1)]
+)
+def test_batches_are_what_they_say(tmp_path: Path, data: Data) -> None:
+    batches = check_batches(data.file(tmp_path).read_bytes())
+    assert {batch.count for batch in batches} == {data.per_batch}
+    assert {batch.compression for batch in batches} == {data.codec}
+
+
+@pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="needs a C compiler")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"acks": 0},
+        {"acks": 1, "connections": 3, "per_request": 4},
+        {"acks": -1, "idempotent": 1},
+        {"rate": 500, "connections": 2},
+    ],
+    ids=str,
+)
+def test_what_the_raw_client_sends_it_reads_again(
+    penstock_cluster: Cluster, tmp_path: Path, options: dict[str, int]
+) -> None:
+    data = Data(100)
+    topic = create_topic(penstock_cluster, "sent-" + "-".join(map(str, options.values())))
+    sent = run_client(
+        penstock_cluster, "produce", topic, batches=data.file(tmp_path), requests=40, partitions=4, **options
+    )
+    assert sent["requests"] == 40
+    assert sent["records"] == 40 * options.get("per_request", 1) * data.per_batch
+    read = run_client(penstock_cluster, "fetch", topic, bytes=sent["bytes"], partitions=4, max_bytes=1 << 20)
+    assert (read["records"], read["bytes"]) == (sent["records"], sent["bytes"])
+
+
+@pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="needs a C compiler")
+def test_transactions_of_the_raw_client_are_committed(penstock_cluster: Cluster, tmp_path: Path) -> None:
+    data = Data(100, records_per_batch=100)
+    topic = create_topic(penstock_cluster, "committed")
+    words = {"batches": data.file(tmp_path), "requests": 20, "partitions": 4, "connections": 2}
+    sent = run_client(penstock_cluster, "transactions", topic, **words)
+    assert sent["records"] == 2000
+    read = run_client(penstock_cluster, "fetch", topic, bytes=sent["bytes"], partitions=4, isolation=1)
+    assert read["records"] >= 2000
+
+
+def create_topic(cluster: Cluster, name: str) -> str:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_topics([NewTopic(name, num_partitions=4, replication_factor=1)])[name].result(10)
+    return name
+
+
+def run_client(cluster: Cluster, mode: str, topic: str, **options: object) -> dict[str, int]:
+    host, _, port = cluster.bootstrap_servers.rpartition(":")
+    words = [str(build(WIRELOAD, ("-lpthread",))), mode, host, port, topic]
+    words += [f"{name}={value}" for name, value in options.items()]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, int] = json.loads(done.stdout)
+    return result
