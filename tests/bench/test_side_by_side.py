@@ -142,7 +142,7 @@ def test_what_the_raw_client_sends_it_reads_again(
     )
     assert sent["requests"] == 40
     assert sent["records"] == 40 * options.get("per_request", 1) * data.per_batch
-    read = run_client(penstock_cluster, "fetch", topic, bytes=sent["bytes"], partitions=4, max_bytes=1 << 20)
+    read = run_client(penstock_cluster, "fetch", topic, bytes=sent["bytes"], partitions=4)
     assert (read["records"], read["bytes"]) == (sent["records"], sent["bytes"])
 
 
