@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from penstock.broker.transaction_metrics import transaction_metrics
 from penstock.coordinators.transaction.metadata import TransactionMetadata
 from penstock.coordinators.transaction.records import transaction_record
 from penstock.coordinators.transaction.states import TransactionState
+from penstock.metadata.controller.feature_updates import update_features
 from penstock.metadata.snapshot import encode_snapshot
 from penstock.protocol.batch import iter_headers
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -29,6 +31,7 @@ from penstock.protocol.messages import (
     ListTransactionsRequest,
     OffsetFetchRequest,
     TxnOffsetCommitRequest,
+    UpdateFeaturesRequest,
 )
 from penstock.protocol.records import decode_batch, decode_batches, decode_end_txn_marker
 from penstock.storage.verification import NOT_REQUIRED
@@ -143,6 +146,14 @@ def markers_in(replica: Replica) -> list[tuple[bool, int, int]]:
             marker = decode_end_txn_marker(next(decode_batch(data, position)))
             found.append((marker.committed, header.producer_epoch, marker.coordinator_epoch))
     return found
+
+
+def value_versions(replica: Replica) -> set[int]:
+    return {
+        int.from_bytes(record.value[:2], "big")
+        for record in decode_batches(bytes_of(replica))
+        if record.value
+    }
 
 
 async def prepare(broker: Broker, *topics: str) -> None:
@@ -396,7 +407,7 @@ def test_a_used_up_transaction_that_takes_too_long_is_aborted(tmp_path: Path) ->
 # -- a cluster that has not been upgraded ------------------------------------------------------------------
 
 
-def test_a_cluster_without_the_feature_keeps_the_old_format(tmp_path: Path) -> None:
+def test_a_cluster_keeps_the_old_format_until_the_feature_is_finalized(tmp_path: Path) -> None:
     records = [FeatureLevelRecord(name="metadata.version", feature_level=30)]
     snapshot = encode_snapshot(records, epoch=0, metadata_version=30, last_timestamp_ms=0, now_ms=0)
     (tmp_path / "bootstrap.checkpoint").write_bytes(b"".join(snapshot))
@@ -411,8 +422,14 @@ def test_a_cluster_without_the_feature_keeps_the_old_format(tmp_path: Path) -> N
             )
             assert codes == {("t1", 0): OK}
             assert (await end(broker, "t", producer, version=TV0)).error_code == OK
-            values = [record.value for record in decode_batches(bytes_of(state_replica(broker, "t")))]
-            assert {int.from_bytes(value[:2], "big") for value in values if value} == {0}
+            assert value_versions(state_replica(broker, "t")) == {0}
+            update = UpdateFeaturesRequest.FeatureUpdateKey(
+                feature="transaction.version", max_version_level=2
+            )
+            request = UpdateFeaturesRequest(feature_updates=[update])
+            await broker.controller.submit(partial(update_features, request=request, api_version=2))
+            await init(broker, "t")
+            assert value_versions(state_replica(broker, "t")) == {0, 1}
 
     run(story())
 

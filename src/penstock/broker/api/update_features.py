@@ -1,0 +1,28 @@
+"""UpdateFeatures (57): finalize levels of features (KIP-584, KIP-778).
+
+Versions 0 to 2. Differences from Kafka: `metadata.version` is never lowered, and `kraft.version` stays as the
+directory was made.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock.metadata.controller.feature_updates import update_features
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.UPDATE_FEATURES
+
+
+async def handle(
+    broker: Broker, request: UpdateFeaturesRequest, context: RequestContext
+) -> UpdateFeaturesResponse:
+    return await broker.controller.submit(
+        partial(update_features, request=request, api_version=context.api_version)
+    )

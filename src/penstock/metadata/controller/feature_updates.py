@@ -1,0 +1,102 @@
+"""Finalizing features: what administrators raise or lower once all nodes support it (KIP-584)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from penstock.metadata.controller.features import METADATA_VERSION, SUPPORTED_FEATURES
+from penstock.metadata.controller.state import ControllerState, Decision, Refusal
+from penstock.metadata.image import FeatureRange
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import (
+    FeatureLevelRecord,
+    Message,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+KRAFT_VERSION: Final = "kraft.version"
+LAST_VERSION_WITH_RESULTS: Final = 1
+"""Of the API: later responses have one error for the whole request."""
+
+
+class UpgradeType(IntEnum):
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+def update_features(
+    state: ControllerState, request: UpdateFeaturesRequest, api_version: int
+) -> Decision[UpdateFeaturesResponse]:
+    """All features of the request, or none."""
+    records: list[Message] = []
+    try:
+        for update in request.feature_updates:
+            records += _update(state, update.feature, update.max_version_level, update.upgrade_type)
+    except Refusal as refusal:
+        message = f"The update failed for all features since the following feature had an error: {refusal}"
+        return Decision([], UpdateFeaturesResponse(error_code=refusal.code, error_message=message))
+    response = UpdateFeaturesResponse(error_message=None)
+    if api_version <= LAST_VERSION_WITH_RESULTS:
+        result = UpdateFeaturesResponse.UpdatableFeatureResult
+        response.results = [
+            result(feature=update.feature, error_message=None) for update in request.feature_updates
+        ]
+    return Decision([] if request.validate_only else records, response)
+
+
+def _update(state: ControllerState, name: str, level: int, upgrade_type: int) -> list[Message]:
+    current = state.image.features.get(name, 0)
+    problem = (
+        _why_not_supported(state, name, level)
+        or _why_not_this_way(level, current, upgrade_type)
+        or _why_not_this_feature(name, level, current)
+    )
+    if problem:
+        raise Refusal(
+            ErrorCode.INVALID_UPDATE_VERSION, f"Invalid update version {level} for feature {name}. {problem}"
+        )
+    if name == KRAFT_VERSION:
+        return []  # the level that it has: it lives in records of the quorum itself
+    return [FeatureLevelRecord(name=name, feature_level=level)]
+
+
+def _why_not_supported(state: ControllerState, name: str, level: int) -> str | None:
+    if level < 0:
+        return "A feature version cannot be less than 0."
+    supporters: dict[str, tuple[FeatureRange, ...]] = {
+        f"Local controller {state.static_config.node_id}": SUPPORTED_FEATURES
+    }
+    for broker in state.image.cluster.brokers.values():
+        supporters[f"Broker {broker.broker_id}"] = broker.features
+    for supporter, features in supporters.items():
+        supported = next((feature for feature in features if feature.name == name), FeatureRange(name, 0, 0))
+        if not supported.min_level <= level <= supported.max_level:
+            if not supported.max_level:
+                return f"{supporter} does not support this feature."
+            return f"{supporter} only supports versions {supported.min_level}-{supported.max_level}"
+    return None
+
+
+def _why_not_this_way(level: int, current: int, upgrade_type: int) -> str | None:
+    if upgrade_type not in UpgradeType.__members__.values():
+        return "The controller does not support the given upgrade type."
+    if level < current and upgrade_type == UpgradeType.UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
+            "unsafe downgrade."
+        )
+    if level > current and upgrade_type != UpgradeType.UPGRADE:
+        return "Can't downgrade to a newer version."
+    return None
+
+
+def _why_not_this_feature(name: str, level: int, current: int) -> str | None:
+    """Metadata that an older version can't hold would be lost; how voters are kept stays as it was made."""
+    if name == METADATA_VERSION and level < current:
+        return "Refusing to perform the requested downgrade because it might delete metadata information."
+    if name == KRAFT_VERSION and level != current:
+        return "Can't change the version of this feature."
+    return None
