@@ -1,4 +1,4 @@
-"""Where the broker does have to see the records of a produced batch. All of it runs off the event loop.
+"""Where the broker does have to see the records of a produced batch: off the event loop, but for a glance.
 
 Kafka's own exceptions to "never decode": a topic that wants another codec than the producer's, a compacted
 topic that refuses records without a key, and timestamps outside the topic's bounds, of which each offending
@@ -9,12 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from penstock.protocol import batch
-from penstock.protocol.batch import BatchHeader, InvalidBatch
+from penstock.protocol.batch import BatchHeader, InvalidBatch, MalformedRecords
+from penstock.protocol.compression import Codec
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.records import Record, decode_batch, recompress, restore_max_timestamp
+from penstock.protocol.kernel import kernel
+from penstock.protocol.records import (
+    Record,
+    decode_batch,
+    decode_records,
+    recompress,
+    records_section,
+    restore_max_timestamp,
+)
 
 if TYPE_CHECKING:
     from penstock.broker.replicas import Replica
@@ -26,6 +35,8 @@ LOG_APPEND_TIME = "LogAppendTime"
 ERRORS_SHOWN_MAX = 3
 ERRORS_NAMED_MAX = 1000
 """Kafka names all; a batch of a megabyte can hold millions."""
+GLANCE_BYTES_MAX = 1024 * 1024
+"""Of the smallest records a millisecond and a half."""
 DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
 """More than the largest request holds uncompressed; Kafka decompresses whatever comes."""
 NO_LOWER_BOUND_MS = 2**63 - 1
@@ -51,14 +62,27 @@ def sees_every_batch(config: LogConfig) -> bool:
     )
 
 
-def is_needed(replica: Replica, header: BatchHeader, now_ms: int) -> bool:
-    """Whether this batch cannot be appended by its header alone."""
+def is_needed(replica: Replica, header: BatchHeader, records: memoryview, now_ms: int) -> bool:
+    """Whether this batch cannot be appended by its header and a glance."""
     config = replica.config
     if config.compression_type != "producer" and CODECS[config.compression_type] != header.compression:
         return True
-    if config.compacts:
+    if config.compacts and not _has_keys_at_a_glance(header, records):
         return True
     return config.message_timestamp_type != LOG_APPEND_TIME and _timestamps_in_doubt(header, config, now_ms)
+
+
+def _has_keys_at_a_glance(header: BatchHeader, records: memoryview) -> bool:
+    """Whether it takes the event loop no more than a moment to see that every record has a key.
+
+    A hop to a worker costs more than the compiled kernel's walk over an ordinary batch: 0.3 µs for 16 KiB.
+    """
+    if header.compression != Codec.NONE or len(records) > GLANCE_BYTES_MAX or kernel.IMPLEMENTATION == "pure":
+        return False
+    try:
+        return kernel.count_keyless(records[batch.HEADER_SIZE :], header) == 0
+    except MalformedRecords:
+        return False  # refused with its reason in `convert`
 
 
 def convert(records: bytearray, replica: Replica, now_ms: int) -> bytearray:
@@ -69,7 +93,9 @@ def convert(records: bytearray, replica: Replica, now_ms: int) -> bytearray:
     config = replica.config
     header = batch.parse_header(records)
     if config.compacts:
-        _check_keys(_decode(records), replica)
+        section = records_section(records, header, max_bytes=DECOMPRESSED_BYTES_MAX)
+        if kernel.count_keyless(section, header):
+            _refuse_keyless(decode_records(header, section), replica)
     if config.message_timestamp_type != LOG_APPEND_TIME and _timestamps_in_doubt(header, config, now_ms):
         _check_timestamps(_decode(records), config, now_ms)
         header = restore_max_timestamp(records, header)
@@ -97,24 +123,23 @@ def _decode(records: bytearray) -> Iterator[Record]:
     return decode_batch(records, max_bytes=DECOMPRESSED_BYTES_MAX)
 
 
-def _check_keys(decoded: Iterator[Record], replica: Replica) -> None:
+def _refuse_keyless(decoded: Iterator[Record], replica: Replica) -> NoReturn:
     message = (
         "Compacted topic cannot accept message without key in topic partition "
         f"{replica.topic}-{replica.partition}"
     )
     without_key = (index for index, record in enumerate(decoded) if record.key is None)
     refused = [(index, message) for index in islice(without_key, ERRORS_NAMED_MAX)]
-    if refused:
-        count = len(refused) + sum(1 for _ in without_key)
-        shown = ", ".join(
-            f"RecordError(batchIndex={index}, message='{why}')" for index, why in refused[:ERRORS_SHOWN_MAX]
-        )
-        raise RecordsRefused(
-            f"One or more records have been rejected due to {count} record errors in total, and only "
-            f"showing the first three errors at most: [{shown}]",
-            ErrorCode.INVALID_RECORD,
-            refused,
-        )
+    count = len(refused) + sum(1 for _ in without_key)
+    shown = ", ".join(
+        f"RecordError(batchIndex={index}, message='{why}')" for index, why in refused[:ERRORS_SHOWN_MAX]
+    )
+    raise RecordsRefused(
+        f"One or more records have been rejected due to {count} record errors in total, and only "
+        f"showing the first three errors at most: [{shown}]",
+        ErrorCode.INVALID_RECORD,
+        refused,
+    )
 
 
 def _check_timestamps(decoded: Iterator[Record], config: LogConfig, now_ms: int) -> None:

@@ -118,8 +118,8 @@ class Replica:
         self.timestamps_good_until_ms = 0
         self.log.update_config(settings.log)
 
-    def must_convert(self, header: BatchHeader) -> bool:
-        """Whether the records of this batch have to be looked at before it's appended.
+    def must_convert(self, header: BatchHeader, records: memoryview) -> bool:
+        """Whether the records of this batch still have to be looked at before it's appended.
 
         The clock only goes forward, so what was no time in the future once is none later: most batches are
         judged without asking it.
@@ -131,7 +131,7 @@ class Replica:
             return False
         now_ms = self._clock_ms()
         self.timestamps_good_until_ms = now_ms + self.config.message_timestamp_after_max_ms
-        return produce_conversion.is_needed(self, header, now_ms)
+        return produce_conversion.is_needed(self, header, records, now_ms)
 
     @property
     def last_stable_offset(self) -> int:

@@ -1,6 +1,7 @@
 from penstock.protocol._kernel_py import ColumnBuilder as ColumnBuilder
 from penstock.protocol._kernel_py import OffsetMap as OffsetMap
 from penstock.protocol._kernel_py import RowEncoder as RowEncoder
+from penstock.protocol._kernel_py import count_keyless as count_keyless
 from penstock.protocol._kernel_py import index_records as index_records
 from penstock.protocol._kernel_py import judge_records as judge_records
 from penstock.protocol._kernel_py import partition_keys as partition_keys

@@ -1039,6 +1039,27 @@ def index_records(OffsetMap offsets, payload, header, int64_t start_offset):
     return not is_full
 
 
+def count_keyless(payload, header):
+    cdef _View view = _View(payload)
+    cdef int32_t count = header.count, last_offset_delta = header.last_offset_delta, number = 0, keyless = 0
+    cdef Py_ssize_t position = 0
+    cdef Compacted record
+    cdef Fault fault = OK
+    _check_count(count, view.size)
+    with nogil:
+        for number in range(count):
+            fault = _compacted(view.at, view.size, position, last_offset_delta, &record)
+            if fault != OK:
+                break
+            keyless += record.key_size < 0
+            position = record.end
+        if fault == OK and position != view.size:
+            fault = BYTES_LEFT
+    if fault != OK:
+        raise _malformed(fault, header, number)
+    return keyless
+
+
 def judge_records(OffsetMap offsets, payload, header, bint keep_tombstones):
     cdef _View view = _View(payload)
     cdef int32_t count = header.count, last_offset_delta = header.last_offset_delta

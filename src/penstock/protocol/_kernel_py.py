@@ -478,6 +478,14 @@ def index_records(offsets: OffsetMap, payload: Buffer, header: BatchHeader, star
     return True
 
 
+def count_keyless(payload: Buffer, header: BatchHeader) -> int:
+    """How many records of a v2 batch have no key. `payload` is its records section, decompressed.
+
+    Raises MalformedRecords.
+    """
+    return sum(record.key_end < record.key_start for record in _compacted_records(bytes(payload), header))
+
+
 def judge_records(
     offsets: OffsetMap, payload: Buffer, header: BatchHeader, keep_tombstones: bool
 ) -> tuple[bytearray, int, bool, int]:

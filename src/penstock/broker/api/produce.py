@@ -258,7 +258,7 @@ def _append(
             verification = verified.of(replica)
         elif not replica.log.producer_state.is_open(header.producer_id, header.producer_epoch):
             return None
-    if replica.must_convert(header):
+    if replica.must_convert(header, records):
         return None
     return replica.append(records, headers, verification=verification)
 
