@@ -11,7 +11,8 @@ from penstock.protocol.errors import ErrorCode
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import StorageFailed
 from penstock.storage.files import FileSystem
-from penstock.storage.log import Log, LogHooks
+from penstock.storage.log import Log
+from penstock.storage.log_hooks import LogHooks
 
 
 class FailingFiles(FileSystem):

@@ -11,6 +11,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from penstock.storage.writeback import write_back
+
 
 class FileSystem:
     """The real file system. A substitute overrides any of these with the same signature."""
@@ -24,8 +26,16 @@ class FileSystem:
     fsync = staticmethod(os.fsync)
     rename = staticmethod(os.replace)
     unlink = staticmethod(os.unlink)
+    write_back = staticmethod(write_back)
     mkdir = staticmethod(os.makedirs)
     rmdir = staticmethod(os.rmdir)
+
+    def drop_clean_cache(self, fd: int) -> None:
+        """Have what follows read from the disk, but for what is not written yet.
+
+        After a sync that failed the kernel takes the pages for clean that it could not write.
+        """
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def write_all(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> None:
         """Write all of `data` at `position`; a short write is continued until it ends or fails."""

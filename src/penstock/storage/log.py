@@ -13,7 +13,8 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -41,6 +42,7 @@ from penstock.storage.errors import (
 )
 from penstock.storage.files import REAL_FILES, FileSystem
 from penstock.storage.leader_epochs import EpochEntry, LeaderEpochs
+from penstock.storage.log_hooks import LogHooks
 from penstock.storage.names import TopicPartition
 from penstock.storage.producer_state import Origin, ProducerState, StagedAppend
 from penstock.storage.recovery import LogLoader, rebuild_producers
@@ -69,17 +71,6 @@ class AppendInfo(NamedTuple):
 
 # A NamedTuple's own constructor costs three times as much, and every append makes one.
 _new_tuple = tuple.__new__
-
-
-class LogHooks(NamedTuple):
-    """What a log tells its manager; both are called on the thread that owns the log."""
-
-    wants_flush: Callable[[Log], None] = lambda log: None
-    """A segment was rolled: flush soon, in a worker."""
-    io_error: Callable[[Log, OSError], None] = lambda log, error: None
-    """A write or sync failed; `log.failure` tells whether the log still takes appends."""
-    truncated: Callable[[Log, int], None] = lambda log, offset: None
-    """Records from this offset on are about to go, and no clean may bring them back."""
 
 
 class Log:
@@ -164,8 +155,7 @@ class Log:
 
     def _install(self, segments: Segments) -> None:
         """Make `segments` the log's, and the last of them the one that is appended to."""
-        active = segments.active
-        active.prepare_for_appends()
+        (active := segments.active).prepare_for_appends()
         self._segments = segments
         # end offset, active segment, its size: replaced in one go, for readers in other threads
         self._tail = (self.log_end_offset, active, active.size)
@@ -468,34 +458,25 @@ class Log:
     # --- cutting
 
     def truncate_to(self, offset: int) -> None:
-        """Drop all records at or above `offset`, for good; none where the log ends below.
-
-        Blocks for two syncs. Raises StorageFailed.
-        """
+        """Drop all records at or above `offset`, for good. Blocks for some syncs. Raises StorageFailed."""
         if offset >= self.log_end_offset:
             return
         if offset < self._segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
             return
-        logger.info("%s: truncating to offset %d", self.name, offset)
-        self._hooks.truncated(self, offset)
         dropped = [s for s in self._segments if s.base_offset > offset]
         kept = self._segments.without(dropped)
-        try:
+        with self._truncating(offset):
             # Durable before anything follows, and never with a hole: a crash must not bring back a part.
             self._drop(dropped[::-1])
             self._files.sync_directory(self.directory)
             kept.active.truncate_to(offset, self._clock())
             kept.active.sync(finished=False)
             self._restart_at(offset, kept)
-        except OSError as error:
-            raise self._fail(f"truncating to offset {offset} failed", error) from error
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop all records and go on at `offset`, as after a snapshot. Raises StorageFailed."""
-        logger.info("%s: truncating fully, to start at offset %d", self.name, offset)
-        self._hooks.truncated(self, offset)
-        try:
+        """Drop all records and go on at `offset`, as after a snapshot. Blocks. Raises StorageFailed."""
+        with self._truncating(offset):
             self._drop(list(self._segments)[::-1])
             self._files.sync_directory(self.directory)
             segment = self._create_segment(offset)
@@ -503,8 +484,18 @@ class Log:
             self.producer_state.remove_snapshots_above(-1)
             self.log_start_offset = offset
             self._restart_at(offset, Segments([segment]))
-        except OSError as error:
-            raise self._fail(f"truncating it fully to offset {offset} failed", error) from error
+
+    @contextmanager
+    def _truncating(self, offset: int) -> Iterator[None]:
+        """No flush meanwhile, and no recovery point above `offset`; what fails ends appends."""
+        logger.info("%s: truncating to offset %d", self.name, offset)
+        with self._flush_lock:
+            self.recovery_point = min(self.recovery_point, offset)
+            try:
+                self._hooks.truncated(self, offset)
+                yield
+            except OSError as error:
+                raise self._fail(f"truncating it to offset {offset} failed", error) from error
 
     def _restart_at(self, offset: int, segments: Segments) -> None:
         """Let the log end at `offset`, with all that follows from its end."""

@@ -72,6 +72,7 @@ class LogDirectory:
     def __init__(self, path: Path, files: FileSystem) -> None:
         self.path = path
         self.properties: MetaProperties | None = None
+        self.has_unsynced_renames = False
         self._files = files
         try:
             files.mkdir(path, exist_ok=True)
@@ -113,6 +114,12 @@ class LogDirectory:
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
         self._files.write_atomically(self.path / CLEAN_SHUTDOWN_FILE, content.encode())
 
+    def sync_renames(self) -> None:
+        """Make sure that logs taken out of service stay out, before one of their name is made anew."""
+        if self.has_unsynced_renames:
+            self._files.sync_directory(self.path)
+            self.has_unsynced_renames = False
+
     def checkpoint(self, name: str) -> Mapping[TopicPartition, int]:
         """The offsets that the file `name` holds, as of its last write or of the start."""
         return self._checkpoints[name]
@@ -131,6 +138,13 @@ class LogDirectory:
                 if topic_partition in offsets:
                     others = {other: offset for other, offset in offsets.items() if other != topic_partition}
                     self._write(name, others)
+
+    def lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Make sure that no more than what lies below `offset` is trusted after a crash. Raises OSError."""
+        with self._checkpoint_lock:
+            points = self._checkpoints[checkpoints.RECOVERY_POINTS]
+            if points.get(topic_partition, 0) > offset:
+                self._write(checkpoints.RECOVERY_POINTS, {**points, topic_partition: offset})
 
     def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
         checkpoints.write_offsets(self._files, self.path / name, offsets)

@@ -12,6 +12,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -22,8 +23,9 @@ from penstock.storage.compaction.log_cleaner import LogCleaner, cleaner_threads
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import LogDirectoryError, LogError
 from penstock.storage.files import REAL_FILES, FileSystem
-from penstock.storage.log import PRODUCER_ID_EXPIRATION_MS, Log, LogHooks
+from penstock.storage.log import PRODUCER_ID_EXPIRATION_MS, Log
 from penstock.storage.log_directory import LogDirectory
+from penstock.storage.log_hooks import LogHooks
 from penstock.storage.names import (
     CLUSTER_METADATA_TOPIC,
     DELETE_DIRECTORY_SUFFIX,
@@ -99,7 +101,7 @@ class LogManager:
         self._hooks = LogHooks(
             wants_flush=self._flush_soon,
             io_error=io_error or LogHooks().io_error,
-            truncated=lambda log, offset: self.cleaner.truncated(log, offset),
+            truncated=self._truncated,
         )
         self._workers = workers
         self._executor = workers(self.config.num_recovery_threads_per_data_dir)
@@ -151,11 +153,21 @@ class LogManager:
             except (OSError, ValueError) as error:
                 raise LogDirectoryError(f"{directory.path / str(name)} cannot be opened: {error}") from error
             if name in self._logs:
-                raise LogDirectoryError(
-                    f"{name} lies in two log directories, {self._logs[name].directory} and {log.directory}; "
-                    "move one of them away"
-                )
+                log, directory = self._only_one_of(self._logs[name], log, directory)
             self._add(log, directory)
+
+    def _only_one_of(self, one: Log, other: Log, directory: LogDirectory) -> tuple[Log, LogDirectory]:
+        """Of two logs of one partition the one with records; a creation that failed leaves an empty one."""
+        if one.log_end_offset and other.log_end_offset:
+            raise LogDirectoryError(
+                f"{one.name} lies in two log directories, {one.directory} and {other.directory}; "
+                "move one of them away"
+            )
+        log, empty = (other, one) if other.log_end_offset else (one, other)
+        renamed = marked_directory_name(one.name, DELETE_DIRECTORY_SUFFIX)
+        empty.rename_for_deletion(empty.directory.with_name(renamed))
+        self._delete_delays.append((self._clock(), empty.directory))
+        return log, directory if log is other else self._directory_of[one.name]
 
     def _log_in(self, path: Path) -> TopicPartition | None:
         """The partition whose log `path` is; None for what is not to be opened."""
@@ -227,8 +239,16 @@ class LogManager:
         log = self._logs.get(name)
         if log is None:
             directory = self._emptiest_directory()
+            for other in self._directories:
+                other.sync_renames()
             directory.forget(name)
-            log = self._open(directory.path / str(name), name, config, directory, clean=True)
+            path = directory.path / str(name)
+            try:
+                log = self._open(path, name, config, directory, clean=True)
+            except BaseException:
+                with suppress(OSError):
+                    self._files.remove_tree(path)
+                raise
             self._add(log, directory)
         log.assign_topic_id(topic_id)
         self._flush_soon(log)
@@ -270,9 +290,14 @@ class LogManager:
             return None
         directory = self._directory_of.pop(name)
         renamed = directory.path / marked_directory_name(name, mark)
+        directory.has_unsynced_renames = True
         log.rename_for_deletion(renamed)
         self.cleaner.deleted(log, directory.path)
         return log
+
+    def _truncated(self, log: Log, offset: int) -> None:
+        self.cleaner.truncated(log, offset)
+        self._directory_of[log.name].lower_recovery_point(log.name, offset)
 
     # --- work at intervals
 
@@ -355,13 +380,11 @@ class LogManager:
         self._checkpoint(checkpoints.RECOVERY_POINTS, lambda log: log.recovery_point)
 
     def checkpoint_log_start_offsets(self) -> None:
-        """Write down where logs start, if within a segment. Blocks. Raises OSError."""
-        self._checkpoint(
-            checkpoints.LOG_START_OFFSETS,
-            lambda log: (
-                log.log_start_offset if log.log_start_offset > log.segments.first.base_offset else None
-            ),
-        )
+        """Write down where logs start. Blocks. Raises OSError.
+
+        Kafka leaves out those that start with a segment. But a power cut may undo the removal of segments.
+        """
+        self._checkpoint(checkpoints.LOG_START_OFFSETS, lambda log: log.log_start_offset or None)
 
     def checkpoint_high_watermarks(self, marks: Mapping[TopicPartition, int]) -> None:
         """Blocks. Raises OSError."""

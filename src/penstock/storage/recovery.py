@@ -168,8 +168,8 @@ class LogLoader:
             may_have_hole = is_compacted or self.config.compacts
             if pending and (is_cut or (has_hole and not may_have_hole)):
                 logger.warning(
-                    "%s: %d segments from offset %d on don't follow the last sound batch, at offset %d, and are "
-                    "dropped",
+                    "%s: %d segments from offset %d on don't follow the last sound batch, at offset %d: "
+                    "they are dropped",
                     self.name,
                     len(pending),
                     pending[0].base_offset,
@@ -193,6 +193,7 @@ class LogLoader:
         segment.reset_indexes()
         sound_bytes, reason, is_compacted = 0, "the rest is no batch", False
         try:
+            self.files.drop_clean_cache(segment.file.fd)
             for position, header, data in checked_batches(segment.file, segment.size):
                 self._check_offset(segment, header)
                 is_compacted |= header.base_offset > self.producer_state.end_offset
@@ -280,7 +281,10 @@ def rebuild_producers(
     state.load(log_start_offset, end_offset, now_ms, expiration_ms)
     if had_snapshot or not skip_without_snapshot:
         for segment in segments.from_offset(state.end_offset) if len(segments) else ():
-            _replay_headers(state, segment, end_offset)
+            try:
+                _replay_headers(state, segment, end_offset)
+            except CorruptBatch as error:
+                logger.error("%s is damaged, so producers may be forgotten: %s", segment.file.path, error)
     state.end_offset = end_offset
     state.take_snapshot()
 

@@ -117,6 +117,14 @@ class Segment:
         segment.reset_indexes()
         return segment
 
+    @staticmethod
+    def remove_files(directory: Path, base_offset: int, files: FileSystem) -> None:
+        """Remove what a failed `create` has left, for good: it would end the log at its base offset."""
+        paths = [segment_path(directory, base_offset, suffix) for suffix in SEGMENT_SUFFIXES]
+        removed = [path for path in paths if files.remove_if_exists(path)]
+        if removed:
+            files.sync_directory(directory)
+
     # --- appending
 
     def prepare_for_appends(self) -> None:
@@ -215,6 +223,8 @@ class Segment:
             if self.deleted:  # since we looked
                 return
             raise
+        if finished:
+            self._files.write_back(fd, self.size)
         self._files.fdatasync(fd)
         if finished:
             for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):

@@ -1,0 +1,36 @@
+"""Crashes of process and machine in the middle of anything a node's logs do, from printed seeds.
+
+`PENSTOCK_HISTORIES` says how many; thousands a minute.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from crash_history import CrashHistory
+
+HISTORIES = int(os.environ.get("PENSTOCK_HISTORIES", "300"))
+CHUNKS = 10
+MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """A directory in memory where there is one: the files know by themselves what a disk would hold."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as directory:
+        yield Path(directory)
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_what_is_flushed_survives_and_nothing_is_invented(chunk: int, root: Path) -> None:
+    for seed in range(chunk, HISTORIES, CHUNKS):
+        directory = root / str(seed)
+        directory.mkdir()
+        history = CrashHistory(seed, directory)
+        try:
+            history.run()
+        except BaseException:
+            print(f"seed {seed}", *history.story, sep="\n")
+            raise
