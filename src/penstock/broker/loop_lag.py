@@ -65,7 +65,7 @@ class LoopLag:
         self._loop = loop
         self._turns = loop.turns if isinstance(loop, MeasuredEventLoop) else None
         self._due_s = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self._late_ms_max = 0.0
         self._slow_samples = 0
         self.last_ms = 0.0
@@ -84,15 +84,18 @@ class LoopLag:
         return self._slow_samples if self._turns is None else self._turns.slow_turns
 
     def start(self) -> None:
-        """Measure from now on."""
-        if self._turns is not None:
-            self._turns.forget()
-        self._late_ms_max, self._slow_samples = 0.0, 0
-        self._schedule()
+        """Measure from the next turn on."""
+        self._timer = self._loop.call_soon(self._begin)
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+
+    def _begin(self) -> None:
+        if self._turns is not None:
+            self._turns.forget()
+        self._late_ms_max, self._slow_samples = 0.0, 0
+        self._schedule()
 
     def _schedule(self) -> None:
         self._due_s = self._loop.time() + INTERVAL_S
