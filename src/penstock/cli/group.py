@@ -1,6 +1,5 @@
 """`penstock group`: list, describe, reset and delete consumer groups."""
 
-import re
 from typing import Annotated, NamedTuple
 
 import typer
@@ -22,6 +21,7 @@ from penstock.cli.connection import (
     result_of,
 )
 from penstock.cli.output import console, print_json, print_table
+from penstock.cli.partitions import parse_partitions
 from penstock.cli.timestamps import parse_timestamp_ms
 
 app = typer.Typer(help="List, describe, reset and delete consumer groups.", no_args_is_help=True)
@@ -274,14 +274,11 @@ def _chosen_partitions(
         known = client.list_topics(timeout=REQUEST_TIMEOUT_S).topics
     chosen: set[PartitionKey] = set()
     for wanted in topics:
-        match = re.fullmatch(r"([^:]+)(?::(\d+(?:,\d+)*))?", wanted)
-        if match is None:
-            fail(f"expected TOPIC or TOPIC:0,1,…, found {wanted!r}", EXIT_USAGE)
-        name, numbers = match[1], match[2]
+        name, numbers = parse_partitions(wanted)
         if name not in known:
             fail(f"topic {name!r} does not exist")
         partitions = known[name].partitions.keys()
-        for number in map(int, numbers.split(",")) if numbers else partitions:
+        for number in numbers or partitions:
             if number not in partitions:
                 fail(f"topic {name!r} has no partition {number}: it has {len(partitions)}")
             chosen.add((name, number))

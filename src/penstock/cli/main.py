@@ -18,6 +18,7 @@ COMMANDS = {
     "produce": ("penstock.cli.produce", "produce", "Write records to a topic."),
     "consume": ("penstock.cli.consume", "consume", "Read records of topics."),
     "group": ("penstock.cli.group", "app", "List, describe, reset and delete consumer groups."),
+    "txn": ("penstock.cli.txn", "app", "List, describe and abort transactions."),
     "config": ("penstock.cli.config", "app", "Describe and alter configurations."),
     "bench": ("penstock.cli.bench", "bench", "Measure throughput and latency of a node."),
     "demo": ("penstock.cli.demo", "demo", "Stream real flights through Spark and check the result."),

@@ -1,0 +1,13 @@
+"""Partitions on the command line."""
+
+import re
+
+from penstock.cli.connection import EXIT_USAGE, fail
+
+
+def parse_partitions(text: str) -> tuple[str, list[int]]:
+    """A topic's name, and the partitions that are asked for: `TOPIC` (then none is named) or `TOPIC:0,1`."""
+    match = re.fullmatch(r"([^:]+)(?::(\d+(?:,\d+)*))?", text)
+    if match is None:
+        fail(f"expected TOPIC or TOPIC:0,1,…, found {text!r}", EXIT_USAGE)
+    return match[1], [int(number) for number in match[2].split(",")] if match[2] else []

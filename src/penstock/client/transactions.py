@@ -1,0 +1,292 @@
+"""Transactions from an administrator's side (KIP-664): what is open, who coordinates it, how to end it.
+
+Two things can keep a reader of committed records waiting. An *open* transaction has a coordinator, and ends
+by itself when its time is up; `fence` ends it now. A *hanging* one is open in a partition but unknown to
+every coordinator: nobody will ever end it, unless `write_abort_marker` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final, NamedTuple
+
+from penstock.client.cluster import Cluster
+from penstock.client.errors import ServerError, UnsupportedByServer, error_from
+from penstock.client.metadata import TopicPartition
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+TRANSACTION_COORDINATOR: Final = 1  # the key type of FindCoordinator
+NO_FILTER_MS: Final = -1
+MAX_PARTITIONS_PER_REQUEST: Final = 500
+#: Of the producer that `fence` makes, which never begins a transaction.
+FENCING_TIMEOUT_MS: Final = 1
+
+_DURATION_VERSION = 1
+_PATTERN_VERSION = 2
+_COORDINATOR_KEYS_VERSION = 4
+
+
+class TransactionListing(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator_id: int
+
+
+class TransactionDescription(NamedTuple):
+    """`start_timestamp_ms` is that of the last transaction, or -1 if there was none."""
+
+    transactional_id: str
+    coordinator_id: int
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_timestamp_ms: int
+    partitions: list[TopicPartition]
+
+
+class ActiveProducer(NamedTuple):
+    """What a partition leader knows of a producer; `start_offset` is -1 if none of its transactions is open,
+    `coordinator_epoch` if none has ended there yet."""
+
+    partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    start_offset: int
+
+
+def list_transactions(
+    cluster: Cluster,
+    *,
+    states: Collection[str] = (),
+    producer_ids: Collection[int] = (),
+    longer_than_ms: int = NO_FILTER_MS,
+    pattern: str | None = None,
+) -> list[TransactionListing]:
+    """The transactional ids of all coordinators. Raises ServerError, UnsupportedByServer for a filter."""
+    request = ListTransactionsRequest(
+        state_filters=list(states),
+        producer_id_filters=list(producer_ids),
+        duration_filter=longer_than_ms,
+        transactional_id_pattern=pattern,
+    )
+
+    def ask() -> list[TransactionListing]:
+        nodes = cluster.refresh([]).brokers
+        for node_id in nodes:
+            _require_filters(cluster, node_id, request)
+        answers = cluster.call_each(dict.fromkeys(nodes, request), ListTransactionsResponse)
+        listings = []
+        for node_id, response in answers.items():
+            if response.error_code:
+                raise error_from(response.error_code, f"listing transactions at broker {node_id}")
+            if response.unknown_state_filters:
+                names = ", ".join(response.unknown_state_filters)
+                raise error_from(ErrorCode.INVALID_REQUEST, "state", f"there is no state {names}")
+            listings += [
+                TransactionListing(t.transactional_id, t.producer_id, t.transaction_state, node_id)
+                for t in response.transaction_states
+            ]
+        return sorted(listings)
+
+    return cluster.retry(ask)
+
+
+def _require_filters(cluster: Cluster, node_id: int, request: ListTransactionsRequest) -> None:
+    version = cluster.connection(node_id).version_of(ApiKey.LIST_TRANSACTIONS)
+    if version < _DURATION_VERSION and request.duration_filter != NO_FILTER_MS:
+        raise UnsupportedByServer(f"broker {node_id} cannot list transactions by their duration")
+    if version < _PATTERN_VERSION and request.transactional_id_pattern is not None:
+        raise UnsupportedByServer(f"broker {node_id} cannot list transactions by a pattern")
+
+
+def describe_transaction(cluster: Cluster, transactional_id: str) -> TransactionDescription:
+    """What its coordinator says. Raises ServerError, TRANSACTIONAL_ID_NOT_FOUND among them."""
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+
+    def ask() -> TransactionDescription:
+        node_id = _coordinator(cluster, transactional_id)
+        response = cluster.connection(node_id).call(request, DescribeTransactionsResponse)
+        [state] = response.transaction_states
+        if state.error_code:
+            raise error_from(state.error_code, f"transactional id '{transactional_id}'")
+        return TransactionDescription(
+            transactional_id,
+            node_id,
+            state.transaction_state,
+            state.producer_id,
+            state.producer_epoch,
+            state.transaction_timeout_ms,
+            state.transaction_start_time_ms,
+            [TopicPartition(topic.topic, number) for topic in state.topics for number in topic.partitions],
+        )
+
+    return cluster.retry(ask)
+
+
+def fence(cluster: Cluster, transactional_id: str) -> tuple[int, int]:
+    """Take a transactional id from its producer, which aborts an open transaction.
+
+    Returns the producer id and epoch that fence it. Raises ServerError.
+    """
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id, transaction_timeout_ms=FENCING_TIMEOUT_MS
+    )
+
+    def ask() -> tuple[int, int]:
+        node_id = _coordinator(cluster, transactional_id)
+        response = cluster.connection(node_id).call(request, InitProducerIdResponse)
+        if response.error_code:
+            raise error_from(response.error_code, f"transactional id '{transactional_id}'")
+        return response.producer_id, response.producer_epoch
+
+    return cluster.retry(ask)
+
+
+def _coordinator(cluster: Cluster, transactional_id: str) -> int:
+    """The broker that coordinates the id. Raises ServerError, retriable while there is none."""
+    connection = cluster.connection(next(iter(cluster.refresh([]).brokers)))
+    where = f"coordinator of transactional id '{transactional_id}'"
+    if connection.version_of(ApiKey.FIND_COORDINATOR) < _COORDINATOR_KEYS_VERSION:
+        request = FindCoordinatorRequest(key=transactional_id, key_type=TRANSACTION_COORDINATOR)
+        response = connection.call(request, FindCoordinatorResponse)
+        if response.error_code:
+            raise error_from(response.error_code, where, response.error_message)
+        return response.node_id
+    request = FindCoordinatorRequest(coordinator_keys=[transactional_id], key_type=TRANSACTION_COORDINATOR)
+    [found] = connection.call(request, FindCoordinatorResponse).coordinators
+    if found.error_code:
+        raise error_from(found.error_code, where, found.error_message)
+    return found.node_id
+
+
+def active_producers(cluster: Cluster, partitions: Iterable[TopicPartition]) -> list[ActiveProducer]:
+    """Everybody whom the leaders remember to have written. Raises UnknownPartition, ServerError."""
+    missing = sorted(set(partitions))
+    found: list[ActiveProducer] = []
+
+    def ask() -> None:
+        while missing:
+            asked = missing[:MAX_PARTITIONS_PER_REQUEST]
+            requests = {node_id: _describe_producers(led) for node_id, led in cluster.leaders(asked).items()}
+            answers = cluster.call_each(requests, DescribeProducersResponse).values()
+            found.extend([producer for response in answers for producer in _producers(cluster, response)])
+            del missing[:MAX_PARTITIONS_PER_REQUEST]
+
+    cluster.retry(ask)
+    return found
+
+
+def _describe_producers(partitions: list[TopicPartition]) -> DescribeProducersRequest:
+    by_topic: dict[str, list[int]] = {}
+    for tp in partitions:
+        by_topic.setdefault(tp.topic, []).append(tp.partition)
+    return DescribeProducersRequest(
+        topics=[
+            DescribeProducersRequest.TopicRequest(name=name, partition_indexes=numbers)
+            for name, numbers in by_topic.items()
+        ]
+    )
+
+
+def _producers(cluster: Cluster, response: DescribeProducersResponse) -> list[ActiveProducer]:
+    producers = []
+    for topic in response.topics:
+        for partition in topic.partitions:
+            tp = TopicPartition(topic.name, partition.partition_index)
+            if partition.error_code:
+                cluster.forget([tp.topic])
+                raise error_from(partition.error_code, str(tp), partition.error_message)
+            producers += [
+                ActiveProducer(
+                    tp,
+                    p.producer_id,
+                    p.producer_epoch,
+                    p.last_sequence,
+                    p.last_timestamp,
+                    p.coordinator_epoch,
+                    p.current_txn_start_offset,
+                )
+                for p in partition.active_producers
+            ]
+    return producers
+
+
+def hanging_transactions(
+    cluster: Cluster, partitions: Iterable[TopicPartition], longer_than_ms: int, now_ms: int
+) -> list[ActiveProducer]:
+    """Transactions that are open in these partitions, silent for so long, and nobody's to end.
+
+    Their producer id belongs to no transactional id, or to one whose transaction does not take in the
+    partition. One that is open for less than the longest timeout allowed may just be on its way.
+    """
+    candidates = [
+        producer
+        for producer in active_producers(cluster, partitions)
+        if producer.start_offset >= 0 and now_ms - producer.last_timestamp_ms > longer_than_ms
+    ]
+    if not candidates:
+        return []
+    listings = list_transactions(cluster, producer_ids={producer.producer_id for producer in candidates})
+    coordinated = {
+        (listing.producer_id, partition)
+        for listing in listings
+        for partition in _partitions_of(cluster, listing.transactional_id)
+    }
+    return [p for p in candidates if (p.producer_id, p.partition) not in coordinated]
+
+
+def _partitions_of(cluster: Cluster, transactional_id: str) -> list[TopicPartition]:
+    try:
+        return describe_transaction(cluster, transactional_id).partitions
+    except ServerError as error:
+        if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:  # expired since it was listed
+            return []
+        raise
+
+
+def write_abort_marker(cluster: Cluster, producer: ActiveProducer) -> None:
+    """End the producer's transaction in this partition, whatever any coordinator thinks of it.
+
+    A partition in which no transaction of the producer ever ended knows no coordinator epoch; 0 is below
+    that of every coordinator. Raises ServerError.
+    """
+    tp = producer.partition
+    topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=tp.topic, partition_indexes=[tp.partition])
+    marker = WriteTxnMarkersRequest.WritableTxnMarker(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        transaction_result=False,
+        topics=[topic],
+        coordinator_epoch=max(producer.coordinator_epoch, 0),
+    )
+
+    def ask() -> None:
+        [node_id] = cluster.leaders([tp])
+        request = WriteTxnMarkersRequest(markers=[marker])
+        response = cluster.connection(node_id).call(request, WriteTxnMarkersResponse)
+        code = response.markers[0].topics[0].partitions[0].error_code
+        if code:
+            cluster.forget([tp.topic])
+            raise error_from(code, f"abort marker for {tp}")
+
+    cluster.retry(ask)
