@@ -14,26 +14,10 @@ class Later(NamedTuple):
     subtests: tuple[str, ...] = ()
 
 
-TRANSACTIONS = "transactions: InitProducerId with a transactional id, AddPartitionsToTxn, EndTxn"
 ACLS = "ACLs: CreateAcls, DescribeAcls, DeleteAcls"
-SEVERAL_BROKERS = "several brokers: it creates topics with replication factor 3"
 SHARE_GROUPS = "share groups (KIP-932): ShareGroupHeartbeat, ShareFetch, ShareAcknowledge"
 
 LATER: dict[str, Later] = {
-    "0055": Later(
-        TRANSACTIONS,
-        (
-            "standard settings",
-            "low linger.ms",
-            "microsecond linger.ms",
-            "high linger.ms",
-            "linger.ms < 1000",
-            "no acks",
-            "idempotence",
-        ),
-    ),
-    "0061": Later(TRANSACTIONS, ("without transactions",)),
-    "0077": Later("compaction: cleanup.policy=compact, log.cleaner.*"),
     "0081": Later(
         # do_test_DescribeConsumerGroups is not named: it fails on Apache Kafka 4.3.1 alike.
         f"{ACLS}; SCRAM credentials",
@@ -56,23 +40,9 @@ LATER: dict[str, Later] = {
             "do_test_ListOffsets",
         ),
     ),
-    "0098": Later(TRANSACTIONS),
     "0101": Later("several brokers: fetching from followers"),
-    "0103": Later(TRANSACTIONS),
-    "0107": Later(SEVERAL_BROKERS),
     "0109": Later(ACLS),
-    "0111": Later(SEVERAL_BROKERS),
     "0115": Later(ACLS),
     "0119": Later(ACLS),
-    "0129": Later(TRANSACTIONS),
-    "0137": Later(
-        TRANSACTIONS,
-        (
-            "do_test_consume_batch_with_seek",
-            "do_test_consume_batch_with_pause_and_resume_different_batch",
-            "do_test_consume_batch_with_pause_and_resume_same_batch",
-            "do_test_consume_batch_store_offset",
-        ),
-    ),
     **{f"{number:04}": Later(SHARE_GROUPS) for number in range(170, 191)},
 }

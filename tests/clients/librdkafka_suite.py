@@ -6,8 +6,9 @@
 
 The suite's source ships in the npm package @confluentinc/kafka-javascript. It is fetched and built in a
 cache outside the repository (npm, a C compiler, make, and the headers of OpenSSL, zlib, zstd, SASL and curl),
-and each test runs in a process of its own, never in quick mode. Tests flagged local and those on librdkafka's
-mock cluster prove nothing about a broker and are left out.
+and each test runs in a process of its own, never in quick mode. One line of it is changed: topics are created
+with one replica where tests ask for three, which none of them counts. Tests flagged local and those on
+librdkafka's mock cluster prove nothing about a broker and are left out.
 """
 
 import argparse
@@ -49,6 +50,9 @@ SCENARIOS = {
 }
 
 KNOWN_ISSUE = "flagged by the suite as a known issue of its own"
+
+REPLICAS = "rd_kafka_NewTopic_new(topicname, partition_cnt, replication_factor,"
+ONE_REPLICA = "rd_kafka_NewTopic_new(topicname, partition_cnt, 1,"
 
 KAFKA_TOOLS = {
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
@@ -92,23 +96,30 @@ def prepare() -> Path:
     """Fetch and build the suite once; returns its tests directory."""
     home = cache_root() / "librdkafka-suite"
     tests_dir = home / "package" / "deps" / "librdkafka" / "tests"
-    if (tests_dir / "test-runner").exists():
-        return tests_dir
-    home.mkdir(parents=True, exist_ok=True)
     source = tests_dir.parent
-    steps: list[tuple[list[str], Path]] = [
-        (["npm", "pack", "--silent", PACKAGE], home),
-        (["sh", "-c", "tar xzf *.tgz"], home),
-        (["sh", "-c", "chmod +x configure lds-gen.py mklove/*.sh; ./configure"], source),
-        (["make", "-j2", "libs"], source),
-        (["make", "-j2", "test-runner"], tests_dir),
-    ]
+    if not (tests_dir / "test-runner").exists():
+        home.mkdir(parents=True, exist_ok=True)
+        run_steps(
+            (["npm", "pack", "--silent", PACKAGE], home),
+            (["sh", "-c", "tar xzf *.tgz"], home),
+            (["sh", "-c", "chmod +x configure lds-gen.py mklove/*.sh; ./configure"], source),
+            (["make", "-j2", "libs"], source),
+        )
+    framework = (tests_dir / "test.c").read_text()
+    if ONE_REPLICA not in framework:
+        assert REPLICAS in framework
+        (tests_dir / "test.c").write_text(framework.replace(REPLICAS, ONE_REPLICA))
+        run_steps((["make", "-j2", "test-runner"], tests_dir))
+    return tests_dir
+
+
+def run_steps(*steps: tuple[list[str], Path]) -> None:
+    """Run each command in its directory."""
     for command, directory in steps:
         print(f"== {' '.join(command)}", flush=True)
         done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)} failed:\n{done.stdout[-1000:]}\n{done.stderr[-2000:]}")
-    return tests_dir
 
 
 @dataclass(frozen=True, order=True)
@@ -261,7 +272,7 @@ def judge(name: str, log: str, ending: str) -> Outcome:
 
 
 def kafka_path(work: Path) -> dict[str, str]:
-    """KAFKA_PATH with Kafka's command-line tools as small scripts, where the jars and a Java are there."""
+    """KAFKA_PATH: the jars, and Kafka's command-line tools as small scripts. Where these and a Java are."""
     jars = cache_root() / f"kafka-{TARGET_RELEASE}"
     if not (jars / ".complete").exists() or shutil.which("java") is None:
         return {}
@@ -271,6 +282,12 @@ def kafka_path(work: Path) -> dict[str, str]:
         script = programs / program
         script.write_text(f'#!/bin/sh\nexec java -cp "{jars}/*" {main_class} "$@"\n')
         script.chmod(0o755)
+    run_class = programs / "kafka-run-class.sh"
+    run_class.write_text(f'#!/bin/sh\nexec java -cp "$CLASSPATH:{jars}/*" "$@"\n')
+    run_class.chmod(0o755)
+    libs = programs.parent / "libs"
+    if not libs.exists():
+        libs.symlink_to(jars)
     return {"KAFKA_PATH": str(programs.parent)}
 
 
@@ -296,7 +313,7 @@ def write_document(outcomes: list[Outcome]) -> None:
     lines = [
         BEGIN,
         f"{passed} of the {len(outcomes)} tests that need a broker pass "
-        f"(librdkafka of npm package `{PACKAGE}`, one node, not in quick mode).",
+        f"(librdkafka of npm package `{PACKAGE}`, one node, not in quick mode, topics with one replica).",
         "",
         "| test | result | why not yet |",
         "| --- | --- | --- |",
