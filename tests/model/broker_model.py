@@ -5,12 +5,14 @@ every offset of every record and marker. It is Kafka's behaviour: `test_node_mod
 machine against Apache Kafka. Producer epochs are learnt from the answers, not predicted.
 """
 
+import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.records import Record, encode_batch
 
 Partition = tuple[str, int]
 Errors = frozenset[ErrorCode]
@@ -55,6 +57,16 @@ class Batch:
     @property
     def last_sequence(self) -> int:
         return self.base_sequence + len(self.records) - 1
+
+    def encode(self) -> bytes:
+        now_ms = time.time_ns() // 1_000_000
+        return encode_batch(
+            [Record(index, now_ms, key, value) for index, (key, value) in enumerate(self.records)],
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            base_sequence=self.base_sequence,
+            transactional=self.transactional,
+        )
 
 
 @dataclass

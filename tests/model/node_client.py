@@ -27,6 +27,10 @@ RETRIED = {
 }
 PATIENCE_S = 30.0
 LATEST, EARLIEST = -1, -2
+# versions of Produce, TxnOffsetCommit and EndTxn that a client of each version of transactions speaks
+PRODUCE_VERSION = {1: 11, 2: 12}
+TXN_OFFSET_COMMIT_VERSION = {1: 4, 2: 5}
+END_TXN_VERSION = {1: 4, 2: 5}
 
 
 class ProducerIdentity(NamedTuple):
@@ -51,21 +55,26 @@ class NodeClient:
             self._wire.__exit__()
             self._wire = None
 
+    def connect(self) -> Wire:
+        """The connection, made anew if there is none."""
+        if self._wire is None:
+            self._wire = Wire(self.bootstrap_servers)
+        return self._wire
+
     def ask(self, request: Message, kind: type[M], version: int) -> M:
         """The response; after a broken connection the same request is sent again."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
-                if self._wire is None:
-                    self._wire = Wire(self.bootstrap_servers)
-                self._wire.send(request, version)
+                wire = self.connect()
+                wire.send(request, version)
                 if self.fault is not None:
                     fault, self.fault = self.fault, None
                     self.faults_met += 1
                     fault()
                     self.close()
                     continue
-                return self._wire.receive(kind)
+                return wire.receive(kind)
             except ConnectionError:
                 self.close()
                 if time.monotonic() > deadline:

@@ -29,10 +29,16 @@ from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from model_reader import read
-from node_client import EARLIEST, LATEST, NodeClient
+from node_client import (
+    EARLIEST,
+    END_TXN_VERSION,
+    LATEST,
+    PRODUCE_VERSION,
+    TXN_OFFSET_COMMIT_VERSION,
+    NodeClient,
+)
 
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.records import Record, encode_batch
 
 GROUPS = 2
 KEYS = 4
@@ -44,10 +50,6 @@ COMPACTED = {
     "min.cleanable.dirty.ratio": "0",
     "delete.retention.ms": "0",
 }
-# versions of Produce, TxnOffsetCommit and EndTxn that a client of each version of transactions speaks
-PRODUCE_VERSION = {1: 11, 2: 12}
-TXN_OFFSET_COMMIT_VERSION = {1: 4, 2: 5}
-END_TXN_VERSION = {1: 4, 2: 5}
 
 
 class Node(Protocol):
@@ -228,7 +230,7 @@ class NodeMachine(RuleBasedStateMachine):
         batch = Batch(self.records(partition, count, key))
         self.under_fault(repeatable=False)
         faults = self.client.faults_met
-        error, base_offset = self.client.produce({partition: encoded(batch)}, None, 12)[partition]
+        error, base_offset = self.client.produce({partition: batch.encode()}, None, 12)[partition]
         assert error == ErrorCode.NONE, error.name
         if self.client.faults_met > faults and base_offset == log.end + count:
             log.append(batch)  # both attempts were written: nothing tells a plain producer's apart
@@ -257,7 +259,7 @@ class NodeMachine(RuleBasedStateMachine):
     def send(self, producer: Producer, batches: dict[Partition, Batch]) -> None:
         version = PRODUCE_VERSION[producer.version]
         answers = self.client.produce(
-            {partition: encoded(batch) for partition, batch in batches.items()},
+            {partition: batch.encode() for partition, batch in batches.items()},
             producer.transactional_id,
             version,
         )
@@ -520,14 +522,3 @@ def check_compacted(found: list[Triple], expected: list[Triple], committed: list
     assert found == sorted(found), "in the order of offsets"
     last = {key: (offset, key, value) for offset, key, value in committed}
     assert set(last.values()) <= set(found)
-
-
-def encoded(batch: Batch) -> bytes:
-    now_ms = time.time_ns() // 1_000_000
-    return encode_batch(
-        [Record(index, now_ms, key, value) for index, (key, value) in enumerate(batch.records)],
-        producer_id=batch.producer_id,
-        producer_epoch=batch.epoch,
-        base_sequence=batch.base_sequence,
-        transactional=batch.transactional,
-    )
