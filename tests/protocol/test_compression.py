@@ -1,5 +1,6 @@
 import contextlib
 import gzip
+import random
 import struct
 import tracemalloc
 
@@ -230,3 +231,11 @@ def test_zstd_skippable_frames_hold_nothing() -> None:
     skippable = struct.pack("<II", 0x184D2A53, 6) + b"ignore"
     packed = skippable + compress(Codec.ZSTD, TEXT) + skippable
     assert bytes(decompress(Codec.ZSTD, packed, len(TEXT))) == TEXT
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("streams", [1, 3])
+def test_large_outputs_are_put_together_from_pieces(codec: Codec, streams: int) -> None:
+    data = random.Random(5).randbytes(300_000) * 9 + bytes(6_000_000)
+    packed = compress(codec, data) * streams
+    assert bytes(decompress(codec, packed)) == data * streams

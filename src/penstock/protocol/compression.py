@@ -3,11 +3,13 @@
 gzip is the standard library's zlib (it stops at a byte limit by itself and compresses faster than cramjam's
 at the default level); lz4 frames are the `lz4` package's; snappy blocks and zstd are cramjam's, told
 beforehand how much room there is. Everything here releases the GIL for large inputs and belongs into a worker
-thread, never on the event loop.
+thread, never on the event loop. Nor does it hold the GIL for long over large outputs: they are put together
+piece by piece, in memory that is mapped rather than cleared or grown.
 """
 
 from __future__ import annotations
 
+import mmap
 import zlib
 from enum import IntEnum
 from struct import Struct
@@ -20,6 +22,11 @@ import lz4.frame
 from penstock.protocol.batch import Buffer, MalformedRecords
 
 DEFAULT_MAX_BYTES: Final = 1 << 30  # 1 GiB from one batch: far above any that a client builds
+
+
+_PIECE_BYTES: Final = 1 << 20  # what is copied at once while other threads wait
+_INPUT_BYTES: Final = 64 * 1024  # what is given to a decompressor that copies what it leaves over
+_MAPPED_FROM_BYTES: Final = 4 << 20
 
 
 class Codec(IntEnum):
@@ -101,6 +108,27 @@ def _checked_level(codec: Codec, level: int | None) -> int:
     return level
 
 
+def _output(size: int) -> memoryview:
+    """Room for that many bytes."""
+    return memoryview(bytearray(size) if size < _MAPPED_FROM_BYTES else mmap.mmap(-1, size))
+
+
+def _joined(parts: list[bytes]) -> Buffer:
+    """All parts as one; a large whole takes their place bit by bit."""
+    if len(parts) == 1:
+        return parts[0]
+    size = sum(map(len, parts))
+    if size < _MAPPED_FROM_BYTES:
+        return b"".join(parts)
+    out = _output(size)
+    end = size
+    while parts:
+        part = parts.pop()
+        out[end - len(part) : end] = part
+        end -= len(part)
+    return out
+
+
 def _too_large(codec: str, max_bytes: int) -> DecompressedTooLarge:
     return DecompressedTooLarge(f"{codec} data decompresses to more than {max_bytes} bytes")
 
@@ -110,26 +138,32 @@ def _too_large(codec: str, max_bytes: int) -> DecompressedTooLarge:
 _GZIP: Final = 31  # zlib's window bits for a gzip header and trailer
 
 
-def _decompress_gzip(data: Buffer, max_bytes: int) -> bytes:
+def _decompress_gzip(data: Buffer, max_bytes: int) -> Buffer:
     """All members of a gzip stream: RFC 1952 lets a writer concatenate them."""
     parts: list[bytes] = []
     room = max_bytes
-    rest: Buffer = data
-    while True:
-        member = zlib.decompressobj(_GZIP)
-        try:
-            part = member.decompress(rest, room + 1)
-        except zlib.error as error:
-            raise CompressionError(f"gzip data is damaged: {error}") from None
-        room -= len(part)
-        if room < 0:
-            raise _too_large("gzip", max_bytes)
-        parts.append(part)
-        if not member.eof:
-            raise CompressionError("gzip data is cut short")
-        rest = member.unused_data
-        if not rest:
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+    with memoryview(data) as view:
+        position = 0
+        while True:
+            member = zlib.decompressobj(_GZIP)
+            while not member.eof:
+                given = member.unconsumed_tail
+                if not given:
+                    given = bytes(view[position : position + _INPUT_BYTES])
+                    position += len(given)
+                try:
+                    part = member.decompress(given, min(room + 1, _PIECE_BYTES))
+                except zlib.error as error:
+                    raise CompressionError(f"gzip data is damaged: {error}") from None
+                room -= len(part)
+                if room < 0:
+                    raise _too_large("gzip", max_bytes)
+                if not (given or part or member.eof):
+                    raise CompressionError("gzip data is cut short")
+                parts.append(part)
+            position -= len(member.unused_data)
+            if position == len(view):
+                return _joined(parts)
 
 
 # --- snappy -------------------------------------------------------------------------------------------------
@@ -160,12 +194,11 @@ def _decompress_snappy(data: Buffer, max_bytes: int) -> Buffer:
         total = sum(sizes)
         if total > max_bytes:
             raise _too_large("snappy", max_bytes)
-        out = bytearray(total)
-        window = memoryview(out)
+        out = _output(total)
         end = 0
         for block, size in zip(blocks, sizes, strict=True):
             if size:
-                cramjam.snappy.decompress_raw_into(block, window[end : end + size])
+                cramjam.snappy.decompress_raw_into(block, out[end : end + size])
             end += size
     except cramjam.DecompressionError as error:
         raise CompressionError(f"snappy data is damaged: {error}") from None
@@ -218,12 +251,12 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
     return frame
 
 
-def _decompress_lz4(data: Buffer, max_bytes: int) -> bytes:
+def _decompress_lz4(data: Buffer, max_bytes: int) -> Buffer:
     """All frames of the data, output taken in steps so that no frame outgrows `max_bytes`."""
     parts: list[bytes] = []
     room = max_bytes
     rest: bytes = bytes(data)
-    step = max(_LZ4_CHUNK_BYTES, 8 * len(rest))
+    step = min(max(_LZ4_CHUNK_BYTES, 8 * len(rest)), _PIECE_BYTES)
     while rest:
         frame = lz4.frame.LZ4FrameDecompressor()
         while not frame.eof:
@@ -241,7 +274,7 @@ def _decompress_lz4(data: Buffer, max_bytes: int) -> bytes:
         rest = frame.unused_data or b""
     if not parts:
         raise CompressionError("lz4 data is empty")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return _joined(parts)
 
 
 def repair_lz4_header(data: Buffer) -> bytes:
@@ -277,14 +310,14 @@ _ZSTD_RAW, _ZSTD_RLE, _ZSTD_COMPRESSED = 0, 1, 2
 def _decompress_zstd(data: Buffer, max_bytes: int) -> Buffer:
     """Into one buffer as large as the frames can at most fill, told from their headers (RFC 8878)."""
     bound = _zstd_bound(data)
-    out = bytearray(min(bound, max_bytes))
+    out = _output(min(bound, max_bytes))
     try:
         size: int = cramjam.zstd.decompress_into(data, out)
     except cramjam.DecompressionError as error:
         if bound > max_bytes and "whole buffer" in str(error):
             raise _too_large("zstd", max_bytes) from None
         raise CompressionError(f"zstd data is damaged: {error}") from None
-    return memoryview(out)[:size]
+    return out[:size]
 
 
 def _zstd_bound(data: Buffer) -> int:
