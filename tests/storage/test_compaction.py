@@ -1,6 +1,9 @@
 """One clean after the other on one log: what stays, what goes, and when."""
 
+import struct
+import zlib
 from dataclasses import replace
+from zlib import crc32
 
 import pytest
 from compaction_bench import append_pairs, clean, headers_of, records_of, table, to_clean
@@ -254,3 +257,39 @@ def test_readers_of_the_old_segments_go_on(log: Log) -> None:
     assert old.offset_index.lookup(150).offset > 0
     assert old.time_index.lookup(START_MS).offset >= 0
     assert log.segments.first is not old
+
+
+def old_message(magic: int, offset: int, key: bytes | None, value: bytes | None, codec: int = 0) -> bytes:
+    """A message of magic 0 or 1, as brokers before 0.11 wrote them."""
+
+    def sized(data: bytes | None) -> bytes:
+        return struct.pack(">i", -1) if data is None else struct.pack(">i", len(data)) + data
+
+    body = struct.pack(">bb", magic, codec) + (struct.pack(">q", START_MS) if magic else b"")
+    body += sized(key) + sized(value)
+    return struct.pack(">qiI", offset, len(body) + 4, crc32(body)) + body
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_of_old_formats_are_rewritten_in_today_s(bench: LogBench, magic: int) -> None:
+    bench.config = COMPACTED
+    inner = b"".join(
+        old_message(magic, i if magic else 2 + i, b"k%d" % i, value) for i, value in enumerate((b"4", None))
+    )
+    bench.directory.mkdir()
+    bench.file(0, ".log").write_bytes(
+        old_message(magic, 0, b"k0", b"0")
+        + old_message(magic, 1, b"k1", b"1")
+        + old_message(magic, 3, None, zlib.compress(inner, wbits=31), codec=Codec.GZIP)
+    )
+    log = bench.open()
+    assert log.log_end_offset == 4
+    log.roll()
+    append_pairs(log, (b"z", b"1"))
+    clean(log, START_MS)
+    assert kept(log) == [(2, b"k0", b"4"), (3, b"k1", None), (4, b"z", b"1")]
+    header = headers_of(log)[0]
+    assert (header.magic, header.base_offset, header.last_offset) == (2, 2, 3)
+    assert header.compression == Codec.GZIP
+    assert header.delete_horizon_ms == START_MS + 1000
+    assert records_of(log)[0].timestamp == (START_MS if magic else -1)

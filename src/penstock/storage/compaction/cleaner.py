@@ -164,8 +164,7 @@ class Cleaner:
         start_offset = found.first_dirty_offset
         position = segment.offset_index.lookup(start_offset).position
         with _damage_named(found.log, segment):
-            for _, header, data in checked_batches(segment.file, segment.size, start=position):
-                self._take(len(data))
+            for header, data in self._batches(found.log, segment, position):
                 self._stats.map_bytes_read += len(data)
                 if header.is_control:
                     transactions.is_marker_needless(header, data)
@@ -215,14 +214,30 @@ class Cleaner:
         self, log: Log, segment: Segment, cleaned: CleanedSegment, batch_filter: BatchFilter
     ) -> None:
         with _damage_named(log, segment):
-            for _, header, data in checked_batches(segment.file, segment.size):
-                self._take(len(data))
+            for header, data in self._batches(log, segment):
                 self._stats.bytes_read += len(data)
                 remaining = batch_filter.apply(header, data)
                 if remaining is not None:
                     cleaned.append(*remaining)
                     self._stats.bytes_written += len(remaining[1])
                     self._unthrottled_bytes += len(remaining[1])
+
+    def _batches(
+        self, log: Log, segment: Segment, start: int = 0
+    ) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """The batches from the boundary `start` on, found sound. Raises CorruptBatch, CleaningAborted."""
+        following = log.segments.from_offset(segment.base_offset)[1]
+        lowest_offset = segment.base_offset
+        for position, header, data in checked_batches(segment.file, segment.size, start=start):
+            # offsets lie outside the checksum
+            if not lowest_offset <= header.base_offset <= header.last_offset < following.base_offset:
+                raise CorruptBatch(
+                    f"the batch at byte {position}, offsets {header.base_offset} to {header.last_offset}, "
+                    f"is not within {lowest_offset} and {following.base_offset}"
+                )
+            lowest_offset = header.next_offset
+            self._take(len(data))
+            yield header, data
 
     def _take(self, size_bytes: int) -> None:
         """Count a batch that was read, and wait or end where that is due."""
