@@ -152,7 +152,7 @@ def describe(
 
 @app.command()
 def producers(
-    topic: Annotated[list[str], typer.Argument(metavar="TOPIC[:P,P]...", help="Topics or partitions.")],
+    topic: Annotated[list[str], typer.Argument(metavar="TOPIC[:P,P]", help="Topics or partitions.")],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
