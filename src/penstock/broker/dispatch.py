@@ -49,6 +49,10 @@ _response_v1 = struct.Struct(">iiB").pack
 _now_ns = time.perf_counter_ns
 
 
+Kept = Message | bytes | BaseException | None
+"""A response, its bytes without the header, why there is none, or None for none at all."""
+
+
 class Promise:
     """A response a handler gives later, while requests behind it on the connection may go ahead.
 
@@ -61,11 +65,18 @@ class Promise:
     def __init__(self, on_abandon: Callable[[], None] | None = None) -> None:
         self.on_abandon = on_abandon
         """Called when nobody waits for the response any more."""
-        self._deliver: Callable[[Message | None], None] | None = None
-        self._response: Message | None = None
+        self._deliver: Callable[[Kept], None] | None = None
+        self._response: Kept = None
         self._completed = False
 
-    def complete(self, response: Message | None) -> None:
+    def complete(self, response: Message | bytes | None) -> None:
+        self._keep(response)
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing true can be answered: the connection closes."""
+        self._keep(error)
+
+    def _keep(self, response: Kept) -> None:
         assert not self._completed, "a promise is kept once"
         self._completed = True
         if self._deliver is not None:
@@ -73,7 +84,7 @@ class Promise:
         else:
             self._response = response
 
-    def deliver_to(self, deliver: Callable[[Message | None], None]) -> None:
+    def deliver_to(self, deliver: Callable[[Kept], None]) -> None:
         self._deliver = deliver
         if self._completed:
             deliver(self._response)
@@ -210,7 +221,8 @@ class Dispatcher:
         lowest, highest = versions(module)
         if not lowest <= version <= highest:
             return None
-        served = Served(key, version, module.handle, self.stats[key])
+        handle = self._broker.group_commit.acknowledging(key, module.handle)
+        served = Served(key, version, handle, self.stats[key])
         self._served[api_key, version] = served
         return served
 
@@ -236,7 +248,14 @@ class Dispatcher:
         if isinstance(response, Promise):
             pending = PendingReply(connection, in_order=True)
             pending.on_abandon = response.on_abandon
-            response.deliver_to(lambda kept: self._complete(pending, served, correlation_id, kept))
+
+            def deliver(kept: Kept) -> None:
+                if isinstance(kept, BaseException):
+                    connection.close(f"{served.api_key.name} failed: {kept}")
+                else:
+                    self._complete(pending, served, correlation_id, kept)
+
+            response.deliver_to(deliver)
             return pending
         assert isinstance(response, Awaitable), f"{served.api_key.name} returned {type(response).__name__}"
         pending = PendingReply(connection, in_order=False)
@@ -267,6 +286,9 @@ class Dispatcher:
     def _complete(self, pending: PendingReply, served: Served, correlation_id: int, response: object) -> None:
         if response is None:
             pending.complete([])
+            return
+        if type(response) is bytes:
+            pending.complete([frame_reply(served, correlation_id, response)])
             return
         assert isinstance(response, served.response_class)
         reply = encode_reply(served, correlation_id, response)

@@ -15,6 +15,7 @@ from penstock.broker.cold_reads import ColdReads
 from penstock.broker.controller import ControllerRuntime
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.fetch_session import FetchSessionCache
+from penstock.broker.group_commit import GroupCommit
 from penstock.broker.group_coordinator import GroupCoordinatorRuntime
 from penstock.broker.loop_lag import LoopLag
 from penstock.broker.node_limits import cleaner_config, server_limits, storage_config
@@ -63,6 +64,7 @@ class Broker:
         self.loop_lag = LoopLag(self.loop)
         self.purgatory = Purgatory(self.loop)
         self.cold_reads = ColdReads(self.loop)
+        self.group_commit = GroupCommit(self.loop, acks_fsync=config.get_bool("penstock.acks.fsync"))
         self.fetch_max_bytes = config.get_int("fetch.max.bytes")
         self.fetch_sessions = FetchSessionCache(
             config.get_int("max.incremental.fetch.session.cache.slots"), self.clock_ms
@@ -98,7 +100,13 @@ class Broker:
         self.cluster_id = self.logs.cluster_id
         self.controller = ControllerRuntime(self)
         self.replicas = ReplicaManager(
-            self.node_id, self.image, self.logs, self.topic_settings, self.clock_ms, self.run_in_worker
+            self.node_id,
+            self.image,
+            self.logs,
+            self.topic_settings,
+            self.clock_ms,
+            self.run_in_worker,
+            self.group_commit.unsynced if self.group_commit.acks_fsync else None,
         )
         self.groups = GroupCoordinatorRuntime(self)
         self.transactions = TransactionCoordinatorRuntime(self)
@@ -182,6 +190,7 @@ class Broker:
         await self.controller.close()
         if self._reopening is not None:
             await asyncio.wait((self._reopening,))
+        await self.run_in_worker(self.group_commit.close)
         await self.run_in_worker(self.logs.close, self.controller.broker_epoch)
         self.loop_lag.stop()
         self.cold_reads.close()

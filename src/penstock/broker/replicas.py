@@ -59,6 +59,7 @@ class Replica:
     __slots__ = (
         "_clock_ms",
         "_opened_at_bytes",
+        "_unsynced",
         "appended_bytes",
         "compression_levels",
         "config",
@@ -87,8 +88,10 @@ class Replica:
         log: Log,
         settings: TopicSettings,
         clock_ms: Callable[[], int],
+        unsynced: set[Log] | None = None,
     ) -> None:
         self._clock_ms = clock_ms
+        self._unsynced = unsynced
         self.topic = topic
         self.topic_id = topic_id
         self.partition = partition
@@ -175,6 +178,8 @@ class Replica:
             self.high_watermark = self.log.log_end_offset
             size_bytes = len(records)
             self.appended_bytes += size_bytes
+            if self._unsynced is not None:
+                self._unsynced.add(self.log)
             if self.waiters.waiting:
                 self.waiters.grown(size_bytes)
             if self._opened_at_bytes or headers[0].attributes & TRANSACTIONAL_MASK:
@@ -251,11 +256,12 @@ class Replica:
         """Whether `flush.messages` may make an acknowledgement wait."""
         return self.config.flush_messages != NEVER
 
-    def flush_if_due(self, run_in_worker: RunInWorker) -> Awaitable[object] | None:
-        """By `flush.messages`: the fsync that an acknowledgement has to wait for, or None."""
-        if self.log.log_end_offset - self.log.recovery_point < self.config.flush_messages:
+    def flush_if_due(self, flush: Callable[[Log], Awaitable[object]]) -> Awaitable[object] | None:
+        """By `flush.messages` or `penstock.acks.fsync`: the fsync that has to be waited for, or None."""
+        unflushed = self.log.log_end_offset - self.log.recovery_point
+        if not unflushed or (self._unsynced is None and unflushed < self.config.flush_messages):
             return None
-        return run_in_worker(self.log.flush)
+        return flush(self.log)
 
     def check_enough_replicas(self) -> None:
         """`min.insync.replicas`, for acks=all; never more than the partition has replicas."""
@@ -292,6 +298,7 @@ class ReplicaManager:
         settings_of: Callable[[str], TopicSettings],
         clock_ms: Callable[[], int],
         run_in_worker: RunInWorker,
+        unsynced: set[Log] | None = None,
     ) -> None:
         self._node_id = node_id
         self._image = image
@@ -299,6 +306,8 @@ class ReplicaManager:
         self._settings_of = settings_of
         self._clock_ms = clock_ms
         self._run_in_worker = run_in_worker
+        self._unsynced = unsynced
+        """Where replicas note that they were appended to, if anybody waits for them to be durable."""
         self._replicas: dict[tuple[str | bytes, int], Replica] = {}
         """By topic name and partition, and again by topic id and partition."""
         self.failed: set[tuple[str, int]] = set()
@@ -419,7 +428,13 @@ class ReplicaManager:
                 continue
             self.failed.discard((topic.name, partition))
             replica = Replica(
-                topic.name, topic.topic_id, partition, found, settings[topic.name], self._clock_ms
+                topic.name,
+                topic.topic_id,
+                partition,
+                found,
+                settings[topic.name],
+                self._clock_ms,
+                self._unsynced,
             )
             self._replicas[topic.name, partition] = replica
             self._replicas[topic.topic_id, partition] = replica

@@ -24,8 +24,10 @@ TO_HIGH_WATERMARK = -1
 PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
 
-def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
+async def handle(
+    broker: Broker, request: DeleteRecordsRequest, context: RequestContext
+) -> DeleteRecordsResponse:
+    response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsResponse.DeleteRecordsTopicResult(
                 name=topic.name,
@@ -34,6 +36,9 @@ def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContex
             for topic in request.topics
         ]
     )
+    # What was told to be deleted stays so, whatever dies: Kafka writes this down once a minute.
+    await broker.run_in_worker(broker.logs.checkpoint_log_start_offsets)
+    return response
 
 
 def _delete(

@@ -166,7 +166,7 @@ def _append_all(
                 later.append(_convert_and_append(broker, replica, records, answer, verified))
                 continue
             _accept(answer, replica, info)
-            if (flush := replica.flush_if_due(broker.run_in_worker)) is not None:
+            if replica.flushes_by_count and (flush := replica.flush_if_due(broker.group_commit.flush)):
                 later.append(flush)
         topics.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
     response = ProduceResponse(responses=topics)
@@ -283,8 +283,7 @@ async def _convert_and_append(
     except Refusal as error:
         _refuse(answer, error)
     else:
-        flush = replica.flush_if_due(broker.run_in_worker)
-        if flush is not None:
+        if replica.flushes_by_count and (flush := replica.flush_if_due(broker.group_commit.flush)):
             await flush
 
 
