@@ -1,4 +1,4 @@
-"""Transactions as client libraries make them: commit, abort, offsets with records, fencing of the one before."""
+"""Transactions as client libraries make them: commit, abort, offsets with records, fencing of a zombie."""
 
 import asyncio
 import uuid
