@@ -12,8 +12,10 @@ from log_building import START_MS, LogBench, append_marker
 from penstock.protocol import batch
 from penstock.protocol.compression import Codec
 from penstock.protocol.kernel import kernel
+from penstock.storage.compaction.checkpoint import CleanerCheckpoint
 from penstock.storage.compaction.config import CleanerConfig
 from penstock.storage.config import LogConfig
+from penstock.storage.files import REAL_FILES
 from penstock.storage.log import Log
 
 DAY_MS = 86_400_000
@@ -293,3 +295,26 @@ def test_messages_of_old_formats_are_rewritten_in_today_s(bench: LogBench, magic
     assert header.compression == Codec.GZIP
     assert header.delete_horizon_ms == START_MS + 1000
     assert records_of(log)[0].timestamp == (START_MS if magic else -1)
+
+
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_recovery_takes_a_compacted_end_for_no_hole(bench: LogBench, policy: str) -> None:
+    """The last records of a segment may be gone; what follows it must not be dropped for that."""
+    bench.config = replace(COMPACTED, segment_bytes=150)
+    log = bench.open()
+    append_pairs(log, (b"a", b"1"))
+    append_pairs(log, (b"b", b"1"))
+    log.roll()
+    append_pairs(log, (b"b", b"2"))
+    log.roll()
+    append_pairs(log, (b"z", b"1"))
+    end_offset = clean(log).end_offset
+    before = kept(log)
+    assert [header.last_offset for header in headers_of(log)] == [0, 2, 3]
+    assert log.segments.base_offsets == [0, 2, 3]
+    checkpoint = CleanerCheckpoint(bench.directory.parent, REAL_FILES)
+    checkpoint.set(log.name, end_offset)
+    checkpoint.write()
+    log.flush()
+    bench.config = replace(COMPACTED, cleanup_policy=frozenset((policy,)))
+    assert kept(bench.open(clean=False)) == before

@@ -12,7 +12,7 @@ from compaction_bench import append_pairs, records_of, table
 from log_building import Clock, append_marker
 
 from penstock.storage import checkpoints
-from penstock.storage.compaction.checkpoint import FILE_NAME
+from penstock.storage.checkpoints import CLEANED_OFFSETS
 from penstock.storage.compaction.config import CleanerConfig
 from penstock.storage.compaction.throttler import Throttler
 from penstock.storage.config import LogConfig
@@ -76,7 +76,7 @@ class Node:
             time.sleep(0.002)
 
     def checkpoint(self) -> dict[TopicPartition, int]:
-        return checkpoints.read_offsets(self.directory / FILE_NAME)
+        return checkpoints.read_offsets(self.directory / CLEANED_OFFSETS)
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def leftovers(directory: Path) -> list[str]:
 def test_dirty_logs_are_cleaned_and_checkpointed(node: Node) -> None:
     log = node.create()
     fill(log)
-    node.tick_until(lambda: (node.directory / FILE_NAME).exists() and node.checkpoint() == {NAME: 20})
+    node.tick_until(lambda: (node.directory / CLEANED_OFFSETS).exists() and node.checkpoint() == {NAME: 20})
     assert [record.offset for record in records_of(log)] == [18, 19, 20]
     assert node.manager.cleaner.last_stats[0].messages_written == 2
     assert leftovers(node.directory) == []
@@ -183,7 +183,7 @@ def test_a_topic_deleted_and_made_again_meanwhile_has_nothing_of_the_old(node: N
 def test_truncation_aborts_a_clean_and_moves_the_checkpoint(node: Node) -> None:
     log = node.create()
     fill(log)
-    node.tick_until(lambda: (node.directory / FILE_NAME).exists() and node.checkpoint() == {NAME: 20})
+    node.tick_until(lambda: (node.directory / CLEANED_OFFSETS).exists() and node.checkpoint() == {NAME: 20})
     fill(log)
     node.files.gate.clear()
     node.files.arrived.clear()
@@ -273,10 +273,10 @@ def test_throttler_keeps_the_rate_on_average() -> None:
 
 
 def test_a_broken_checkpoint_is_passed_over(tmp_path: Path) -> None:
-    (tmp_path / FILE_NAME).write_text("rubbish")
+    (tmp_path / CLEANED_OFFSETS).write_text("rubbish")
     node = Node(tmp_path)
     log = node.create()
     fill(log)
-    node.tick_until(lambda: (tmp_path / FILE_NAME).read_text() == "0\n1\nflights 0 20\n")
+    node.tick_until(lambda: (tmp_path / CLEANED_OFFSETS).read_text() == "0\n1\nflights 0 20\n")
     assert len(records_of(log)) == 3
     node.manager.close()

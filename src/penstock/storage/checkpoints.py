@@ -15,6 +15,7 @@ from penstock.storage.names import TopicPartition
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+CLEANED_OFFSETS: Final = "cleaner-offset-checkpoint"
 _VERSION: Final = 0
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from penstock.protocol.batch import BatchHeader, CorruptBatch, MalformedRecords
 from penstock.protocol.records import EndTxnMarker, decode_batch, decode_end_txn_marker
+from penstock.storage import checkpoints
 from penstock.storage.config import LogConfig
 from penstock.storage.files import FileSystem
 from penstock.storage.index import MAX_RELATIVE_OFFSET
@@ -165,7 +166,7 @@ class LogLoader:
             sound_bytes, reason, is_compacted = self._recover_segment(segment)
             is_cut = sound_bytes < segment.size
             has_hole = bool(pending) and pending[0].base_offset != self.producer_state.end_offset
-            may_have_hole = is_compacted or self.config.compacts
+            may_have_hole = is_compacted or (has_hole and self._is_cleaned_up_to(pending[0].base_offset))
             if pending and (is_cut or (has_hole and not may_have_hole)):
                 logger.warning(
                     "%s: %d segments from offset %d on don't follow the last sound batch, at offset %d: "
@@ -184,11 +185,21 @@ class LogLoader:
         self.producer_state.take_snapshot()
         return kept, end_offset
 
+    def _is_cleaned_up_to(self, offset: int) -> bool:
+        """Whether compaction may have removed what lay before `offset`."""
+        if self.config.compacts:
+            return True
+        try:
+            cleaned = checkpoints.read_offsets(self.directory.parent / checkpoints.CLEANED_OFFSETS)
+        except checkpoints.CheckpointCorrupt:
+            return True
+        return cleaned.get(self.name, 0) >= offset
+
     def _recover_segment(self, segment: Segment) -> tuple[int, str, bool]:
         """Verify one segment, rebuild its indexes and replay its producers.
 
         Returns where its sound part ends, why there, and whether offsets are missing within it: of a
-        compacted one the last may be missing too, and those alone where the log is compacted still.
+        compacted one the last may be missing too.
         """
         segment.reset_indexes()
         sound_bytes, reason, is_compacted = 0, "the rest is no batch", False

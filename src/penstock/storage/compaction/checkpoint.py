@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
 from penstock.storage import checkpoints
 from penstock.storage.files import FileSystem
@@ -14,14 +13,12 @@ from penstock.storage.names import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-FILE_NAME: Final = "cleaner-offset-checkpoint"
-
 
 class CleanerCheckpoint:
     """That of one directory. Changed on the event loop; `write` blocks and is for workers."""
 
     def __init__(self, directory: Path, files: FileSystem) -> None:
-        self._path = directory / FILE_NAME
+        self._path = directory / checkpoints.CLEANED_OFFSETS
         self._files = files
         self._lock = threading.Lock()
         try:
