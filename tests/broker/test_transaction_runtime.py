@@ -1,6 +1,7 @@
 """The transaction coordinator on a real node: its log, its markers, and what becomes of both in trouble."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,7 @@ from penstock.protocol.messages import (
     UpdateFeaturesRequest,
 )
 from penstock.protocol.records import decode_batch, decode_batches, decode_end_txn_marker
+from penstock.storage.log import Log
 from penstock.storage.verification import NOT_REQUIRED
 
 OK = ErrorCode.NONE
@@ -56,8 +58,10 @@ def write(
     broker: Broker, transactional_id: str, producer: Producer, topic: str, partition: int = 0
 ) -> ErrorCode:
     """Add the partition and append a record to it."""
-    codes = broker.transactions.add_partitions(
-        transactional_id, *producer, [(topic, partition)], verify_only=False
+    codes = broker.transactions.add_or_verify_partitions(
+        transactional_id,
+        *producer,
+        [(topic, partition)],
     )
     code = codes[topic, partition]
     if code is OK:
@@ -252,7 +256,7 @@ def test_requests_wait_while_transactions_are_loaded(tmp_path: Path) -> None:
                 transactions._follow_leadership(partition)
             loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             assert transactions.describe("t7").error_code == loading
-            assert transactions.add_partitions("t7", 1, 0, [("t1", 0)], verify_only=True) == {
+            assert transactions.add_or_verify_partitions("t7", 1, 0, [("t1", 0)], verify_only=True) == {
                 ("t1", 0): loading
             }
             with pytest.raises(KafkaError) as caught:
@@ -359,6 +363,40 @@ def test_a_partition_led_on_in_a_new_epoch_is_taken_over_anew(tmp_path: Path) ->
     run(story())
 
 
+# -- power cuts ------------------------------------------------------------------------------------------
+
+
+def test_nobody_hears_of_a_decision_that_is_not_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_flush = threading.Event()
+    flush = Log.flush
+
+    def flush_when_allowed(log: Log) -> None:
+        assert may_flush.wait(20)
+        flush(log)
+
+    async def story() -> None:
+        async with running_node(tmp_path, **{"penstock.acks.fsync": "true"}) as broker:
+            await prepare(broker, "t1")
+            producer = await init(broker, "t")
+            adding = broker.transactions.add_partitions("t", *producer, [("t1", 0)], verify_only=False)
+            assert isinstance(adding, Awaitable), "no batch before the transaction is known for good"
+            assert await adding == {("t1", 0): OK}
+            assert write(broker, "t", producer, "t1") is OK
+            await broker.group_commit.flush(replica_of(broker, "t1").log)
+            monkeypatch.setattr(Log, "flush", flush_when_allowed)
+            assert (await end(broker, "t", producer)).error_code == OK
+            await asyncio.sleep(0.05)
+            assert markers_in(replica_of(broker, "t1")) == []
+            assert state_of(broker, "t") == "PrepareCommit"
+            may_flush.set()
+            await until(broker, "t", TransactionState.COMPLETE_COMMIT)
+            assert len(markers_in(replica_of(broker, "t1"))) == 1
+
+    run(story())
+
+
 # -- used-up epochs ----------------------------------------------------------------------------------------
 
 
@@ -417,8 +455,8 @@ def test_a_cluster_keeps_the_old_format_until_the_feature_is_finalized(tmp_path:
             assert broker.image.features == {"metadata.version": 30}
             await prepare(broker, "t1")
             producer = await init(broker, "t")
-            codes = broker.transactions.add_partitions(
-                "t", *producer, [("t1", 0)], verify_only=False, client_version=TV0
+            codes = broker.transactions.add_or_verify_partitions(
+                "t", *producer, [("t1", 0)], client_version=TV0
             )
             assert codes == {("t1", 0): OK}
             assert (await end(broker, "t", producer, version=TV0)).error_code == OK

@@ -109,12 +109,40 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         partitions: Collection[TopicPartition],
         *,
         verify_only: bool,
+    ) -> dict[TopicPartition, ErrorCode] | Awaitable[dict[TopicPartition, ErrorCode]]:
+        """For the leader of these partitions, who is about to append to them (KIP-890). Raises nothing.
+
+        Where power cuts count the answer is durable: else one could leave a batch in a partition, and no
+        memory of the transaction that it began.
+        """
+        codes = self.add_or_verify_partitions(
+            transactional_id, producer_id, producer_epoch, partitions, verify_only=verify_only
+        )
+        group_commit = self._broker.group_commit
+        if not group_commit.acks_fsync or group_commit.is_idle:
+            return codes
+        return self._when_durable(codes)
+
+    async def _when_durable(self, codes: dict[TopicPartition, ErrorCode]) -> dict[TopicPartition, ErrorCode]:
+        durable: asyncio.Future[BaseException | None] = self._broker.loop.create_future()
+        self._broker.group_commit.when_durable(
+            lambda error: None if durable.cancelled() else durable.set_result(error)
+        )
+        if await durable is not None:
+            return dict.fromkeys(codes, ErrorCode.NOT_COORDINATOR)
+        return codes
+
+    def add_or_verify_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Collection[TopicPartition],
+        *,
+        verify_only: bool = False,
         client_version: int = TV2,
     ) -> dict[TopicPartition, ErrorCode]:
-        """Take the partitions into the transaction, or see whether they are in it. Raises nothing.
-
-        They are added all or none.
-        """
+        """Take the partitions into the transaction, all or none; or see if they are in it. Raises nothing."""
         try:
             owner = self._owner(transactional_id)
         except KafkaError as error:

@@ -10,6 +10,7 @@ second for what it is.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.broker.group_coordinator import GROUP_METADATA_TOPIC
@@ -98,11 +99,31 @@ class MarkerSender:
         """Transactions that are decided, but not all of whose partitions have heard."""
         return len(self._deliveries)
 
-    def send(self, owner: MarkerOwner, markers: TransactionMarkers) -> None:
-        """Write what can be written now; `owner` is told when all is done, which may be before the return."""
+    def send_when_durable(self, owner: MarkerOwner, markers: TransactionMarkers) -> None:
+        """Write what can be written now; `owner` is told when all is done, which may be before the return.
+
+        Where power cuts count (`penstock.acks.fsync`) no marker is written before the decision is durable,
+        nor forgotten before all markers are.
+        """
         delivery = _Delivery(owner, markers)
         self._deliveries[markers.transactional_id] = delivery
-        self._go_on(delivery)
+        self._when_durable(delivery, self._go_on)
+
+    def _when_durable(self, delivery: _Delivery, then: Callable[[_Delivery], None]) -> None:
+        group_commit = self._broker.group_commit
+        if not group_commit.acks_fsync or group_commit.is_idle:
+            then(delivery)
+            return
+
+        def durable(error: BaseException | None) -> None:
+            if error is None:
+                then(delivery)
+            else:  # the next one to lead the partition reads what was decided, and sends it
+                log.error(
+                    "markers held back transactional_id=%s error=%s", delivery.markers.transactional_id, error
+                )
+
+        group_commit.when_durable(durable)
 
     def cancel(self, owner: MarkerOwner) -> None:
         """Another node coordinates these now, and sends the markers again."""
@@ -139,6 +160,11 @@ class MarkerSender:
             self.retries += 1
             self._broker.loop.call_later(RETRY_S, self._go_on, delivery)
         else:
+            self._when_durable(delivery, self._complete)
+
+    def _complete(self, delivery: _Delivery) -> None:
+        transactional_id = delivery.markers.transactional_id
+        if self._deliveries.get(transactional_id) is delivery:
             del self._deliveries[transactional_id]
             delivery.owner.markers_written(delivery.markers)
 

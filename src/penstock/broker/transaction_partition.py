@@ -56,6 +56,6 @@ class TransactionPartition(CoordinatorPartition):
 
     def _deliver(self) -> None:
         for markers in self.coordinator.take_markers():
-            self._markers.send(self, markers)
+            self._markers.send_when_durable(self, markers)
         for timed_out in self.coordinator.take_producer_id_requests():
             self._request_producer_id(self, timed_out)

@@ -26,12 +26,11 @@ def handle(
     broker: Broker, request: AddOffsetsToTxnRequest, context: RequestContext
 ) -> AddOffsetsToTxnResponse:
     place = (GROUP_METADATA_TOPIC, broker.groups.partition_of(request.group_id))
-    codes = broker.transactions.add_partitions(
+    codes = broker.transactions.add_or_verify_partitions(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
         [place],
-        verify_only=False,
         client_version=TV0,
     )
     knows_fenced = context.api_version >= FENCED_ERROR_VERSION

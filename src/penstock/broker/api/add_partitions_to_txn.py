@@ -62,7 +62,7 @@ def _add(broker: Broker, transaction: Transaction, version: int) -> list[TopicRe
             for place in partitions
         }
     else:
-        codes = broker.transactions.add_partitions(
+        codes = broker.transactions.add_or_verify_partitions(
             transaction.transactional_id,
             transaction.producer_id,
             transaction.producer_epoch,
