@@ -6,6 +6,7 @@ import pytest
 from log_building import START_MS, LogBench, append, append_marker, append_values, values_batch
 
 from penstock.protocol.batch import iter_headers, parse_header
+from penstock.protocol.records import encode_end_txn_marker
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import (
     InvalidProducerEpoch,
@@ -14,6 +15,7 @@ from penstock.storage.errors import (
 )
 from penstock.storage.files import REAL_FILES
 from penstock.storage.log import AppendInfo, Log
+from penstock.storage.producer_state import Origin
 from penstock.storage.transaction_index import AbortedTransaction, TransactionIndex
 from penstock.storage.verification import NOT_REQUIRED, Verification
 
@@ -307,3 +309,23 @@ def test_a_reader_hears_of_aborted_transactions_though_their_segments_are_gone(b
     assert found is not None
     assert log.aborted_transactions(0, 10, found)[0] == (PRODUCER, 0, 1, 2)
     assert (PRODUCER, 0, 1, 2) not in log.aborted_transactions(0, 10)
+
+
+def test_transactions_of_several_producers_in_one_append(bench: LogBench) -> None:
+    """As a follower gets them: the first of all open ones holds readers back."""
+    log = bench.open()
+
+    def data(producer: int, sequence: int) -> bytes:
+        options = {"producer_id": producer, "producer_epoch": 0, "base_sequence": sequence}
+        return values_batch([b"x"], START_MS, transactional=True, **options)
+
+    def marker(producer: int) -> bytes:
+        return encode_end_txn_marker(
+            committed=False, producer_id=producer, producer_epoch=0, coordinator_epoch=0, timestamp=START_MS
+        )
+
+    append(log, data(1, 0) + data(2, 0) + marker(1) + data(1, 1), origin=Origin.REPLICATION)
+    append(log, marker(2), origin=Origin.REPLICATION)
+    assert log.last_stable_offset(5) == 3
+    assert list(log.producer_state.open_offsets) == [3]
+    assert log.aborted_transactions(0, 5) == [(1, 0, 2, 1), (2, 1, 4, 3)]

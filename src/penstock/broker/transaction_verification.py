@@ -54,10 +54,10 @@ class TransactionalProducer(NamedTuple):
 class Verified:
     """The outcome for each replica that a request appends to."""
 
-    __slots__ = ("_errors", "_is_enforced", "_verifications")
+    __slots__ = ("_errors", "_verifications", "is_enforced")
 
     def __init__(self, *, is_enforced: bool = True) -> None:
-        self._is_enforced = is_enforced
+        self.is_enforced = is_enforced
         self._verifications: dict[Replica, Verification] = {}
         self._errors: dict[Replica, KafkaError] = {}
 
@@ -65,7 +65,7 @@ class Verified:
         """What `Replica.append` is to be given. Raises KafkaError where the batch must not be appended."""
         if error := self._errors.get(replica):
             raise error
-        return self._verifications.get(replica) if self._is_enforced else NOT_REQUIRED
+        return self._verifications.get(replica) if self.is_enforced else NOT_REQUIRED
 
     def refuse(self, replica: Replica, error: KafkaError) -> None:
         self._errors[replica] = error
@@ -142,7 +142,7 @@ async def _verify_patiently(
             verified.take(codes, producer.support)
             return verified
         await asyncio.sleep(pause_s)
-        verified = Verified()
+        verified = Verified(is_enforced=verified.is_enforced)
         unsure = verified.begin(producer, sequences)
         if not unsure:
             return verified

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -242,20 +243,21 @@ class Log:
         """Note what was judged and is written now; aborted transactions go to the index."""
         for pending in staged.values():
             self.producer_state.apply(pending)
-            for completed in pending.completed:
-                last_stable_offset = self.producer_state.complete(completed)
-                if completed.aborted:
-                    entry = AbortedTransaction(
-                        completed.producer_id,
-                        completed.first_offset,
-                        completed.last_offset,
-                        last_stable_offset,
-                    )
-                    try:
-                        segment.transaction_index.append(entry)
-                    except OSError as error:
-                        # without its entry a reader would take aborted records for committed ones
-                        raise self._fail("its index of aborted transactions is incomplete", error) from error
+        ended = [completed for pending in staged.values() for completed in pending.completed]
+        for completed in sorted(ended, key=attrgetter("last_offset")):
+            last_stable_offset = self.producer_state.complete(completed)
+            if completed.aborted:
+                entry = AbortedTransaction(
+                    completed.producer_id,
+                    completed.first_offset,
+                    completed.last_offset,
+                    last_stable_offset,
+                )
+                try:
+                    segment.transaction_index.append(entry)
+                except OSError as error:
+                    # without its entry a reader would take aborted records for committed ones
+                    raise self._fail("its index of aborted transactions is incomplete", error) from error
 
     def _append_failed(self, segment: Segment, error: OSError) -> StorageFailed:
         """Take back what a failed write left in the file; the error to raise."""

@@ -352,7 +352,10 @@ class ProducerState:
         entry.last_timestamp = pending.last_timestamp
         entry.txn_first_offset = pending.txn_first_offset
         for first_offset in pending.started:
+            is_in_order = not self._ongoing or first_offset > next(reversed(self._ongoing))
             self._ongoing[first_offset] = pending.producer_id
+            if not is_in_order:  # where batches of several producers are appended at once
+                self._ongoing = dict(sorted(self._ongoing.items()))
 
     def replay(self, header: BatchHeader, marker: EndTxnMarker | None) -> list[CompletedTransaction]:
         """Take in one batch found in the log; the transactions that it ended are the caller's to complete."""
