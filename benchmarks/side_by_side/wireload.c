@@ -3,14 +3,14 @@
  *   wireload produce      HOST PORT TOPIC  batches=FILE requests=N [partitions=1 per_request=1 connections=1
  *                                          in_flight=5 acks=1 rate=0 idempotent=0]
  *   wireload fetch        HOST PORT TOPIC  bytes=N [partitions=1 connections=1 max_bytes=52428800
- *                                          partition_max_bytes=1048576 isolation=0]
+ *                                          partition_max_bytes=1048576 isolation=0 uniform=0]
  *   wireload transactions HOST PORT TOPIC  batches=FILE requests=N [partitions=1 connections=1]
  *   wireload idle         HOST PORT -      connections=N seconds=S
  *
  * FILE holds record batches (magic 2) one after the other; they are sent in turn, so that a row's data is the same
  * for every broker. A rate is requests per second over all connections, each timed from when it was due. A
- * fetch walks the headers of the batches it receives and lets the kernel discard the rest; at the end of the log it
- * begins again. A transaction is one batch to one partition, committed (KIP-890: EndTxn 5, Produce 12). One JSON line
+ * fetch walks the headers of the batches it receives and lets the kernel discard the rest; where they are all alike
+ * (uniform=1) the first and the last header of each response tell. At the end of the log it begins again. A transaction is one batch to one partition, committed (KIP-890: EndTxn 5, Produce 12). One JSON line
  * out; "bytes" counts batches. The topic must exist, with its leaders on the one broker.
  */
 #define _GNU_SOURCE
@@ -55,7 +55,7 @@ static void die(const char *form, ...) {
 static struct {
     const char *host, *topic, *batches;
     long port, requests, partitions, per_request, connections, in_flight, acks, rate, idempotent, bytes, max_bytes,
-        partition_max_bytes, isolation, seconds;
+        partition_max_bytes, isolation, uniform, seconds;
 } option = {.partitions = 1, .per_request = 1, .connections = 1, .in_flight = 5, .acks = 1, .max_bytes = 50 << 20,
             .partition_max_bytes = 1 << 20};
 
@@ -65,7 +65,7 @@ static void read_options(char **words) {
         {"connections", &option.connections}, {"in_flight", &option.in_flight}, {"acks", &option.acks},
         {"rate", &option.rate}, {"idempotent", &option.idempotent}, {"bytes", &option.bytes},
         {"max_bytes", &option.max_bytes}, {"partition_max_bytes", &option.partition_max_bytes},
-        {"isolation", &option.isolation}, {"seconds", &option.seconds},
+        {"isolation", &option.isolation}, {"uniform", &option.uniform}, {"seconds", &option.seconds},
     };
     option.host = words[0], option.port = atol(words[1]), option.topic = words[2];
     for (words += 3; *words; words++) {
@@ -502,15 +502,33 @@ static void send_fetch(struct connection *c) {
     sending(c, now_s());
 }
 
+/* Skips all whole batches but the last of those that follow, which must be like this one; how many offsets that is. */
+static int64_t skip_alike(struct connection *c, const uint8_t *header, size_t *size, size_t rest) {
+    size_t batch_size = rest + BATCH_HEADER_BYTES, alike = (*size - rest) / batch_size;
+    int64_t offsets = get32(header + AT_LAST_DELTA) + 1, base = get64(header);
+    long records = get32(header + AT_COUNT);
+    if (alike < 2) return 0;
+    discard(c, rest + (alike - 1) * batch_size);
+    const uint8_t *last = take(c, BATCH_HEADER_BYTES);
+    size_t last_size = get32(last + AT_LENGTH) + BATCH_OVERHEAD_BYTES;
+    if ((int64_t)get64(last) != base + (int64_t)alike * offsets || last_size != batch_size)
+        die("the batches of the topic are not alike");
+    c->records += alike * records, c->bytes += alike * batch_size;
+    *size -= alike * batch_size;
+    return alike * offsets;
+}
+
 /* Walks the headers of *size* bytes of batches; the offset after the last whole one. */
 static int64_t take_batches(struct connection *c, size_t size, int64_t offset) {
     while (size >= BATCH_HEADER_BYTES) {
         const uint8_t *header = take(c, BATCH_HEADER_BYTES);
         size_t rest = get32(header + AT_LENGTH) + BATCH_OVERHEAD_BYTES - BATCH_HEADER_BYTES;
         int64_t next_offset = get64(header) + get32(header + AT_LAST_DELTA) + 1;
+        long records = get32(header + AT_COUNT);
         size -= BATCH_HEADER_BYTES;
         if (rest > size) break; /* torn by the limit on bytes */
-        c->records += get32(header + AT_COUNT), c->bytes += rest + BATCH_HEADER_BYTES;
+        if (option.uniform) next_offset += skip_alike(c, header, &size, rest);
+        c->records += records, c->bytes += rest + BATCH_HEADER_BYTES;
         offset = next_offset;
         discard(c, rest), size -= rest;
     }

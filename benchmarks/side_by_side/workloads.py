@@ -4,6 +4,7 @@ import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from penstock.protocol.compression import Codec
 from side_by_side.brokers import drop_from_page_cache
 from side_by_side.data import Data
 from side_by_side.session import Configs, Measurement, Outcome, RunFailed, Session
@@ -115,7 +116,8 @@ class Consume(Workload):
     def act(self, session: Session, topic: str) -> Outcome:
         shrunk = session.log_bytes(topic) / session.scaled(self.log_bytes)  # batches to the values in them
         wanted = int(session.scaled(self.payload_bytes) * shrunk)
-        options = {"partitions": self.partitions, "connections": self.connections}
+        alike = int(self.data.codec == Codec.NONE)
+        options = {"partitions": self.partitions, "connections": self.connections, "uniform": alike}
         return session.outcome(session.wireload("fetch", topic, bytes=wanted, **options))
 
 
@@ -141,7 +143,7 @@ class ConsumeCold(Workload):
     def reader(self, session: Session, topic: str) -> list[str]:
         """The command of the client that reads the log once."""
         wanted = session.log_bytes(topic) - MIB  # never more than is there, or the end would be waited for
-        return session.wireload("fetch", topic, bytes=wanted, partitions=self.partitions)
+        return session.wireload("fetch", topic, bytes=wanted, partitions=self.partitions, uniform=1)
 
 
 @dataclass(frozen=True)

@@ -142,8 +142,10 @@ def test_what_the_raw_client_sends_it_reads_again(
     )
     assert sent["requests"] == 40
     assert sent["records"] == 40 * options.get("per_request", 1) * data.per_batch
-    read = run_client(penstock_cluster, "fetch", topic, bytes=sent["bytes"], partitions=4)
-    assert (read["records"], read["bytes"]) == (sent["records"], sent["bytes"])
+    for uniform in (0, 1):
+        words = {"bytes": sent["bytes"], "partitions": 4, "uniform": uniform}
+        read = run_client(penstock_cluster, "fetch", topic, **words)
+        assert (read["records"], read["bytes"]) == (sent["records"], sent["bytes"])
 
 
 @pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="needs a C compiler")
