@@ -1,8 +1,7 @@
 """ListTransactions (66): the transactional ids coordinated here (KIP-664).
 
 Versions 0 to 2: filters by state and producer id, by how long a transaction has been open (version 1), and
-by a pattern of the transactional id (version 2, KIP-1152). Patterns are Python's regular expressions; those
-that mean something else to RE2, which Kafka has, are rare.
+by a pattern of the transactional id (version 2, KIP-1152), as RE2 has them but for `\\b` and `\\p`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """DescribeTransactions and ListTransactions: looking on."""
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from penstock.coordinators.patterns import Pattern, PatternError
 from penstock.coordinators.transaction.metadata import TransactionMetadata
 from penstock.coordinators.transaction.shard import Shard
 from penstock.coordinators.transaction.states import TransactionState
@@ -27,7 +27,7 @@ class TransactionFilter(NamedTuple):
     producer_ids: frozenset[int] | None
     #: Only transactions that began more than this long ago; negative for all.
     duration_ms: int
-    pattern: re.Pattern[str] | None
+    pattern: Pattern | None
 
     @classmethod
     def of(cls, request: ListTransactionsRequest) -> "TransactionFilter":
@@ -48,15 +48,15 @@ class TransactionFilter(NamedTuple):
             return False
         if self.duration_ms >= 0 and now_ms - metadata.start_timestamp_ms <= self.duration_ms:
             return False
-        return self.pattern is None or self.pattern.fullmatch(metadata.transactional_id) is not None
+        return self.pattern is None or self.pattern.fullmatch(metadata.transactional_id)
 
 
-def _compile(pattern: str | None) -> re.Pattern[str] | None:
+def _compile(pattern: str | None) -> Pattern | None:
     if not pattern:
         return None
     try:
-        return re.compile(pattern)
-    except re.error as error:
+        return Pattern(pattern)
+    except PatternError as error:
         message = f"Transaction ID pattern `{pattern}` is not a valid regular expression: {error}."
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from error
 

@@ -1,0 +1,94 @@
+"""Patterns of clients: the language is that of `re` where both have it, the time is not."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.coordinators.patterns import MAX_KEPT_STATES, Pattern, PatternError
+
+ATOMS = st.sampled_from(["a", "b", "c", ".", "[ab]", "[^a]", "[a-c]", r"\d", r"\W", "", "^", "$"])
+
+
+def composed(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.one_of(
+        st.builds("{}{}".format, inner, inner),
+        st.builds("({}|{})".format, inner, inner),
+        st.builds("(?:{}){}".format, inner, st.sampled_from(["*", "+", "?", "{2}", "{0,2}", "{1,}", "*?"])),
+    )
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.recursive(ATOMS, composed, max_leaves=12), st.lists(st.text("abc1\n", max_size=8), min_size=1))
+def test_it_fits_what_python_fits(pattern: str, texts: list[str]) -> None:
+    ours = Pattern(pattern)
+    # Python's $ also stands before a newline at the end; here, as in RE2, at the end only.
+    theirs = re.compile(pattern.replace("$", r"\Z"), re.ASCII)
+    for text in texts:
+        assert ours.fullmatch(text) is (theirs.fullmatch(text) is not None), text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits", "does_not"),
+    [
+        ("app-.*", ["app-", "app-1"], ["app", "my-app-1"]),
+        ("(?i)App[a-c]", ["aPPB"], ["appd"]),
+        (".", ["ü", "🙂"], ["\n", "", "ab"]),
+        ("(?s).", ["\n"], [""]),
+        (r"a\.b\x41\x{1F642}\t", ["a.bA🙂\t"], ["axbA🙂\t"]),
+        ("[]a-]+", ["]a-"], ["b"]),
+        (r"[\d\-x-]+", ["1-x"], ["y"]),
+        ("[[:alpha:]_]+", ["a_Z"], ["a1"]),
+        ("(?P<n>a)(?<m>b)(?:c)", ["abc"], ["ab"]),
+        ("a{2,3}", ["aa", "aaa"], ["a", "aaaa"]),
+        ("a{,3}", ["a{,3}"], ["aaa"]),
+        (r"\Aa\z", ["a"], ["aa"]),
+        ("", [""], ["a"]),
+        ("a||b", ["a", "", "b"], ["ab"]),
+    ],
+)
+def test_what_fits(pattern: str, fits: list[str], does_not: list[str]) -> None:
+    compiled = Pattern(pattern)
+    assert [text for text in fits if not compiled.fullmatch(text)] == []
+    assert [text for text in does_not if compiled.fullmatch(text)] == []
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(
+            "(",
+            "a)",
+            "[a",
+            "*",
+            "a**",
+            "a{2}{3}",
+            "a{3,2}",
+            "a{1001}",
+            "(?=a)",
+            r"(a)\1",
+            r"\b",
+            "[b-a]",
+            "\\",
+        ),
+        *("((a{100}){100}){100}", r"\x{110000}", "(?<!a)b", "[[:nothing:]]", "(" * 50_000 + ")" * 50_000),
+    ],
+)
+def test_what_is_no_pattern(pattern: str) -> None:
+    with pytest.raises(PatternError):
+        Pattern(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "(.*)*x(.*)*y", "(a?){500}a{500}"])
+def test_no_text_takes_for_ever(pattern: str) -> None:
+    """Where Python's `re` would still be at it."""
+    assert not Pattern(pattern).fullmatch("a" * 300)
+
+
+def test_states_that_are_kept_have_a_bound() -> None:
+    pattern = Pattern("(a|b)*a(a|b){14}")
+    for number in range(2_000):
+        pattern.fullmatch(f"{number:020b}".translate(str.maketrans("01", "ab")))
+    assert len(pattern._states) <= MAX_KEPT_STATES
+    assert pattern.fullmatch("b" * 30 + "a" + "b" * 14)
