@@ -43,6 +43,7 @@ def run(machine: type[NodeMachine], run_seed: int, *, examples: int, steps: int)
             stateful_step_count=steps,
             deadline=None,
             database=None,
+            report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
         ),
     )
