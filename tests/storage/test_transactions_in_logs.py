@@ -317,7 +317,7 @@ def test_transactions_of_several_producers_in_one_append(bench: LogBench) -> Non
 
     def data(producer: int, sequence: int) -> bytes:
         options = {"producer_id": producer, "producer_epoch": 0, "base_sequence": sequence}
-        return values_batch([b"x"], START_MS, transactional=True, **options)
+        return bytes(values_batch([b"x"], START_MS, transactional=True, **options))
 
     def marker(producer: int) -> bytes:
         return encode_end_txn_marker(

@@ -15,8 +15,6 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
-from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -53,6 +51,7 @@ from penstock.storage.segments import Segments
 from penstock.storage.slice_check import sound_bytes
 from penstock.storage.timestamps import TimestampAndOffset
 from penstock.storage.transaction_index import AbortedTransaction
+from penstock.storage.transactions import aborted_transactions, note_append
 from penstock.storage.verification import NOT_REQUIRED, Verification
 
 logger = logging.getLogger(__name__)
@@ -213,7 +212,10 @@ class Log:
         if leader_epoch != self.leader_epochs.latest and leader_epoch >= 0:
             self.leader_epochs.assign(leader_epoch, first_offset)
         if staged:
-            self._apply(staged, segment)
+            try:
+                note_append(self.producer_state, staged.values(), segment)
+            except OSError as error:
+                raise self._fail("its index of aborted transactions is incomplete", error) from error
         self.producer_state.end_offset = next_offset
         header = headers[0]
         append_time_ms = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_MASK else NO_TIMESTAMP
@@ -238,26 +240,6 @@ class Log:
                 f"{self.name}: {size_bytes} bytes at once, segment.bytes is {self.config.segment_bytes}"
             )
         return count, max_timestamp, idempotent
-
-    def _apply(self, staged: dict[int, StagedAppend], segment: Segment) -> None:
-        """Note what was judged and is written now; aborted transactions go to the index."""
-        for pending in staged.values():
-            self.producer_state.apply(pending)
-        ended = [completed for pending in staged.values() for completed in pending.completed]
-        for completed in sorted(ended, key=attrgetter("last_offset")):
-            last_stable_offset = self.producer_state.complete(completed)
-            if completed.aborted:
-                entry = AbortedTransaction(
-                    completed.producer_id,
-                    completed.first_offset,
-                    completed.last_offset,
-                    last_stable_offset,
-                )
-                try:
-                    segment.transaction_index.append(entry)
-                except OSError as error:
-                    # without its entry a reader would take aborted records for committed ones
-                    raise self._fail("its index of aborted transactions is incomplete", error) from error
 
     def _append_failed(self, segment: Segment, error: OSError) -> StorageFailed:
         """Take back what a failed write left in the file; the error to raise."""
@@ -426,28 +408,14 @@ class Log:
     ) -> list[AbortedTransaction]:
         """The aborted transactions that have records in [start, up to), or in what was `found` there.
 
-        That may have been cleaned away since, and the cleaned segments know of none. Raises CorruptLog,
-        StorageFailed.
+        Raises CorruptLog, StorageFailed.
         """
-        aborted: list[AbortedTransaction] = []
-        read_from = self._segments if found is None or found.segments is None else found.segments
-        segments = read_from.from_offset(start_offset)
-        path = self.directory
         try:
-            if found is not None:
-                path = found.file.path
-                up_to_offset = min(up_to_offset, _end_of(found, segments, up_to_offset))
-            for segment in segments:
-                path = segment.transaction_index.path
-                overlapping, complete = segment.transaction_index.overlapping(start_offset, up_to_offset)
-                aborted += overlapping
-                if complete:
-                    break
+            return aborted_transactions(self._segments, start_offset, up_to_offset, found)
         except ValueError as error:
             raise self._corrupt(f"{self.name}: {error}") from error
         except OSError as error:
-            raise StorageFailed(f"{self.name}: reading {path} failed: {error}") from error
-        return aborted
+            raise StorageFailed(f"{self.name}: reading aborted transactions failed: {error}") from error
 
     @property
     def size_bytes(self) -> int:
@@ -688,13 +656,3 @@ class Log:
 
     def __repr__(self) -> str:
         return f"Log({self.name}, {self.log_start_offset} to {self.log_end_offset})"
-
-
-def _end_of(found: FileSlice, segments: Sequence[Segment], up_to_offset: int) -> int:
-    """An offset that all batches in `found` are below, and not much else."""
-    if found.is_cut:
-        return found.read_next_offset()
-    for segment, following in pairwise(segments):
-        if segment.file is found.file:
-            return following.base_offset
-    return up_to_offset
