@@ -23,7 +23,7 @@ FLOORS: dict[str, set[str]] = {
     "spark": {"protocol", "client"},
     "testing": set(),  # it starts the node as a process
     "bench": {"testing"},
-    "cli": {"protocol", "metadata", "broker", "client", "spark", "testing", "bench"},
+    "cli": {"protocol", "storage", "metadata", "broker", "client", "spark", "testing", "bench"},
 }
 
 

@@ -19,6 +19,7 @@ COMMANDS = {
     "consume": ("penstock.cli.consume", "consume", "Read records of topics."),
     "group": ("penstock.cli.group", "app", "List, describe, reset and delete consumer groups."),
     "txn": ("penstock.cli.txn", "app", "List, describe and abort transactions."),
+    "log": ("penstock.cli.log", "app", "Dump and verify log directories."),
     "config": ("penstock.cli.config", "app", "Describe and alter configurations."),
     "bench": ("penstock.cli.bench", "bench", "Measure throughput and latency of a node."),
     "demo": ("penstock.cli.demo", "demo", "Stream real flights through Spark and check the result."),
