@@ -301,6 +301,9 @@ class CrashFiles(FileSystem):
     def write_back(self, fd: int, size_bytes: int) -> None:  # type: ignore[override]
         """Pages may be written at any time: that is in `after_power_cut` already."""
 
+    def write_back_soon(self, file: object, position: int, size_bytes: int) -> None:  # type: ignore[override]
+        """As `write_back`."""
+
     def rename(self, old: Path, new: Path) -> None:  # type: ignore[override]
         self._step_or_die()
         os.replace(old, new)

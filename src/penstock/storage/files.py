@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from penstock.storage.writeback import write_back
+from penstock.storage.writeback import WriteBehind, write_back
 
 
 class FileSystem:
@@ -27,6 +27,7 @@ class FileSystem:
     rename = staticmethod(os.replace)
     unlink = staticmethod(os.unlink)
     write_back = staticmethod(write_back)
+    write_back_soon = staticmethod(WriteBehind().write_soon)
     mkdir = staticmethod(os.makedirs)
     rmdir = staticmethod(os.rmdir)
 

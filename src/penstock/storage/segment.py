@@ -34,10 +34,12 @@ from penstock.storage.scan import headers as scan_headers
 from penstock.storage.scan import last_header
 from penstock.storage.segment_file import FileSlice, SegmentFile
 from penstock.storage.transaction_index import TransactionIndex
+from penstock.storage.writeback import WRITE_BACK_BYTES, WRITE_BACK_MARGIN_BYTES
 
 logger = logging.getLogger(__name__)
 
 _RECENT_BATCHES: Final = 64
+_WRITE_BACK_DISTANCE_BYTES: Final = WRITE_BACK_BYTES + WRITE_BACK_MARGIN_BYTES
 _NEXT_READS_MAX: Final = 16
 _BEYOND: Final = 1 << 63
 
@@ -96,6 +98,7 @@ class Segment:
         # (offset: position) of batches at which reads ended: whoever read them asks for these next
         self._next_reads: dict[int, int] = {}
         self.readiness = Readiness(appended_from=size)
+        self._write_back_at = size + _WRITE_BACK_DISTANCE_BYTES
 
     @classmethod
     def create(
@@ -157,6 +160,15 @@ class Segment:
             offset += header.last_offset_delta + 1
             position += header.batch_length + LOG_OVERHEAD
         self.size = position
+        if position >= self._write_back_at:
+            self._write_back_soon()
+
+    def _write_back_soon(self) -> None:
+        """Have what was appended some time ago written to the disk, before the kernel does it all at once."""
+        while self.size >= self._write_back_at:
+            start = self._write_back_at - _WRITE_BACK_DISTANCE_BYTES
+            self._files.write_back_soon(self.file, start, WRITE_BACK_BYTES)
+            self._write_back_at += WRITE_BACK_BYTES
 
     def _note(self, header: BatchHeader, base_offset: int, position: int) -> None:
         """Keep memory and indexes in step with one appended batch."""
@@ -388,6 +400,7 @@ class Segment:
         self._recent = []
         self._next_reads = {}
         self.readiness.truncate_to(position)
+        self._write_back_at = min(self._write_back_at, position + _WRITE_BACK_DISTANCE_BYTES)
         if position == 0:
             self._first_batch_timestamp = None
 
