@@ -35,6 +35,7 @@ from penstock.protocol.messages import (
     UpdateFeaturesRequest,
 )
 from penstock.protocol.records import decode_batch, decode_batches, decode_end_txn_marker
+from penstock.storage.errors import StorageFailed
 from penstock.storage.log import Log
 from penstock.storage.verification import NOT_REQUIRED
 
@@ -393,6 +394,30 @@ def test_nobody_hears_of_a_decision_that_is_not_durable(
             may_flush.set()
             await until(broker, "t", TransactionState.COMPLETE_COMMIT)
             assert len(markers_in(replica_of(broker, "t1"))) == 1
+
+    run(story())
+
+
+def test_markers_wait_out_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction_markers, "AFTER_DISK_FAILURE_S", 0.05)
+    flush = Log.flush
+    failures = iter([StorageFailed("no space left")] * 2)
+
+    def flush_or_fail(log: Log) -> None:
+        for failure in failures:
+            raise failure
+        flush(log)
+
+    async def story() -> None:
+        async with running_node(tmp_path, **{"penstock.acks.fsync": "true"}) as broker:
+            await prepare(broker, "t1")
+            producer = await init(broker, "t")
+            assert write(broker, "t", producer, "t1") is OK
+            await broker.group_commit.flush(replica_of(broker, "t1").log)
+            monkeypatch.setattr(Log, "flush", flush_or_fail)
+            assert (await end(broker, "t", producer)).error_code == OK
+            await until(broker, "t", TransactionState.COMPLETE_COMMIT)
+            assert {commit for commit, _, _ in markers_in(replica_of(broker, "t1"))} == {True}
 
     run(story())
 

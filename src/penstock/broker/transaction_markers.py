@@ -29,6 +29,7 @@ MARKERS_PER_TURN = 64
 """A marker takes some 20 µs; a transaction may have thousands."""
 
 RETRY_S = 0.1
+AFTER_DISK_FAILURE_S = 5.0
 
 GIVE_UP = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 """A newer coordinator, or a newer epoch of the producer, has decided here: this one has no say any more."""
@@ -69,7 +70,7 @@ class MarkerOwner(Protocol):
 class _Delivery:
     """The markers of one transaction on their way."""
 
-    __slots__ = ("failed", "marker", "markers", "owner", "to_write")
+    __slots__ = ("failed", "is_retry", "marker", "markers", "owner", "to_write")
 
     def __init__(self, owner: MarkerOwner, markers: TransactionMarkers) -> None:
         self.owner = owner
@@ -83,6 +84,7 @@ class _Delivery:
         )
         self.to_write: list[TopicPartition] = list(markers.partitions)
         self.failed: list[TopicPartition] = []
+        self.is_retry = False
 
 
 class MarkerSender:
@@ -118,10 +120,13 @@ class MarkerSender:
         def durable(error: BaseException | None) -> None:
             if error is None:
                 then(delivery)
-            else:  # the next one to lead the partition reads what was decided, and sends it
-                log.error(
-                    "markers held back transactional_id=%s error=%s", delivery.markers.transactional_id, error
-                )
+                return
+            transactional_id = delivery.markers.transactional_id
+            log.error("markers held back transactional_id=%s error=%s", transactional_id, error)
+            # All again, once the log that failed has lost its leader: if it is the coordinator's own, this
+            # delivery has ended by then.
+            delivery.to_write, delivery.failed = list(delivery.markers.partitions), []
+            self._broker.loop.call_later(AFTER_DISK_FAILURE_S, self._when_durable, delivery, self._go_on)
 
         group_commit.when_durable(durable)
 
@@ -146,17 +151,19 @@ class MarkerSender:
                 del self._deliveries[transactional_id]
                 return
             if error is not ErrorCode.NONE:
-                log.info(
-                    "marker to be tried again transactional_id=%s topic=%s partition=%d error=%s",
-                    transactional_id,
-                    *place,
-                    error.name,
-                )
+                if not delivery.is_retry:
+                    log.info(
+                        "marker to be tried again transactional_id=%s topic=%s partition=%d error=%s",
+                        transactional_id,
+                        *place,
+                        error.name,
+                    )
                 delivery.failed.append(place)
         if delivery.to_write:
             self._broker.loop.call_soon(self._go_on, delivery)
         elif delivery.failed:
             delivery.to_write, delivery.failed = delivery.failed, []
+            delivery.is_retry = True
             self.retries += 1
             self._broker.loop.call_later(RETRY_S, self._go_on, delivery)
         else:
