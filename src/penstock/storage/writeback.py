@@ -2,7 +2,7 @@
 
 Left alone, the kernel lets gigabytes gather and then writes them in a burst. While it finds room on the disk
 for a file's pages, appends to that file wait: 20 to 40 ms at a time on ext4, measured at 350 to 700 MB/s.
-Told every 8 MiB it has little to do at once, and no append was seen to wait.
+Told every 8 MiB it has little to do at once: waits became rare, and a third as long or less.
 
 A sync of a gigabyte at once fills the disk's queue, and holds up the file system's journal until it's
 through; whoever appends meanwhile waits for both. In steps others have their turn in between, and the sync at

@@ -1,0 +1,64 @@
+"""However much clients pipeline, a turn of the event loop handles a bounded number of requests."""
+
+import asyncio
+import socket
+import struct
+import threading
+from pathlib import Path
+
+from penstock.broker.connection import REQUESTS_PER_TURN, Connection, Reply
+from penstock.broker.loop_lag import TurnSelector
+from penstock.broker.node import Broker
+from penstock.metadata.configs import BrokerConfig
+
+REQUESTS = 20_000
+API_VERSIONS_V0 = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+
+
+def flood(address: tuple[str, int], answered: list[int]) -> None:
+    """Send all requests as fast as the node takes them, and count the bytes that come back."""
+    with socket.create_connection(address) as sock:
+        sender = threading.Thread(target=sock.sendall, args=(API_VERSIONS_V0 * REQUESTS,))
+        sender.start()
+        received = 0
+        size = 0
+        while not size or received < size * REQUESTS:
+            data = sock.recv(1 << 20)
+            if not size:
+                size = 4 + struct.unpack(">i", data[:4])[0]
+            received += len(data)
+        sender.join()
+        answered.append(received // size)
+
+
+def test_a_flood_is_taken_in_turns(tmp_path: Path) -> None:
+    handled = [0]
+    turns: list[int] = []
+
+    async def serve() -> list[int]:
+        config = {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
+        broker = Broker(BrokerConfig.single_node(config))
+        address = await broker.start()
+        handle = broker.server._handle_request
+
+        def counted(connection: Connection, frame: memoryview) -> Reply:
+            handled[0] += 1
+            return handle(connection, frame)
+
+        broker.server._handle_request = counted
+        answered: list[int] = []
+        await asyncio.gather(*(asyncio.to_thread(flood, address, answered) for _ in range(2)))
+        await broker.stop()
+        return answered
+
+    class CountedTurns(TurnSelector):
+        def select(self, timeout: float | None = None):  # type: ignore[no-untyped-def]
+            turns.append(handled[0])
+            handled[0] = 0
+            return super().select(timeout)
+
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(CountedTurns())) as runner:
+        assert runner.run(serve()) == [REQUESTS, REQUESTS]
+    assert sum(turns) == 2 * REQUESTS
+    # of each connection the rest of what was read before, and then what came since
+    assert max(turns) <= 2 * 2 * REQUESTS_PER_TURN
