@@ -15,6 +15,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import Record, encode_batch
 
 Partition = tuple[str, int]
+Read = tuple[int, bytes | None, bytes | None]  # offset, key, value
 Errors = frozenset[ErrorCode]
 
 OK: Errors = frozenset({ErrorCode.NONE})
@@ -31,28 +32,26 @@ BATCHES_REMEMBERED = 5  # how far back a partition knows a producer's batches ag
 
 @dataclass
 class Entry:
-    """One offset of a log: a record, or a marker (no value)."""
+    """One offset of a log: a record or a marker."""
 
     key: bytes | None
     value: bytes | None
     producer_id: int = -1
     transactional: bool = False
+    is_marker: bool = False
     committed: bool | None = None  # of a transactional record, once its transaction has ended
-
-    @property
-    def is_marker(self) -> bool:
-        return self.transactional and self.value is None
 
 
 @dataclass
 class Batch:
     """What was or is to be produced: records of one producer, under consecutive sequences."""
 
-    records: list[tuple[bytes | None, bytes]]
+    records: list[tuple[bytes | None, bytes | None]]
     producer_id: int = -1
     epoch: int = -1
     base_sequence: int = -1
     transactional: bool = False
+    codec: int = 0
 
     @property
     def last_sequence(self) -> int:
@@ -62,6 +61,7 @@ class Batch:
         now_ms = time.time_ns() // 1_000_000
         return encode_batch(
             [Record(index, now_ms, key, value) for index, (key, value) in enumerate(self.records)],
+            compression=self.codec,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             base_sequence=self.base_sequence,
@@ -150,14 +150,14 @@ class PartitionModel:
             known.transaction_start = None
         if known is None or known.epoch != epoch:
             self.producers[producer_id] = KnownProducer(epoch)
-        self.entries.append(Entry(None, None, producer_id, transactional=True, committed=commit))
+        self.entries.append(Entry(None, None, producer_id, is_marker=True))
 
-    def visible(self, offset: int, *, committed: bool) -> Iterator[tuple[int, bytes | None, bytes]]:
-        """(offset, key, value) of the records that a reader gets from an offset on."""
+    def visible(self, offset: int, *, committed: bool) -> Iterator[Read]:
+        """What a reader gets from an offset on."""
         end = self.last_stable_offset if committed else self.end
         for at in range(max(offset, self.log_start_offset), end):
             entry = self.entries[at]
-            if entry.value is None or (committed and entry.transactional and not entry.committed):
+            if entry.is_marker or (committed and entry.transactional and not entry.committed):
                 continue
             yield at, entry.key, entry.value
 

@@ -205,7 +205,7 @@ class NodeClient:
     # -- transactions --------------------------------------------------------------------------------
 
     def init_producer_id(
-        self, transactional_id: str | None, producer_id: int = -1, epoch: int = -1, timeout_ms: int = 60_000
+        self, transactional_id: str | None, producer_id: int = -1, epoch: int = -1, timeout_ms: int = 600_000
     ) -> ProducerIdentity:
         request = m.InitProducerIdRequest(
             transactional_id=transactional_id,
@@ -284,6 +284,10 @@ class NodeClient:
     def await_completion(self, transactional_id: str) -> None:
         """Until the markers of the transaction that was ended are in the logs."""
         self._await(lambda: "Prepare" not in self.transaction_state(transactional_id).transaction_state)
+
+    def await_abort(self, transactional_id: str) -> None:
+        """Until the coordinator has given up on the transaction."""
+        self._await(lambda: self.transaction_state(transactional_id).transaction_state == "CompleteAbort")
 
     # -- offsets of groups ---------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import random
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
@@ -24,11 +24,12 @@ from broker_model import (
     GroupModel,
     Partition,
     PartitionModel,
+    Read,
     State,
 )
 from hypothesis import note
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from model_reader import read
 from node_client import (
     EARLIEST,
@@ -39,11 +40,15 @@ from node_client import (
     NodeClient,
 )
 
+from broker_wire import Wire, fetch_request
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import FetchResponse
 
 GROUPS = 2
 KEYS = 4
 INDEX = st.integers(0, 59)  # chooses among few things, by remainder
+TIMEOUT_MS = 200
+WAIT_MS = 60_000  # longer than an example takes: who is answered was woken
 READ_BYTES = st.sampled_from([1, 300, 1 << 20])
 COMPACTED = {
     "cleanup.policy": "compact",
@@ -75,9 +80,23 @@ class Producer:
     sent: dict[Partition, deque[Batch]] = field(default_factory=dict)
     ended: tuple[int, int, bool] | None = None  # producer id, epoch, commit of its last EndTxn
 
+    @property
+    def identity(self) -> tuple[int, int]:
+        return self.producer_id, self.epoch
+
     def begin_epoch(self, producer_id: int, epoch: int) -> None:
         self.producer_id, self.epoch = producer_id, epoch
         self.sequences.clear()
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A fetch that was not answered yet."""
+
+    wire: Wire
+    partition: Partition
+    offset: int
+    committed: bool
 
 
 class NodeMachine(RuleBasedStateMachine):
@@ -99,6 +118,7 @@ class NodeMachine(RuleBasedStateMachine):
         self.next_fault: str | None = None
         self.random = random.Random(0)
         self.topics: dict[str, int] = {}
+        self.waiting: list[Waiting] = []
         self.producers = [
             Producer(None),
             Producer(None),
@@ -133,6 +153,7 @@ class NodeMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.client.fault = None
+        self.send_away()
         try:
             if self.topics and sys.exc_info()[0] is None:
                 self.check_everything()
@@ -155,10 +176,13 @@ class NodeMachine(RuleBasedStateMachine):
     def group(self, index: int) -> str:
         return f"{self.name}-g{index % GROUPS}"
 
-    def records(self, partition: Partition, count: int, key: int) -> list[tuple[bytes | None, bytes]]:
-        keyed = self.model.partitions[partition].compacted
+    def records(self, partition: Partition, count: int, key: int) -> list[tuple[bytes | None, bytes | None]]:
+        """New values; on compacted topics with keys, and tombstones among them."""
+        numbers = list(itertools.islice(self.values, count))
+        if not self.model.partitions[partition].compacted:
+            return [(None, b"%d" % number) for number in numbers]
         return [
-            (b"k%d" % ((key + i) % KEYS) if keyed else None, b"%d" % next(self.values)) for i in range(count)
+            (b"k%d" % ((key + number) % KEYS), b"%d" % number if number % 6 else None) for number in numbers
         ]
 
     # -- faults --------------------------------------------------------------------------------------
@@ -189,6 +213,7 @@ class NodeMachine(RuleBasedStateMachine):
         self.restarted()
 
     def restarted(self) -> None:
+        self.send_away()
         self.node.start()
         type(self).restarts += 1
         self.model.node_restarted()
@@ -212,9 +237,9 @@ class NodeMachine(RuleBasedStateMachine):
         assert error in expected, f"{error.name}, expected {sorted(code.name for code in expected)}"
         return error == ErrorCode.NONE
 
-    def start_producer(self, producer: Producer) -> None:
+    def start_producer(self, producer: Producer, *, timeout_ms: int = 600_000) -> None:
         tid = producer.transactional_id
-        error, producer_id, epoch = self.client.init_producer_id(tid)
+        error, producer_id, epoch = self.client.init_producer_id(tid, timeout_ms=timeout_ms)
         assert error == ErrorCode.NONE, error.name
         if tid is not None:
             if (known := self.model.transactions.get(tid)) is not None:
@@ -224,11 +249,11 @@ class NodeMachine(RuleBasedStateMachine):
         producer.begin_epoch(producer_id, epoch)
         producer.sent.clear()
 
-    @rule(at=INDEX, count=st.integers(1, 4), key=INDEX)
-    def produce_plain(self, at: int, count: int, key: int) -> None:
+    @rule(at=INDEX, count=st.integers(1, 4), key=INDEX, codec=st.integers(0, 4))
+    def produce_plain(self, at: int, count: int, key: int, codec: int) -> None:
         partition = self.partition(at)
         log = self.model.partitions[partition]
-        batch = Batch(self.records(partition, count, key))
+        batch = Batch(self.records(partition, count, key), codec=codec)
         self.under_fault(repeatable=False)
         faults = self.client.faults_met
         error, base_offset = self.client.produce({partition: batch.encode()}, None, 12)[partition]
@@ -376,6 +401,24 @@ class NodeMachine(RuleBasedStateMachine):
             if (producer.producer_id, producer.epoch) != (new_id, new_epoch):
                 producer.begin_epoch(new_id, new_epoch)
 
+    @precondition(lambda self: self.faults_left > 0)
+    @rule(at=INDEX, version=st.sampled_from([2, 1]))
+    def abandon(self, at: int, version: int) -> None:
+        """A transaction that nobody ends is aborted by its coordinator, and its producer fenced."""
+        self.faults_left -= 1
+        partition = self.partition(at)
+        tid = f"{self.name}-z"
+        producer = Producer(tid, version)
+        self.start_producer(producer, timeout_ms=TIMEOUT_MS)
+        if version == 1:
+            added = self.client.add_partitions(tid, producer.producer_id, producer.epoch, [partition])
+            self.expect(added[partition], self.model.add_partition(tid, *producer.identity, partition))
+        self.send(producer, {partition: self.next_batch(producer, partition, 2, 0)})
+        assert self.model.transactions[tid].state is State.ONGOING
+        self.client.await_abort(tid)
+        self.model.fence(tid)
+        self.send(producer, {partition: self.next_batch(producer, partition, 1, 0)})
+
     @rule(who=INDEX)
     def describe_transaction(self, who: int) -> None:
         _, tid = self.transactional(who)
@@ -465,6 +508,38 @@ class NodeMachine(RuleBasedStateMachine):
         found = [self.client.offset(partition, at, committed=committed) for at in (EARLIEST, LATEST)]
         assert found == [log.log_start_offset, latest], f"{partition}: {found}, expected {latest=}"
 
+    @precondition(lambda self: len(self.waiting) < 2)
+    @rule(at=INDEX, committed=st.booleans())
+    def wait_for_more(self, at: int, committed: bool) -> None:
+        """A fetch at the end of what its reader may see, left waiting."""
+        partition = self.partition(at)
+        log = self.model.partitions[partition]
+        offset = log.last_stable_offset if committed else log.end
+        request = fetch_request(
+            partition[0], {partition[1]: offset}, max_wait_ms=WAIT_MS, isolation_level=int(committed)
+        )
+        wire = Wire(self.node.bootstrap_servers)
+        wire.send(request, 12)
+        self.waiting.append(Waiting(wire, partition, offset, committed))
+
+    @invariant()
+    def those_who_wait_are_served(self) -> None:
+        """As soon as there is more, and never with less than a record."""
+        for waiting in list(self.waiting):
+            log = self.model.partitions[waiting.partition]
+            if waiting.offset < (log.last_stable_offset if waiting.committed else log.end):
+                self.waiting.remove(waiting)
+                data = waiting.wire.receive(FetchResponse).responses[0].partitions[0]
+                waiting.wire.socket.close()
+                assert data.error_code == ErrorCode.NONE, ErrorCode(data.error_code).name
+                assert data.records, f"{waiting.partition}: woken at {waiting.offset} for nothing"
+
+    def send_away(self, chosen: Callable[["Waiting"], bool] = lambda _: True) -> None:
+        """Forget fetches that wait for what will not be there."""
+        for waiting in [waiting for waiting in self.waiting if chosen(waiting)]:
+            waiting.wire.socket.close()
+            self.waiting.remove(waiting)
+
     # -- what takes away -----------------------------------------------------------------------------
 
     @rule(at=INDEX, offset=st.integers(0, 1 << 16))
@@ -481,12 +556,14 @@ class NodeMachine(RuleBasedStateMachine):
         else:
             assert error == ErrorCode.NONE, error.name
             log.log_start_offset = max(log.log_start_offset, offset)
+            self.send_away(lambda waiting: waiting.partition == partition)  # they may have been told
             assert low_watermark == log.log_start_offset
 
     @rule()
     def recreate_topic(self) -> None:
         """Deleted and made again: nothing of the old one comes back, and no open transaction hangs on it."""
         topic = f"{self.name}-a"
+        self.send_away(lambda waiting: waiting.partition[0] == topic)
         self.client.delete_topic(topic)
         del self.topics[topic]
         self.make_topic(topic, 2)
@@ -514,12 +591,9 @@ class NodeMachine(RuleBasedStateMachine):
                 self.check_offset(group, partition, require_stable=True)
 
 
-Triple = tuple[int, bytes | None, bytes | None]
-
-
-def check_compacted(found: list[Triple], expected: list[Triple], committed: list[Triple]) -> None:
-    """What is there was written there, and each key's last committed record is there."""
+def check_compacted(found: list[Read], expected: list[Read], committed: list[Read]) -> None:
+    """What is there was written there, in order, and no key lacks its last committed value."""
     assert set(found) <= set(expected)
     assert found == sorted(found), "in the order of offsets"
     last = {key: (offset, key, value) for offset, key, value in committed}
-    assert set(last.values()) <= set(found)
+    assert {record for record in last.values() if record[2] is not None} <= set(found)
