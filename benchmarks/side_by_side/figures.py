@@ -9,6 +9,8 @@ from side_by_side.session import Measurement
 
 OURS, THEIRS = "penstock", "kafka"
 BUSY_ENOUGH = 0.9
+OWN_SHARE = 0.65
+"""Of a busy core's time at least this is its process's own; kernel threads and interrupts take some."""
 
 Figure = Callable[[Measurement], float | None]
 
@@ -47,9 +49,12 @@ class RowRuns:
         return spread(figure(measurement) for measurement in self.of(broker))
 
     def busy(self, broker: str) -> bool:
-        """Whether its core was the limit."""
+        """Whether its core was the limit, and no stranger had it."""
         core = self.spread(broker, lambda measurement: measurement.core_busy)
-        return core is not None and core.median >= BUSY_ENOUGH
+        own = self.spread(broker, lambda measurement: measurement.broker_busy)
+        if core is None or own is None:
+            return False
+        return core.median >= BUSY_ENOUGH and own.median >= OWN_SHARE * core.median
 
     def ahead(self, figure: Figure, *, less_is_better: bool = False) -> Spread | None:
         """How many times better Penstock's figure is than Apache Kafka's of the same round."""

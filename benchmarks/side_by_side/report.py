@@ -6,6 +6,7 @@ from side_by_side.brokers import JVM_HEAP, PROPERTIES
 from side_by_side.figures import (
     BUSY_ENOUGH,
     OURS,
+    OWN_SHARE,
     THEIRS,
     RowRuns,
     Spread,
@@ -47,7 +48,7 @@ Central or jars fetched before.
   show the latency of requests that queue behind others: at a fixed rate, where each request is timed from
   when it was due, it can be compared.
 - **Busy** is the broker's core, the kernel's work for it included, and behind that the broker's process
-  alone: where they are far apart, something else had the core.
+  alone: where that is less than {own:.0%} of it, something else had the core, and it doesn't count as busy.
 - **CPU s/GB** is the processor time of the broker's process for a gigabyte of values; **memory** its
   resident set.
 - **The JVM** has the settings of Kafka's own scripts: {heap}, G1, pauses of 20 ms.
@@ -58,7 +59,10 @@ Central or jars fetched before.
 def render(results: Results) -> str:
     """The page. Rows that nobody has measured are left out."""
     told = ", ".join(f"`{name}={value}`" for name, value in PROPERTIES.items())
-    parts = [HEAD.format(busy=BUSY_ENOUGH, heap=" ".join(JVM_HEAP), properties=told), _machine(results)]
+    parts = [
+        HEAD.format(busy=BUSY_ENOUGH, own=OWN_SHARE, heap=" ".join(JVM_HEAP), properties=told),
+        _machine(results),
+    ]
     sections: dict[str, list[RowRuns]] = {}
     for row in all_rows():
         fixed_rate = isinstance(row.work, Workload) and row.work.fixed_rate
