@@ -16,12 +16,14 @@ from node_view import LOADING
 from broker_wire import Wire, batch_of
 from penstock.protocol import messages as m
 from penstock.protocol.errors import ErrorCode
+from transaction_wire import Transactor
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 TOPIC, BROKER = 2, 4
 START_MS = 1_790_000_000_000
 SEGMENTS = {"internal.segment.bytes": "4000", "index.interval.bytes": "500", "retention.ms": "-1"}
-GROUPS = ("readers", "by hand", "of the new protocol")
+GROUPS = ("readers", "by hand", "of the new protocol", "of transactions")
+TRANSACTIONAL_IDS = ("of the first protocol", "of version 2")
 TIMESTAMPS = (START_MS, START_MS + 1_050, START_MS + 3_333, START_MS + 10**9)
 """Worth searching for: some records are older than others before them."""
 TIMEOUT_S = 20
@@ -59,12 +61,54 @@ class IdempotentWriter:
         return wire.produce(self.topic, batch)
 
 
+class TransactionalWriter:
+    """A transactional producer that leaves a transaction open for the next node, with an offset in it."""
+
+    def __init__(self, bootstrap: str, transactional_id: str, topic: str) -> None:
+        self.topic = topic
+        self._offset = 0
+        with Wire(bootstrap) as wire:
+            self._producer = Transactor(
+                wire,
+                transactional_id,
+                version_2=transactional_id == TRANSACTIONAL_IDS[1],
+                timeout_ms=600_000,
+            ).begin()
+            for commits in (True, False, True):
+                self._write(2)
+                self._end(commits)
+            self._write(2)
+
+    def go_on(self, bootstrap: str, *, commits: bool) -> None:
+        """End the transaction that the last node has left, and make more."""
+        with Wire(bootstrap) as wire:
+            self._producer.wire = wire
+            eventually(lambda: self._producer.write(self.topic, b"found open") is ErrorCode.NONE)
+            self._end(commits)
+            for later in (not commits, commits):
+                self._write(2)
+                self._end(later)
+            self._write(2)
+
+    def _write(self, count: int) -> None:
+        for _ in range(count):
+            eventually(lambda: self._producer.write(self.topic, b"one of two") is ErrorCode.NONE)
+        self._offset += 1
+        if not self._producer.is_version_2:
+            eventually(lambda: self._producer.add_offsets(GROUPS[3]) is ErrorCode.NONE)
+        eventually(
+            lambda: self._producer.commit_offset(GROUPS[3], self.topic, self._offset) is ErrorCode.NONE
+        )
+
+    def _end(self, commits: bool) -> None:
+        eventually(lambda: self._producer.end(commit=commits) is ErrorCode.NONE)
+
+
 class Story:
     """`begin` on the first node; `go_on` on each that takes over.
 
-    With `kafkas_own` it begins with what only Kafka serves so far: transactions and a group of KIP-848's
-    protocol. Without `trims` no records are deleted: where a log starts is on disk only after a clean stop,
-    or within a minute.
+    With `kafkas_own` it begins with what only Kafka serves so far: a group of KIP-848's protocol. Without
+    `trims` no records are deleted: where a log starts is on disk only after a clean stop, or within a minute.
     """
 
     def __init__(self, *, kafkas_own: bool = False, trims: bool = True, seed: int = 1) -> None:
@@ -73,6 +117,7 @@ class Story:
         self._random = random.Random(seed)
         self._chapter = 0
         self.idempotent: IdempotentWriter | None = None
+        self.transactional: list[TransactionalWriter] = []
 
     def begin(self, bootstrap: str) -> None:
         admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -85,6 +130,7 @@ class Story:
             NewTopic("gone", 2, 1),
             NewTopic("again", 1, 1),
             NewTopic("idempotent", 1, 1, config=SEGMENTS),
+            *(NewTopic(topic_of(name), 1, 1, config=SEGMENTS) for name in TRANSACTIONAL_IDS),
             NewTopic("empty", 2, 1),
             NewTopic("compacted", 1, 1, config={"cleanup.policy": "compact"}),
         )
@@ -104,10 +150,13 @@ class Story:
         consume(bootstrap, GROUPS[0], "codecs", 50)
         commit(bootstrap, GROUPS[1], {("stamped", 0): 7, ("stamped", 1): 5})
         if self._kafkas_own:
-            self._transact(bootstrap)
             consume(bootstrap, GROUPS[2], "codecs", 30, protocol="consumer")
+        self._transact(bootstrap)
         self.idempotent = IdempotentWriter(bootstrap, "idempotent")
         self.idempotent.write(bootstrap, 25)
+        self.transactional = [
+            TransactionalWriter(bootstrap, name, topic_of(name)) for name in TRANSACTIONAL_IDS
+        ]
 
     def go_on(self, bootstrap: str) -> None:
         """Everything once more on another node, on top of what is there."""
@@ -126,6 +175,9 @@ class Story:
         consume(bootstrap, GROUPS[0], "codecs", 50)
         commit(bootstrap, GROUPS[1], {("stamped", 1): 6 + self._chapter})
         self.idempotent.write(bootstrap, 25)
+        for writer in self.transactional:
+            writer.go_on(bootstrap, commits=self._chapter % 2 == 1)
+        self._transact(bootstrap)
 
     def _produce(self, bootstrap: str) -> None:
         for partition, codec in enumerate(CODECS):
@@ -172,6 +224,11 @@ class Story:
                 producer.commit_transaction(TIMEOUT_S)
             else:
                 producer.abort_transaction(TIMEOUT_S)
+
+
+def topic_of(transactional_id: str) -> str:
+    """The topic that this producer writes to."""
+    return transactional_id.replace(" ", "-")
 
 
 def create(admin: AdminClient, *topics: NewTopic) -> None:

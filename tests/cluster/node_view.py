@@ -42,6 +42,8 @@ class PartitionView:
     last_stable_offset: int
     aborted: set[tuple[int, int]]
     """Aborted transactions: producer id, first offset."""
+    producers: set[tuple[int, ...]]
+    """Of each: id, epoch, last sequence, last timestamp, coordinator epoch, where its transaction began."""
 
     @property
     def records(self) -> list[Record]:
@@ -65,6 +67,8 @@ class NodeView:
     """Per group and partition: offset, leader epoch, metadata."""
     groups: dict[str, str]
     """Their states."""
+    transactions: dict[str, tuple[object, ...]]
+    """By transactional id: state, producer id and epoch, timeout, beginning, partitions."""
 
 
 def differences(found: object, before: object, where: str = "") -> list[str]:
@@ -92,6 +96,7 @@ def view_of(bootstrap: str, timestamps: Iterable[int] = (), groups: Iterable[str
             broker_configs={name: configs[BROKER, name] for name in ("1", "")},
             committed={group: _committed(wire, group) for group in groups},
             groups=_groups(wire),
+            transactions=_transactions(wire),
         )
         for topic in metadata.topics:
             name = topic.name or ""
@@ -123,6 +128,7 @@ def _partition(
         batches=b"",
         last_stable_offset=-1,
         aborted=set(),
+        producers=_producers(wire, topic, index),
     )
     _read(wire, topic, index, view)
     return view
@@ -157,6 +163,50 @@ def _read(wire: Wire, topic: str, partition: int, view: PartitionView) -> None:
         position, last = headers[-1]
         view.batches += records[: position + last.size_bytes]  # Kafka may send a piece of a batch at the end
         offset = last.next_offset
+
+
+def _producers(wire: Wire, topic: str, partition: int) -> set[tuple[int, ...]]:
+    asked = m.DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])
+    request = m.DescribeProducersRequest(topics=[asked])
+    found = wire.ask(request, m.DescribeProducersResponse, 0).topics[0].partitions[0]
+    assert found.error_code == 0, (topic, partition, ErrorCode(found.error_code))
+    return {
+        (
+            producer.producer_id,
+            producer.producer_epoch,
+            producer.last_sequence,
+            producer.last_timestamp,
+            producer.coordinator_epoch,
+            producer.current_txn_start_offset,
+        )
+        for producer in found.active_producers
+    }
+
+
+def _transactions(wire: Wire) -> dict[str, tuple[object, ...]]:
+    """Once the coordinators have loaded them."""
+    deadline = time.monotonic() + LOADING_TIMEOUT_S
+    while True:
+        listed = wire.ask(m.ListTransactionsRequest(), m.ListTransactionsResponse, 1)
+        if listed.error_code not in LOADING:
+            break
+        assert time.monotonic() < deadline, "the coordinators do not load transactions"
+        time.sleep(0.05)
+    assert listed.error_code == 0, ErrorCode(listed.error_code)
+    names = [state.transactional_id for state in listed.transaction_states]
+    request = m.DescribeTransactionsRequest(transactional_ids=names)
+    described = wire.ask(request, m.DescribeTransactionsResponse, 0).transaction_states
+    return {
+        state.transactional_id: (
+            state.transaction_state,
+            state.producer_id,
+            state.producer_epoch,
+            state.transaction_timeout_ms,
+            state.transaction_start_time_ms,
+            sorted((topic.topic, tuple(sorted(topic.partitions))) for topic in state.topics),
+        )
+        for state in described
+    }
 
 
 def _dynamic_configs(

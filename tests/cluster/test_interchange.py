@@ -54,7 +54,9 @@ class Directory:
     def __init__(self, libs: Path, root: Path, end: str, *, dynamic_quorum: bool = False) -> None:
         config = {**SHORT_SESSION, **SMALL_METADATA_LOG}
         self.kafka = KafkaNode(libs, root, dynamic_quorum=dynamic_quorum, config=config)
-        self.penstock = Cluster(SMALL_METADATA_LOG, data_dir=self.kafka.data_dir)
+        # Not as many as Kafka makes: those there count.
+        transactions = {"transaction.state.log.num.partitions": "3"}
+        self.penstock = Cluster({**SMALL_METADATA_LOG, **transactions}, data_dir=self.kafka.data_dir)
         self.ends_cleanly = end == "stop"
         self._end = end
 

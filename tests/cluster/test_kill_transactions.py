@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_node import JAVA
 from penstock.testing import Cluster
 
-KILLS = int(os.environ.get("PENSTOCK_TRANSACTION_KILLS", "4"))
+KILLS = int(os.environ.get("PENSTOCK_TRANSACTION_KILLS", "3"))
 PARTITIONS = 3
 WORKERS = 2
 HERE = Path(__file__).parent
@@ -176,6 +176,7 @@ class SinkReader:
                 "group.id": "check",
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
+                "enable.partition.eof": True,
                 "reconnect.backoff.max.ms": 200,
                 "log_level": 0,
             }
@@ -203,10 +204,15 @@ class SinkReader:
         """All of it, from the start once more, to the very end."""
         self.seen.clear()
         self._consumer.assign([TopicPartition("sink", p, 0) for p in range(PARTITIONS)])
-        while messages := self._consumer.consume(10_000, timeout=2.0):
-            for message in messages:
-                assert message.error() is None, message.error()
+        ends = 0
+        while ends < PARTITIONS:
+            message = self._consumer.poll(20)
+            assert message is not None, f"{sum(self.seen.values())} records came, then nothing"
+            if message.error() is None:
                 self.seen[int(message.value())] += 1
+            else:
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                ends += 1
         self._consumer.close()
         lost = sorted(set(range(count)) - self.seen.keys())
         twice = sorted(number for number, times in self.seen.items() if times > 1)
