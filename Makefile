@@ -38,8 +38,8 @@ test: lint types tests
 
 lint: $(INSTALLED)
 	@echo "== lint and format"
-	@$(BIN)/ruff check --no-cache src tests docs setup.py
-	@$(BIN)/ruff format --check --quiet src tests docs setup.py
+	@$(BIN)/ruff check --no-cache src tests docs benchmarks setup.py
+	@$(BIN)/ruff format --check --quiet src tests docs benchmarks setup.py
 
 types: $(INSTALLED)
 	@echo "== types"
