@@ -94,6 +94,11 @@ class BrokerCollector(Collector):
         return [
             GaugeMetricFamily("penstock_replicas", "Replicas on this node.", len(replicas)),
             GaugeMetricFamily(
+                "penstock_log_directories_offline",
+                "Log directories out of service.",
+                len(self._broker.logs.offline),
+            ),
+            GaugeMetricFamily(
                 "penstock_replicas_failed", "Replicas that are offline.", len(self._broker.replicas.failed)
             ),
             appended,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from penstock.broker.cold_reads import ColdReads
@@ -40,6 +42,7 @@ log = logging.getLogger(__name__)
 WORKERS = 4
 DECODING_WORKERS = 2
 TICK_S = 1.0
+MENDING_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EFBIG})
 REOPEN_INTERVAL_S = 5.0
 """Between attempts to open logs that could not be: a disk may have been full."""
 
@@ -85,6 +88,8 @@ class Broker:
         self._reopen_at_s = 0.0
         self._reopening: asyncio.Task[None] | None = None
         self._addresses: dict[str, tuple[str, int]] = {}
+        self.died: asyncio.Future[str] = self.loop.create_future()
+        """Why the node can't go on: it has lost its metadata, or all its disks."""
         try:
             self.logs = LogManager(
                 config.log_dirs,
@@ -94,6 +99,9 @@ class Broker:
                 cleaner=cleaner_config(config),
                 high_watermarks=self._high_watermarks,
                 run_soon=self.loop.call_soon_threadsafe,
+                metadata_directory=config.metadata_log_dir,
+                io_error=lambda failed, error: self._storage_failed(failed.directory.parent, error),
+                directory_failed=self._storage_failed,
             )
         except (LogDirectoryError, OSError) as error:
             raise CannotStart(str(error)) from error
@@ -236,6 +244,19 @@ class Broker:
             TopicPartition(replica.topic, replica.partition): replica.high_watermark
             for replica in self.replicas
         }
+
+    def _storage_failed(self, directory: Path, error: OSError) -> None:
+        """Called in any thread. A disk that is full, or files that are too many, may mend by themselves."""
+        if error.errno not in MENDING_ERRORS:
+            self.loop.call_soon_threadsafe(self._fail_directory, directory, str(error))
+
+    def _fail_directory(self, directory: Path, reason: str) -> None:
+        names = self.logs.fail_directory(directory, reason)
+        self.replicas.take_offline(names)
+        lost_all = directory == self.config.metadata_log_dir or not self.logs.directories
+        if lost_all and not self.died.done():
+            log.critical("node ends, its storage failed directory=%s error=%s", directory, reason)
+            self.died.set_result(f"{directory} failed: {reason}")
 
     def _tick(self) -> None:
         """Retention, checkpoints, flushes: once a second what is due."""

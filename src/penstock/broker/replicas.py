@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 from penstock.broker import produce_conversion
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from penstock.protocol.batch import BatchHeader
     from penstock.storage.log import AppendInfo, Log
     from penstock.storage.log_manager import LogManager
+    from penstock.storage.names import TopicPartition
     from penstock.storage.producer_snapshot import SnapshotEntry
     from penstock.storage.verification import Verification
 
@@ -376,6 +377,17 @@ class ReplicaManager:
             }
         )
 
+    def take_offline(self, names: Iterable[TopicPartition]) -> None:
+        """Serve these no longer: the log directory they lie in has failed."""
+        for topic, partition in names:
+            replica = self._replicas.pop((topic, partition), None)
+            if replica is None:
+                continue
+            del self._replicas[replica.topic_id, partition]
+            self.failed.add((topic, partition))
+            replica.is_leader = False
+            replica.wake_all()
+
     def set_aside_strays(self) -> None:
         """Keep logs that belong to no topic of the image away from topics to come. Raises OSError.
 
@@ -447,7 +459,9 @@ class ReplicaManager:
         for topic, partition in places:
             config = settings[topic.name].log
             try:
-                found = self._logs.create(topic.name, topic.topic_id, partition, config)
+                registration = topic.partitions[partition]
+                is_new = not registration.leader_epoch and not registration.partition_epoch
+                found = self._logs.create(topic.name, topic.topic_id, partition, config, is_new=is_new)
             except (KafkaError, OSError, ValueError) as error:
                 log.error("cannot open log topic=%s partition=%d error=%s", topic.name, partition, error)
                 opened.append((topic, partition, None))

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import signal
 import sys
 from pathlib import Path
@@ -111,15 +112,25 @@ async def _run(config: "BrokerConfig") -> int:
         loop.add_signal_handler(number, stopping.set)
     try:
         broker = Broker(config)
-        host, port = await broker.start()
+        starting = loop.create_task(broker.start())
+        stopped = loop.create_task(stopping.wait())
+        await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            # Workers may recover logs for minutes. What a start leaves undone the next one does.
+            print("penstock: stopped while starting", file=sys.stderr, flush=True)
+            os._exit(0)
+        host, port = await starting
     except (ConfigError, CannotStart) as error:
         print(f"penstock: {error}", file=sys.stderr)
         return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED
     print(f"ready on {host}:{port}", flush=True)
     _calm_garbage_collector()
     _share_interpreter_often()
-    await stopping.wait()
+    await asyncio.wait((stopped, broker.died), return_when=asyncio.FIRST_COMPLETED)
     await broker.stop()
+    if broker.died.done():
+        print(f"penstock: {broker.died.result()}", file=sys.stderr)
+        return EXIT_FAILED
     return 0
 
 

@@ -68,3 +68,7 @@ class InconsistentTopicId(LogError):
 
 class LogDirectoryError(Exception):
     """A log directory cannot be used: locked, another node's, or not Kafka's. The message says what to do."""
+
+
+class LogDirectoryOffline(LogDirectoryError):
+    """The disk under a log directory can't be read or written: others may go on without it."""

@@ -13,12 +13,15 @@ it: after a crash it is read again from the batches above that point, which carr
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from penstock.storage.checkpoints import CheckpointCorrupt, read_entries, write_entries
+from penstock.storage.checkpoints import read_entries, write_entries
 from penstock.storage.files import FileSystem
+
+logger = logging.getLogger(__name__)
 
 FILE_NAME: Final = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH: Final = -1
@@ -38,11 +41,14 @@ class LeaderEpochs:
         self._files = files
         self._entries: list[EpochEntry] = []
         self._dirty = not self._path.exists()
-        for fields in read_entries(self._path, columns=2):
-            try:
+        self.is_damaged = False
+        """The file was no such file: the epochs have to be found in the batches."""
+        try:
+            for fields in read_entries(self._path, columns=2):
                 self.assign(int(fields[0]), int(fields[1]))
-            except ValueError:
-                raise CheckpointCorrupt(f"{self._path}: expected two numbers, found {fields}") from None
+        except ValueError as error:
+            logger.error("a damaged file is made anew from the batches: %s: %s", self._path, error)
+            self._entries, self._dirty, self.is_damaged = [], True, True
         if self._entries:
             self._dirty = False
 

@@ -91,7 +91,7 @@ class Log:
         self.recovery_point = end_offset if loader.clean else min(loader.recovery_point, end_offset)
         self.leader_epochs = loader.leader_epochs
         self.producer_state = loader.producer_state
-        self.topic_id = partition_metadata.read_topic_id(loader.directory)
+        self.topic_id = partition_metadata.topic_id_or_none(loader.directory)
         self._topic_id_unsynced = False
         self.failure: str | None = None  # why appends are refused
         self.closed = False  # by `close`, cleanly
@@ -638,6 +638,10 @@ class Log:
         self.failure = "the topic is deleted"
         self._files.rename(self.directory, directory)
         self.directory = directory
+
+    def fail(self, reason: str) -> None:
+        """Refuse appends and flushes for good."""
+        self.failure, self.deleted = reason, True
 
     def close(self) -> None:
         """Complete the indexes, take a producer snapshot and flush: a clean stop. Raises StorageFailed."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.storage import checkpoints
-from penstock.storage.errors import LogDirectoryError
+from penstock.storage.errors import LogDirectoryError, LogDirectoryOffline
 from penstock.storage.files import FileSystem
 from penstock.storage.meta_properties import MetaProperties
 from penstock.storage.names import TopicPartition
@@ -81,7 +81,7 @@ class LogDirectory:
             files.sync_directory(path.parent)
             self._lock = DirectoryLock(path)
         except OSError as error:
-            raise LogDirectoryError(f"{path} cannot be used as a log directory: {error}") from error
+            raise LogDirectoryOffline(f"{path} cannot be used as a log directory: {error}") from error
         self._checkpoint_lock = threading.Lock()
         self._checkpoints = {name: self._read_checkpoint(name) for name in _CHECKPOINTS}
 

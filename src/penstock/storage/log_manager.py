@@ -21,7 +21,7 @@ from penstock.storage import checkpoints, meta_properties
 from penstock.storage.compaction.config import CleanerConfig
 from penstock.storage.compaction.log_cleaner import LogCleaner, cleaner_threads
 from penstock.storage.config import LogConfig
-from penstock.storage.errors import LogDirectoryError, LogError
+from penstock.storage.errors import LogDirectoryError, LogDirectoryOffline, LogError, StorageFailed
 from penstock.storage.files import REAL_FILES, FileSystem
 from penstock.storage.log import PRODUCER_ID_EXPIRATION_MS, Log
 from penstock.storage.log_directory import LogDirectory
@@ -64,6 +64,8 @@ class LogManager:
 
     Without `cluster_id` the directories' own holds, or a fresh one. `high_watermarks` gives those to be
     checkpointed; `io_error` hears of every failed write or sync; `workers` makes a pool of so many workers.
+    A directory whose disk fails is left out (`offline`), but for `metadata_directory` and the last one;
+    `directory_failed` hears, in any thread, of one that fails later, and shall call `fail_directory`.
     `run_soon` calls a function on this manager's thread from any other; without one, `tick` does that.
     Raises LogDirectoryError.
     """
@@ -80,6 +82,8 @@ class LogManager:
         rng: random.Random | None = None,
         high_watermarks: Callable[[], Mapping[TopicPartition, int]] | None = None,
         io_error: Callable[[Log, OSError], None] | None = None,
+        metadata_directory: Path | None = None,
+        directory_failed: Callable[[Path, OSError], None] = lambda directory, error: None,
         workers: Callable[[int], Executor] = _threads,
         cleaner: CleanerConfig | None = None,
         run_soon: Callable[[Callable[[], None]], object] | None = None,
@@ -106,10 +110,14 @@ class LogManager:
         self._workers = workers
         self._executor = workers(self.config.num_recovery_threads_per_data_dir)
         self._directories: list[LogDirectory] = []
+        self._metadata_directory = metadata_directory
+        self._directory_failed = directory_failed
+        self.offline: dict[Path, str] = {}
+        """Directories that are out of service, and why."""
         try:
-            for directory in directories:
-                self._directories.append(LogDirectory(directory, files))
-            claimed = meta_properties.claim(files, list(directories), node_id, cluster_id)
+            for path in directories:
+                self._take(path, others=len(directories) - len(self.offline) - 1)
+            claimed = meta_properties.claim(files, self._paths, node_id, cluster_id)
         except BaseException:
             self._release()
             raise
@@ -118,7 +126,7 @@ class LogManager:
         self.cluster_id = claimed[0].cluster_id
         self.cleaner = LogCleaner(
             cleaner or CleanerConfig(),
-            directories=list(directories),
+            directories=self._paths,
             logs=lambda: self,
             high_watermarks=lambda: self.high_watermarks(),
             run_on_owner=run_soon or self._turns.append,
@@ -129,6 +137,19 @@ class LogManager:
             workers=cleaner_threads if workers is _threads else workers,
         )
 
+    def _take(self, path: Path, others: int) -> None:
+        try:
+            self._directories.append(LogDirectory(path, self._files))
+        except LogDirectoryOffline as error:
+            if not others or path == self._metadata_directory:
+                raise
+            logger.error("the node goes on without a log directory: %s", error)
+            self.offline[path] = str(error)
+
+    @property
+    def _paths(self) -> list[Path]:
+        return [directory.path for directory in self._directories]
+
     # --- loading
 
     def load(self, config_of: Callable[[str], LogConfig]) -> None:
@@ -138,23 +159,56 @@ class LogManager:
         opened; those marked as deleted are removed by and by.
         """
         pending: list[tuple[TopicPartition, LogDirectory, Future[Log]]] = []
-        for directory in self._directories:
-            clean, broker_epoch = directory.take_clean_shutdown_marker()
+        for directory in list(self._directories):
+            try:
+                clean, broker_epoch = directory.take_clean_shutdown_marker()
+                found = sorted(directory.path.iterdir())
+            except OSError as error:
+                self._fail_in_load(directory, f"{directory.path} cannot be read: {error}")
+                continue
             self.broker_epoch_before = max(self.broker_epoch_before, broker_epoch) if clean else -1
-            for path in sorted(directory.path.iterdir()):
+            for path in found:
                 if path.is_dir() and (name := self._log_in(path)):
                     opening = self._executor.submit(
                         self._open, path, name, config_of(name.topic), directory, clean
                     )
                     pending.append((name, directory, opening))
         for name, directory, opening in pending:
+            problem = f"{directory.path / str(name)} cannot be opened"
             try:
                 log = opening.result()
-            except (OSError, ValueError) as error:
-                raise LogDirectoryError(f"{directory.path / str(name)} cannot be opened: {error}") from error
+            except OSError as error:
+                if directory.path not in self.offline:
+                    self._fail_in_load(directory, f"{problem}: {error}")
+                continue
+            except ValueError as error:
+                raise LogDirectoryError(f"{problem}: {error}") from error
+            if directory.path in self.offline:
+                continue
             if name in self._logs:
                 log, directory = self._only_one_of(self._logs[name], log, directory)
             self._add(log, directory)
+
+    def _fail_in_load(self, directory: LogDirectory, reason: str) -> None:
+        """Go on without the directory. Raises LogDirectoryError where that can't be."""
+        if directory.path == self._metadata_directory or len(self._directories) == 1:
+            raise LogDirectoryError(reason)
+        self.fail_directory(directory.path, reason)
+
+    def fail_directory(self, path: Path, reason: str) -> list[TopicPartition]:
+        """Take a directory out of service, and the logs in it, until the next start. Returns which."""
+        directory = next((found for found in self._directories if found.path == path), None)
+        if directory is None:
+            return []
+        logger.error("log directory %s is out of service with its logs: %s", path, reason)
+        self.offline[path] = reason
+        self._directories = [found for found in self._directories if found is not directory]
+        failed = [name for name, found in self._directory_of.items() if found is directory]
+        for name in failed:
+            del self._directory_of[name]
+            self._logs.pop(name).fail(f"log directory {path} is out of service: {reason}")
+        directory.release()
+        return failed
 
     def _only_one_of(self, one: Log, other: Log, directory: LogDirectory) -> tuple[Log, LogDirectory]:
         """Of two logs of one partition the one with records; a creation that failed leaves an empty one."""
@@ -230,14 +284,21 @@ class LogManager:
         directory = self._directory_of.get(name)
         return directory.checkpoint(checkpoints.HIGH_WATERMARKS).get(name) if directory else None
 
-    def create(self, topic: str, topic_id: bytes, partition: int, config: LogConfig) -> Log:
+    def create(
+        self, topic: str, topic_id: bytes, partition: int, config: LogConfig, *, is_new: bool = True
+    ) -> Log:
         """The partition's log, created in the directory with the fewest where there is none yet.
 
+        One that is not new may lie in a directory that is offline: it is not begun anew then, StorageFailed.
         Raises InconsistentTopicId where a log of an earlier topic of that name is still there, OSError.
         """
         name = TopicPartition(topic, partition)
         log = self._logs.get(name)
         if log is None:
+            if self.offline and not is_new:
+                raise StorageFailed(
+                    f"{name} may lie in {', '.join(map(str, self.offline))}, which is offline"
+                )
             directory = self._emptiest_directory()
             for other in self._directories:
                 other.sync_renames()
@@ -392,7 +453,11 @@ class LogManager:
 
     def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None]) -> None:
         for directory in self._directories:
-            directory.write_checkpoint(name, partial(self._offsets_in, directory, offset_of))
+            try:
+                directory.write_checkpoint(name, partial(self._offsets_in, directory, offset_of))
+            except OSError as error:
+                self._directory_failed(directory.path, error)
+                raise
 
     def _offsets_in(
         self, directory: LogDirectory, offset_of: Callable[[Log], int | None]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 import re
 from pathlib import Path
 from typing import Final
 
 from penstock.storage.files import FileSystem
+
+logger = logging.getLogger(__name__)
 
 FILE_NAME: Final = "partition.metadata"
 _CONTENT = re.compile(r"version: (?P<version>\d+)\ntopic_id: (?P<topic_id>[A-Za-z0-9_-]{22})\n?")
@@ -39,6 +42,15 @@ def read_topic_id(directory: Path) -> bytes | None:
         return base64.urlsafe_b64decode(parsed["topic_id"] + "==")
     except binascii.Error as error:
         raise PartitionMetadataCorrupt(f"{path}: {error}") from None
+
+
+def topic_id_or_none(directory: Path) -> bytes | None:
+    """As `read_topic_id`, a damaged file counting as none: the next to assign an id writes it anew."""
+    try:
+        return read_topic_id(directory)
+    except PartitionMetadataCorrupt as error:
+        logger.error("a damaged file is passed over: %s", error)
+        return None
 
 
 def write_topic_id(files: FileSystem, directory: Path, topic_id: bytes) -> None:

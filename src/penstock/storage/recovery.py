@@ -67,6 +67,8 @@ class LogLoader:
         """The segments, at least one, and the log end offset. Raises OSError."""
         remove_leftovers(self.directory, self.files)
         segments = self._open_segments()
+        if self.leader_epochs.is_damaged:
+            self._find_epochs(segments)
         unsound = self._first_unsound(segments)
         end_offset = self.log_start_offset
         if unsound is None and segments:
@@ -149,6 +151,16 @@ class LogLoader:
                 min(candidates),
             )
         return min(candidates, default=None)
+
+    def _find_epochs(self, segments: list[Segment]) -> None:
+        """Read the leader epochs from the batches' headers."""
+        for segment in segments:
+            try:
+                for _, header in scan_headers(segment.file, 0, segment.size):
+                    if header.partition_leader_epoch > self.leader_epochs.latest:
+                        self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+            except CorruptBatch as error:
+                logger.error("%s is damaged, so epochs may be forgotten: %s", segment.file.path, error)
 
     # --- after an unclean stop
 

@@ -33,8 +33,11 @@ def handle(
         directory = broker.logs.directory_of(replica.topic, replica.partition)
         if directory is not None:
             by_directory[directory.path].append(replica)
+    offline = [
+        Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=str(path)) for path in broker.logs.offline
+    ]
     return DescribeLogDirsResponse(
-        results=[_describe(path, replicas) for path, replicas in by_directory.items()]
+        results=[*(_describe(path, replicas) for path, replicas in by_directory.items()), *offline]
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from penstock.metadata.controller.topic_names import INTERNAL_TOPICS, is_valid_topic_name
 from penstock.metadata.controller.topics import internal_topic
-from penstock.metadata.image import BrokerRegistration, PartitionRegistration, TopicImage
+from penstock.metadata.image import NO_LEADER, BrokerRegistration, PartitionRegistration, TopicImage
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import ZERO_UUID, CreateTopicsRequest, MetadataRequest, MetadataResponse
@@ -152,7 +152,13 @@ def _topic(broker: Broker, context: RequestContext, image: TopicImage) -> Topic:
         topic_id=image.topic_id,
         is_internal=image.name in INTERNAL_TOPICS,
         partitions=[
-            _partition(brokers, context, partition_id, partition)
+            _partition(
+                brokers,
+                context,
+                partition_id,
+                partition,
+                broker.node_id if (image.name, partition_id) in broker.replicas.failed else NO_LEADER,
+            )
             for partition_id, partition in image.partitions.items()
         ],
     )
@@ -163,15 +169,20 @@ def _partition(
     context: RequestContext,
     partition_id: int,
     partition: PartitionRegistration,
+    offline_replica: int,
 ) -> Partition:
+    leader = NO_LEADER if partition.leader == offline_replica else partition.leader
     return Partition(
-        error_code=_leader_error(brokers, context, partition.leader),
+        error_code=_leader_error(brokers, context, leader),
         partition_index=partition_id,
-        leader_id=partition.leader,
+        leader_id=leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        offline_replicas=offline_replicas(brokers, partition),
+        offline_replicas=[
+            *offline_replicas(brokers, partition),
+            *([offline_replica] if offline_replica in partition.replicas else []),
+        ],
     )
 
 
