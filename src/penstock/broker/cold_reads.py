@@ -68,6 +68,11 @@ class ColdRead:
         self._min_one_batch = min_one_batch
         self._up_to_offset = up_to_offset
         self._read_committed = read_committed
+        if found is None:
+            # Even what leads to the records has left memory. By the time they are found the kernel may have
+            # read more of them than was asked for: none of that was checked.
+            segment = log.segments.from_offset(offset)[0]
+            segment.readiness.forget(segment.size, segment.size)
 
     @property
     def size_bytes_max(self) -> int:

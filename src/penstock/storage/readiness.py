@@ -45,7 +45,7 @@ class Readiness:
         if position < self._appended_from and not self._is_checked(position, end):
             return False
         if self._page_cache is not None and not self._page_cache.holds(fd, position, end - position):
-            self._forget(end, segment_end)
+            self.forget(end, segment_end)
             return False
         if end >= segment_end:
             self._hot_from = position
@@ -69,6 +69,14 @@ class Readiness:
             self._checked = [(position, end)]
         self._starts = [start for start, _ in self._checked]
 
+    def forget(self, end: int, segment_end: int) -> None:
+        """Bytes before `end` were found to have left memory: what comes back is to be checked again."""
+        tail = segment_end - _TAIL_BYTES
+        self._appended_from = max(self._appended_from, tail if end <= tail else segment_end)
+        self._checked = []
+        self._starts = []
+        self._hot_until_s = -1.0
+
     def truncate_to(self, position: int) -> None:
         """The segment was cut there; what follows is appended anew."""
         self._appended_from = min(self._appended_from, position)
@@ -82,10 +90,3 @@ class Readiness:
             return False
         checked_end = self._checked[at][1]
         return end <= checked_end or self._appended_from <= checked_end
-
-    def _forget(self, end: int, segment_end: int) -> None:
-        tail = segment_end - _TAIL_BYTES
-        self._appended_from = max(self._appended_from, tail if end <= tail else segment_end)
-        self._checked = []
-        self._starts = []
-        self._hot_until_s = -1.0
