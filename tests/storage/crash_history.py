@@ -7,6 +7,7 @@ and made again; the process dies in the middle of any call, or the machine does.
 - what was acknowledged and flushed is there (after the death of the process: all that was acknowledged);
 - what is there was appended, byte for byte, in that order, without holes; one append that was under way
   may be there, whole;
+- a bit that flips while the node is down is found, and what it damaged is never served;
 - producers, their open transactions, the index of aborted ones and leader epochs are those of the records.
 """
 
@@ -24,15 +25,16 @@ from log_building import START_MS, Clock
 
 from penstock.protocol import batch
 from penstock.protocol.records import Record, encode_batch, encode_end_txn_marker
+from penstock.storage import inspection
 from penstock.storage.config import LogConfig
-from penstock.storage.errors import LogDirectoryError, LogError, StorageFailed
+from penstock.storage.errors import CorruptLog, LogDirectoryError, LogError, StorageFailed
 from penstock.storage.log import Log
 from penstock.storage.log_directory import CLEAN_SHUTDOWN_FILE
 from penstock.storage.log_manager import LogManager
 from penstock.storage.names import TopicPartition
 from penstock.storage.producer_state import Origin
 
-NEVER_MS = 2**62
+_UNCHECKED_BYTES = 16  # offset, length and leader epoch lie outside of a batch's checksum
 
 
 class LateWorkers(Executor):
@@ -160,6 +162,7 @@ class CrashHistory:
                     self.restart()
             self.end_process()
             self.restart()
+            self.flip_a_bit()
         finally:
             self.end_process()
 
@@ -259,6 +262,53 @@ class CrashHistory:
             if not self.error_rate:
                 raise Violation(f"without any fault: {error!r}") from error
         return False
+
+    def flip_a_bit(self) -> None:
+        """Damage a batch on the disk of a node that is down: it is found, named, and never served."""
+        assert self.manager is not None
+        self.files.error_rate = 0.0
+        places = [log.segments.first.file.path for log in self.manager if log.segments.first.size]
+        if not places:
+            return
+        path = self.rng.choice(places)
+        self.stop() if self.rng.random() < 0.5 else self.end_process()
+        with inspection.mapped(path) as data:
+            found = self.rng.choice(list(inspection.batches(data)))
+            offset = found.header.base_offset
+            position = self.rng.randrange(found.position + _UNCHECKED_BYTES, found.position + len(found.data))
+            found.data.release()
+        self.tell(f"flip a bit of offset {offset}, byte {position} of {path}")
+        self.files.damage(path, position, 1 << self.rng.randrange(8))
+        told = inspection.verify_partition(path.parent).findings
+        if not any(f.is_damage and f.file == path and f.offset == offset for f in told):
+            raise Violation(f"verify does not tell of offset {offset} in {path}: {told}")
+        self.open_manager()
+        for model in self.models.values():
+            log = self.log_of(model)
+            if log is None:
+                raise Violation(f"{model.name} is missing")
+            if log.directory != path.parent:
+                self.check_start(model, lost_power=self.files.lost_pages)
+            else:
+                self.check_nothing_damaged_is_served(model, log)
+
+    def check_nothing_damaged_is_served(self, model: Model, log: Log) -> None:
+        written = {appended.first: appended.data for appended in model.batches}
+        offset = log.log_start_offset
+        while offset < log.log_end_offset:
+            try:
+                piece = log.read(offset, 1)
+            except CorruptLog:
+                return
+            if piece is None:
+                raise Violation(f"{log} gives nothing at offset {offset}")
+            data = piece.read()
+            header = batch.parse_header(data)
+            if not batch.crc_is_valid(data, header):
+                return  # as the check before a batch is served from a disk finds
+            if written.get(header.base_offset) != data:
+                raise Violation(f"{log} serves what was not written at offset {header.base_offset}")
+            offset = header.next_offset
 
     # --- what must hold
 
