@@ -15,6 +15,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import Record, encode_batch
 
 Partition = tuple[str, int]
+Member = tuple[str, int]  # member id and generation
 Read = tuple[int, bytes | None, bytes | None]  # offset, key, value
 Errors = frozenset[ErrorCode]
 
@@ -25,8 +26,11 @@ NOT_IN_TRANSACTION: Errors = frozenset({ErrorCode.TRANSACTION_ABORTABLE})
 FENCED: Errors = frozenset({ErrorCode.PRODUCER_FENCED})
 OTHER_PRODUCER: Errors = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING})
 OLD_EPOCH: Errors = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH})
+NO_MEMBER: Errors = frozenset({ErrorCode.UNKNOWN_MEMBER_ID})
+OTHER_GENERATION: Errors = frozenset({ErrorCode.ILLEGAL_GENERATION})
 UNKNOWN: Errors = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
+NOBODY: Member = ("", -1)
 BATCHES_REMEMBERED = 5  # how far back a partition knows a producer's batches again
 
 
@@ -220,6 +224,23 @@ class GroupModel:
 
     committed: dict[Partition, tuple[int, int]] = field(default_factory=dict)  # (position, offset)
     pending: dict[int, dict[Partition, tuple[int, int]]] = field(default_factory=dict)  # by producer id
+    member: Member | None = None
+    former: Member | None = None
+    generation: int = 0
+
+    def identity(self, choice: int) -> Member:
+        """As whom to commit: as nobody, as the member, as it was a generation ago, as one that left."""
+        known = [member for member in (self.member, self.former) if member is not None]
+        if self.member is not None:
+            known.append((self.member[0], self.generation - 1))
+        return [NOBODY, *known][choice % (len(known) + 1)]
+
+    def check_member(self, member: Member, *, transactional: bool) -> Errors:
+        if member == NOBODY:
+            return OK if transactional or self.member is None else NO_MEMBER
+        if self.member is None or member[0] != self.member[0]:
+            return NO_MEMBER
+        return OK if member[1] == self.generation else OTHER_GENERATION
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         for partition, placed in self.pending.pop(producer_id, {}).items():

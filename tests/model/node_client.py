@@ -291,12 +291,58 @@ class NodeClient:
 
     # -- offsets of groups ---------------------------------------------------------------------------
 
-    def commit_offset(self, group: str, partition: Partition, offset: int) -> ErrorCode:
+    def join_group(self, group: str, member_id: str) -> tuple[str, int]:
+        """Join as the only member, or join again, and take an assignment; member id and generation."""
+        while True:
+            request = m.JoinGroupRequest(
+                group_id=group,
+                session_timeout_ms=300_000,
+                rebalance_timeout_ms=300_000,
+                member_id=member_id,
+                protocol_type="consumer",
+                protocols=[m.JoinGroupRequest.JoinGroupRequestProtocol(name="any", metadata=b"")],
+            )
+            joined = self.settled(
+                lambda request=request: self.ask(request, m.JoinGroupResponse, 9), lambda r: [r.error_code]
+            )
+            if joined.error_code != ErrorCode.MEMBER_ID_REQUIRED:
+                break
+            member_id = joined.member_id
+        assert joined.error_code == ErrorCode.NONE, ErrorCode(joined.error_code).name
+        synced = self.ask(
+            m.SyncGroupRequest(
+                group_id=group,
+                generation_id=joined.generation_id,
+                member_id=joined.member_id,
+                protocol_type="consumer",
+                protocol_name="any",
+                assignments=[
+                    m.SyncGroupRequest.SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"")
+                ],
+            ),
+            m.SyncGroupResponse,
+            5,
+        )
+        assert synced.error_code == ErrorCode.NONE, ErrorCode(synced.error_code).name
+        return joined.member_id, joined.generation_id
+
+    def leave_group(self, group: str, member_id: str) -> ErrorCode:
+        request = m.LeaveGroupRequest(
+            group_id=group, members=[m.LeaveGroupRequest.MemberIdentity(member_id=member_id)]
+        )
+        response = self.settled(lambda: self.ask(request, m.LeaveGroupResponse, 5), lambda r: [r.error_code])
+        return ErrorCode(response.members[0].error_code)
+
+    def commit_offset(
+        self, group: str, partition: Partition, offset: int, member: tuple[str, int] = ("", -1)
+    ) -> ErrorCode:
         wanted = m.OffsetCommitRequest.OffsetCommitRequestPartition(
             partition_index=partition[1], committed_offset=offset
         )
         topic = m.OffsetCommitRequest.OffsetCommitRequestTopic(name=partition[0], partitions=[wanted])
-        request = m.OffsetCommitRequest(group_id=group, topics=[topic])
+        request = m.OffsetCommitRequest(
+            group_id=group, member_id=member[0], generation_id_or_member_epoch=member[1], topics=[topic]
+        )
         response = self.settled(
             lambda: self.ask(request, m.OffsetCommitResponse, 8),
             lambda r: [r.topics[0].partitions[0].error_code],
@@ -313,6 +359,7 @@ class NodeClient:
         epoch: int,
         *,
         version: int,
+        member: tuple[str, int] = ("", -1),
     ) -> ErrorCode:
         wanted = m.TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
             partition_index=partition[1], committed_offset=offset
@@ -323,6 +370,8 @@ class NodeClient:
             group_id=group,
             producer_id=producer_id,
             producer_epoch=epoch,
+            member_id=member[0],
+            generation_id=member[1],
             topics=[topic],
         )
         response = self.settled(

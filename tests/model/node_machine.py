@@ -48,6 +48,7 @@ GROUPS = 2
 KEYS = 4
 INDEX = st.integers(0, 59)  # chooses among few things, by remainder
 TIMEOUT_MS = 200
+REST_S = 1.2  # nodes look every second for logs to clean
 WAIT_MS = 60_000  # longer than an example takes: who is answered was woken
 READ_BYTES = st.sampled_from([1, 300, 1 << 20])
 COMPACTED = {
@@ -115,6 +116,8 @@ class NodeMachine(RuleBasedStateMachine):
         self.name = f"m{next(self._numbers)}"
         self.values = itertools.count()
         self.faults_left = 0
+        self.rests_left = 0
+        self.deletions_left = 2
         self.next_fault: str | None = None
         self.random = random.Random(0)
         self.topics: dict[str, int] = {}
@@ -134,14 +137,16 @@ class NodeMachine(RuleBasedStateMachine):
         seed=st.integers(0, 1 << 16),
         versions=st.tuples(*[st.sampled_from([2, 1])] * 3),
         compacted=st.booleans(),
+        rests=st.sampled_from([False, False, True]),
     )
-    def begin(self, faults: int, seed: int, versions: tuple[int, ...], compacted: bool) -> None:
+    def begin(self, faults: int, seed: int, versions: tuple[int, ...], compacted: bool, rests: bool) -> None:
         self.faults_left = min(faults, self.faults_max)
         self.random.seed(seed)
         for producer, version in zip(self.producers[2:], versions, strict=True):
             producer.version = version
         self.make_topic(f"{self.name}-a", 2)
         self.make_topic(f"{self.name}-b", 1, compacted=compacted)
+        self.rests_left = int(compacted and rests)
         for producer in self.producers:
             self.start_producer(producer)
 
@@ -156,6 +161,8 @@ class NodeMachine(RuleBasedStateMachine):
         self.send_away()
         try:
             if self.topics and sys.exc_info()[0] is None:
+                if self.may_rest():
+                    self.let_the_cleaner_work()
                 self.check_everything()
         finally:
             for topic in self.topics:
@@ -434,16 +441,17 @@ class NodeMachine(RuleBasedStateMachine):
 
     # -- offsets of groups ---------------------------------------------------------------------------
 
-    @rule(group=INDEX, at=INDEX, offset=st.integers(0, 100))
-    def commit_offset(self, group: int, at: int, offset: int) -> None:
+    @rule(group=INDEX, at=INDEX, offset=st.integers(0, 100), as_whom=INDEX)
+    def commit_offset(self, group: int, at: int, offset: int, as_whom: int) -> None:
         name, partition = self.group(group), self.partition(at)
+        member = self.model.groups[name].identity(as_whom)
         self.under_fault()
-        error = self.client.commit_offset(name, partition, offset)
-        assert error == ErrorCode.NONE, error.name
-        self.model.groups[name].committed[partition] = (self.model.next_position(), offset)
+        error = self.client.commit_offset(name, partition, offset, member)
+        if self.expect(error, self.model.groups[name].check_member(member, transactional=False)):
+            self.model.groups[name].committed[partition] = (self.model.next_position(), offset)
 
-    @rule(who=INDEX, group=INDEX, at=INDEX, offset=st.integers(0, 100))
-    def commit_offset_in_transaction(self, who: int, group: int, at: int, offset: int) -> None:
+    @rule(who=INDEX, group=INDEX, at=INDEX, offset=st.integers(0, 100), as_whom=INDEX)
+    def commit_offset_in_transaction(self, who: int, group: int, at: int, offset: int, as_whom: int) -> None:
         producer, tid = self.transactional(who)
         name, partition = self.group(group), self.partition(at)
         identity = (producer.producer_id, producer.epoch)
@@ -455,13 +463,39 @@ class NodeMachine(RuleBasedStateMachine):
         else:
             errors = self.model.add_group(tid, *identity, name)
             errors = OLD_EPOCH if errors == FENCED else errors
+        member = self.model.groups[name].identity(as_whom)
+        if errors == OK:
+            errors = self.model.groups[name].check_member(member, transactional=True)
         self.under_fault()
+        version = TXN_OFFSET_COMMIT_VERSION[producer.version]
         error = self.client.commit_offset_in_transaction(
-            name, partition, offset, tid, *identity, version=TXN_OFFSET_COMMIT_VERSION[producer.version]
+            name, partition, offset, tid, *identity, version=version, member=member
         )
         if self.expect(error, errors):
             pending = self.model.groups[name].pending.setdefault(producer.producer_id, {})
             pending[partition] = (self.model.next_position(), offset)
+
+    @rule(group=INDEX, rejoin=st.booleans())
+    def join(self, group: int, rejoin: bool) -> None:
+        """A member of its own: the one before it leaves, and is no member any more."""
+        name = self.group(group)
+        model = self.model.groups[name]
+        if model.member is not None and not rejoin:
+            assert self.client.leave_group(name, model.member[0]) == ErrorCode.NONE
+            model.member, model.former = None, model.member
+        before = model.generation
+        member, model.generation = self.client.join_group(name, model.member[0] if model.member else "")
+        assert model.generation > before
+        model.member = (member, model.generation)
+
+    @rule(group=INDEX)
+    def leave(self, group: int) -> None:
+        name = self.group(group)
+        model = self.model.groups[name]
+        if model.member is not None:
+            assert self.client.leave_group(name, model.member[0]) == ErrorCode.NONE
+            model.member, model.former = None, model.member
+            model.generation += 1
 
     @rule(group=INDEX, at=INDEX, require_stable=st.booleans())
     def fetch_offset(self, group: int, at: int, require_stable: bool) -> None:
@@ -490,13 +524,31 @@ class NodeMachine(RuleBasedStateMachine):
         records, data = read(self.client, partition, offset, committed=committed, max_bytes=max_bytes)
         note(f"{partition} from {offset}: {[(r.offset, r.value) for r in records]}")
         told = (data.log_start_offset, data.last_stable_offset, data.high_watermark)
-        assert told == (log.log_start_offset, log.last_stable_offset, log.end), partition
+        expected_ends = (log.log_start_offset, log.last_stable_offset, log.end)
+        assert told == expected_ends, f"{partition}: {told}, expected {expected_ends}"
         found = [(record.offset, record.key, record.value) for record in records]
         expected = list(log.visible(offset, committed=committed))
         if log.compacted:
             check_compacted(found, expected, list(log.visible(offset, committed=True)))
         else:
             assert found == expected
+
+    def may_rest(self) -> bool:
+        return self.rests_left > 0 and self.model.partitions[f"{self.name}-b", 0].end > 4
+
+    @precondition(lambda self: self.may_rest())
+    @rule()
+    def let_the_cleaner_work(self) -> None:
+        """The log is compacted meanwhile: who reads from any offset on misses no key's last value."""
+        self.produce_plain(
+            list(self.model.partitions).index((f"{self.name}-b", 0)), 1, 0, 0
+        )  # rolls a segment
+        self.rests_left -= 1
+        time.sleep(REST_S)
+        for partition, log in self.model.partitions.items():
+            for offset in {log.log_start_offset, log.end // 3, log.end // 2}:
+                self.check_read(partition, offset, committed=True, max_bytes=300)
+                self.check_read(partition, offset, committed=False, max_bytes=1 << 20)
 
     @rule(at=INDEX, committed=st.booleans())
     def list_offsets(self, at: int, committed: bool) -> None:
@@ -559,9 +611,11 @@ class NodeMachine(RuleBasedStateMachine):
             self.send_away(lambda waiting: waiting.partition == partition)  # they may have been told
             assert low_watermark == log.log_start_offset
 
+    @precondition(lambda self: self.deletions_left > 0)
     @rule()
     def recreate_topic(self) -> None:
         """Deleted and made again: nothing of the old one comes back, and no open transaction hangs on it."""
+        self.deletions_left -= 1
         topic = f"{self.name}-a"
         self.send_away(lambda waiting: waiting.partition[0] == topic)
         self.client.delete_topic(topic)

@@ -23,7 +23,7 @@ SOAK_SECONDS = float(os.environ.get("PENSTOCK_SOAK_SECONDS", "20"))
 # Segments are cleaned as soon as they are rolled, and transactions that time out aborted at once.
 CONFIG = {
     "transaction.state.log.num.partitions": "3",
-    "log.cleaner.backoff.ms": "50",
+    "log.cleaner.backoff.ms": "15",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "50",
     "log.segment.delete.delay.ms": "10",
 }
