@@ -13,6 +13,7 @@ from penstock.protocol.messages import (
     ProduceResponse,
 )
 from penstock.protocol.records import decode_batches
+from transaction_wire import TRANSACTION, find_coordinator
 
 HOUR_MS = 3_600_000
 
@@ -87,7 +88,7 @@ def test_required_acks_must_be_one_of_three(wire: Wire, topic: str) -> None:
 
 
 def test_internal_topics_take_nothing_from_clients(wire: Wire) -> None:
-    wire.create_topic("__transaction_state")
+    find_coordinator(wire, "anyone", TRANSACTION)
     answer = wire.produce("__transaction_state", batch_of(b"x"))
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
