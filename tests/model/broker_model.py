@@ -109,9 +109,17 @@ class PartitionModel:
         return len(self.entries)
 
     @property
-    def last_stable_offset(self) -> int:
+    def first_unstable_offset(self) -> int:
         starts = [p.transaction_start for p in self.producers.values() if p.transaction_start is not None]
-        return max(min([*starts, self.end]), self.log_start_offset)
+        return min([*starts, self.end])
+
+    @property
+    def last_stable_offset(self) -> int:
+        return max(self.first_unstable_offset, self.log_start_offset)
+
+    def stable_offsets(self) -> range:
+        """What may be told as last stable offset: Apache Kafka's lags behind a start that overtakes it."""
+        return range(self.first_unstable_offset, self.last_stable_offset + 1)
 
     def is_open(self, producer_id: int, epoch: int) -> bool:
         """Whether this producer has written to it in the transaction under way."""
