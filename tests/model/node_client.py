@@ -5,7 +5,7 @@ completed, a connection that ended. All else is for the model to judge.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from broker_wire import Wire, fetch_request
@@ -63,18 +63,23 @@ class NodeClient:
 
     def ask(self, request: Message, kind: type[M], version: int) -> M:
         """The response; after a broken connection the same request is sent again."""
+        return self.ask_all([request], kind, version)[0]
+
+    def ask_all(self, requests: Sequence[Message], kind: type[M], version: int) -> list[M]:
+        """Send requests without waiting in between; after a broken connection, all of them again."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
                 wire = self.connect()
-                wire.send(request, version)
+                for request in requests:
+                    wire.send(request, version)
                 if self.fault is not None:
                     fault, self.fault = self.fault, None
                     self.faults_met += 1
                     fault()
                     self.close()
                     continue
-                return wire.receive(kind)
+                return [wire.receive(kind) for _ in requests]
             except ConnectionError:
                 self.close()
                 if time.monotonic() > deadline:
@@ -168,24 +173,22 @@ class NodeClient:
         deadline = time.monotonic() + PATIENCE_S
         while left := {p: batch for p, batch in batches.items() if p not in answers}:
             assert time.monotonic() < deadline, "the node never took the batches"
-            request = m.ProduceRequest(
-                transactional_id=transactional_id,
-                acks=-1,
-                timeout_ms=10_000,
-                topic_data=[
-                    m.ProduceRequest.TopicProduceData(
-                        name=topic,
-                        partition_data=[m.ProduceRequest.PartitionProduceData(index=index, records=batch)],
-                    )
-                    for (topic, index), batch in left.items()
-                ],
-            )
+            request = produce_request(left, transactional_id)
             for topic in self.ask(request, m.ProduceResponse, version).responses:
                 for answer in topic.partition_responses:
                     error = ErrorCode(answer.error_code)
                     if error not in RETRIED:
                         answers[topic.name, answer.index] = (error, answer.base_offset)
         return answers
+
+    def produce_in_flight(
+        self, partition: Partition, batches: list[bytes], transactional_id: str | None, version: int
+    ) -> list[tuple[ErrorCode, int]]:
+        """The same for batches of one partition that are on their way together."""
+        requests = [produce_request({partition: batch}, transactional_id) for batch in batches]
+        responses = self.ask_all(requests, m.ProduceResponse, version)
+        answers = [response.responses[0].partition_responses[0] for response in responses]
+        return [(ErrorCode(answer.error_code), answer.base_offset) for answer in answers]
 
     def fetch(
         self, partition: Partition, offset: int, *, committed: bool, max_bytes: int = 1 << 20
@@ -395,3 +398,18 @@ class NodeClient:
         )
         found = response.groups[0].topics[0].partitions[0]
         return ErrorCode(found.error_code), found.committed_offset
+
+
+def produce_request(batches: dict[Partition, bytes], transactional_id: str | None) -> m.ProduceRequest:
+    return m.ProduceRequest(
+        transactional_id=transactional_id,
+        acks=-1,
+        timeout_ms=10_000,
+        topic_data=[
+            m.ProduceRequest.TopicProduceData(
+                name=topic,
+                partition_data=[m.ProduceRequest.PartitionProduceData(index=index, records=batch)],
+            )
+            for (topic, index), batch in batches.items()
+        ],
+    )

@@ -231,6 +231,7 @@ class NodeMachine(RuleBasedStateMachine):
     def kill(self) -> None:
         time.sleep(self.random.choice([0.0, 0.0002, 0.001, 0.003]))
         self.node.kill()
+        self.client.close()
         self.restarted()
 
     def restarted(self) -> None:
@@ -238,6 +239,8 @@ class NodeMachine(RuleBasedStateMachine):
         self.node.start()
         type(self).restarts += 1
         self.model.node_restarted()
+        for transactional_id in self.model.transactions:
+            self.client.await_completion(transactional_id)
 
     @precondition(lambda self: self.faults_left > 0)
     @rule(killed=st.booleans())
@@ -303,26 +306,50 @@ class NodeMachine(RuleBasedStateMachine):
             producer.transactional_id is not None,
         )
 
+    @rule(who=INDEX, at=INDEX, counts=st.lists(st.integers(1, 3), min_size=2, max_size=5), key=INDEX)
+    def produce_in_flight(self, who: int, at: int, counts: list[int], key: int) -> None:
+        """Several batches on their way at once: none overtakes another, none comes twice."""
+        producer = self.producers[who % len(self.producers)]
+        partition = self.partition(at)
+        batches: list[Batch] = []
+        for count in counts:
+            batch = self.next_batch(producer, partition, count, key)
+            batch.base_sequence = batches[-1].last_sequence + 1 if batches else batch.base_sequence
+            batches.append(batch)
+        self.under_fault()
+        answers = self.client.produce_in_flight(
+            partition,
+            [batch.encode() for batch in batches],
+            producer.transactional_id,
+            PRODUCE_VERSION[producer.version],
+        )
+        for batch, answer in zip(batches, answers, strict=True):
+            self.check_produced(producer, partition, batch, answer)
+
     def send(self, producer: Producer, batches: dict[Partition, Batch]) -> None:
-        version = PRODUCE_VERSION[producer.version]
         answers = self.client.produce(
             {partition: batch.encode() for partition, batch in batches.items()},
             producer.transactional_id,
-            version,
+            PRODUCE_VERSION[producer.version],
         )
         for partition, batch in batches.items():
-            errors, duplicate = self.model.check_produce(
-                partition, batch, producer.transactional_id, is_version_2=producer.version == 2
-            )
-            error, base_offset = answers[partition]
-            if not self.expect(error, errors):
-                continue
-            if duplicate is not None:
-                assert base_offset == duplicate, f"{partition}: a duplicate was taken for new"
-                continue
-            assert base_offset == self.model.partitions[partition].append(batch), partition
-            producer.sequences[partition] = batch.last_sequence + 1
-            producer.sent.setdefault(partition, deque(maxlen=7)).append(batch)
+            self.check_produced(producer, partition, batch, answers[partition])
+
+    def check_produced(
+        self, producer: Producer, partition: Partition, batch: Batch, answer: tuple[ErrorCode, int]
+    ) -> None:
+        errors, duplicate = self.model.check_produce(
+            partition, batch, producer.transactional_id, is_version_2=producer.version == 2
+        )
+        error, base_offset = answer
+        if not self.expect(error, errors):
+            return
+        if duplicate is not None:
+            assert base_offset == duplicate, f"{partition}: a duplicate was taken for new"
+            return
+        assert base_offset == self.model.partitions[partition].append(batch), partition
+        producer.sequences[partition] = batch.last_sequence + 1
+        producer.sent.setdefault(partition, deque(maxlen=7)).append(batch)
 
     @rule(who=INDEX, at=INDEX, back=st.integers(0, 6))
     def produce_again(self, who: int, at: int, back: int) -> None:
