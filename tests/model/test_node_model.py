@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
+from machine_base import Node
 from node_client import NodeClient
-from node_machine import Node, NodeMachine
+from node_machine import NodeMachine
 
 from kafka_node import KafkaNode
 from penstock.testing import Cluster
