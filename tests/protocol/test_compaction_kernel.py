@@ -4,6 +4,7 @@ import random
 from types import ModuleType
 
 import pytest
+from crc32c import crc32c
 
 from penstock.protocol import _kernel_py, batch
 from penstock.protocol.batch import HEADER_SIZE, LOG_APPEND_TIME, MalformedRecords
@@ -128,3 +129,104 @@ def test_twins_refuse_the_same_bytes(seed: int) -> None:
                 outcome.append("malformed")
         outcomes.append(outcome)
     assert all(outcome == outcomes[0] for outcome in outcomes)
+
+
+def some_batches(rng: random.Random) -> tuple[bytes, list[int]]:
+    """Batches in a row, plain ones mostly, with producers, delete horizons, gaps; and where they begin."""
+    data = b""
+    starts = [0]
+    offset = rng.randrange(5)
+    for _ in range(rng.randrange(12)):
+        found = bytearray(random_batch(rng, offset))
+        header = batch.parse_header(found)
+        change = rng.randrange(24)
+        if change < 6:
+            header = header._replace(producer_id=rng.randrange(4), producer_epoch=0, base_sequence=0)
+        elif change < 9:
+            header = header._replace(attributes=header.attributes | batch.DELETE_HORIZON_MASK)
+        elif change == 9:
+            header = header._replace(attributes=header.attributes | rng.choice((1, 0x10, 0x20)))
+        elif change == 10:
+            header = header._replace(
+                **{rng.choice(("count", "last_offset_delta", "magic")): rng.choice((-1, 0, 1))}
+            )
+        elif change == 11:
+            found, header = found[:HEADER_SIZE], header._replace(count=0)
+        batch.write_header(found, header)
+        if change == 12:
+            found[rng.randrange(len(found))] ^= 1 << rng.randrange(8)
+        elif change == 13:  # the checksum holds
+            found[rng.randrange(HEADER_SIZE, len(found))] ^= 1 << rng.randrange(8)
+            batch.write_header(found, header)
+        data += found
+        starts.append(len(data))
+        offset += max(header.last_offset_delta, 0) + 1 + rng.choice((0, 0, 3))
+    return data, starts
+
+
+@pytest.mark.parametrize("seeds", range(20))
+def test_twins_take_runs_of_batches_alike(seeds: int) -> None:
+    for seed in range(40 * seeds, 40 * seeds + 40):
+        print(f"seed {seed}")
+        rng = random.Random(seed)
+        data, starts = some_batches(rng)
+        start = rng.choice((0, 0, rng.choice(starts)))
+        stop = rng.choice((len(data), len(data), rng.randrange(start, len(data) + 1)))
+        run = _kernel_py.Run(data, start, stop, rng.choice((0, 0, 2)), rng.choice((1 << 60, 60)))
+        capacity = rng.choice((3, 100))
+        known = [
+            (rng.choice((b"", b"k1", b"long" * 40)), rng.randrange(300)) for _ in range(rng.randrange(4))
+        ]
+        last_data = {rng.randrange(4): rng.randrange(90) for _ in range(rng.randrange(4))}
+        up_to_offset, interval_bytes = rng.choice((1 << 40, 20)), rng.choice((0, 100, 700))
+        start_offset = rng.choice((0, 0, 9))
+        found = []
+        for kernel in KERNELS.values():
+            offsets = kernel.OffsetMap(capacity, capacity, SECRET)
+            for key, offset in known:
+                offsets.put(key, offset)
+            runs = kernel.RunFilter(
+                offsets,
+                last_data,
+                now_ms=1_700_000_000_003,
+                new_horizon_ms=1_700_000_000_009,
+                up_to_offset=up_to_offset,
+            )
+            marks = kernel.IndexMarks(0, interval_bytes)
+            outcome: list[object] = []
+            for _ in range(2):
+                outcome += [runs.filter(run, marks), marks.take_entries()]
+                outcome += [marks.size, marks.largest_timestamp, marks.largest_timestamp_offset]
+                outcome += [kernel.index_run(offsets, run, start_offset), len(offsets), offsets.latest_offset]
+            found.append(outcome)
+        assert all(outcome == found[0] for outcome in found)
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_a_run_ends_before_what_is_not_plain(kernel: ModuleType) -> None:
+    pairs = [
+        encode_batch([Record(0, 5, b"k%d" % (i % 2), b"%d" % i)], i, transactional=i == 4) for i in range(6)
+    ]
+    data = b"".join(pairs)
+    offsets = kernel.OffsetMap(10, 10, SECRET)
+    run = kernel.Run(data, 0, len(data), 0, 100)
+    assert kernel.index_run(offsets, run, 0) == (4 * len(pairs[0]), 4)
+    assert (offsets.latest_offset, offsets.get(b"k0"), offsets.get(b"k1")) == (3, 2, 3)
+    runs = kernel.RunFilter(offsets, {}, now_ms=0, new_horizon_ms=0, up_to_offset=0)
+    marks = kernel.IndexMarks(0, 0)
+    assert runs.filter(run, marks) == (pairs[2] + pairs[3], 4 * len(pairs[0]), 4, 4, 2, 0)
+    assert marks.take_entries() == [(3, len(pairs[2]), 5, 2)]
+    assert kernel.index_run(offsets, run._replace(start=len(pairs[0]), lowest_offset=2), 0)[0] == len(
+        pairs[0]
+    )
+    damaged = bytearray(data)
+    damaged[2 * len(pairs[0]) - 1] ^= 1
+    assert kernel.index_run(offsets, run._replace(window=damaged), 0) == (len(pairs[0]), 1)
+    assert kernel.index_run(offsets, run._replace(stop=2 * len(pairs[0]) - 1), 0) == (len(pairs[0]), 1)
+
+
+@pytest.mark.skipif("compiled" not in KERNELS, reason="no compiled kernel")
+def test_checksums_are_right_with_and_without_the_instruction() -> None:
+    for size in (*range(40), 1000, 4097):
+        data = random.Random(size).randbytes(size)
+        assert KERNELS["compiled"].checksums(data) == (crc32c(data), crc32c(data))

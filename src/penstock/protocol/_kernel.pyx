@@ -7,11 +7,20 @@ the loops run without the GIL. Buffers are taken raw (any format), and must not 
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
-from penstock.protocol.batch import HEADER_SIZE, LOG_APPEND_TIME, NO_TIMESTAMP, MalformedRecords
+from penstock.protocol._compaction_py import KEPT_IN_EMPTY, KEPT_WHEN_REBUILT, NOT_PLAIN, FilteredRun, Run
+from penstock.protocol.batch import (
+    CURRENT_MAGIC,
+    DELETE_HORIZON_MASK,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_MASK,
+    MalformedRecords,
+)
 
 IMPLEMENTATION = "compiled"
 
@@ -1001,9 +1010,31 @@ cdef inline Fault _compacted(
     return fault
 
 
-cdef _check_count(int32_t count, Py_ssize_t size):
-    if count < 0 or count > size // 7:
-        raise MalformedRecords(f"{count} records cannot fit into {size} bytes")
+cdef struct Section:
+    # The records of a batch, decompressed, and what its header says of them.
+    const uint8_t* at
+    Py_ssize_t size
+    int64_t base_offset
+    int64_t base_timestamp
+    int64_t max_timestamp
+    int32_t last_offset_delta
+    int32_t count
+    bint has_append_time
+
+
+cdef Section _section(_View view, header) except *:
+    cdef Section section
+    section.at = view.at
+    section.size = view.size
+    section.base_offset = header.base_offset
+    section.base_timestamp = header.base_timestamp
+    section.max_timestamp = header.max_timestamp
+    section.last_offset_delta = header.last_offset_delta
+    section.count = header.count
+    section.has_append_time = header.timestamp_type == LOG_APPEND_TIME
+    if section.count < 0 or section.count > section.size // 7:
+        raise MalformedRecords(f"{section.count} records cannot fit into {section.size} bytes")
+    return section
 
 
 cdef _malformed(Fault fault, header, int32_t number):
@@ -1012,28 +1043,38 @@ cdef _malformed(Fault fault, header, int32_t number):
     )
 
 
+cdef Fault _index(
+    OffsetMap offsets, const Section* section, int64_t start_offset, bint* is_full, int32_t* number
+) noexcept nogil:
+    """Note the keys from `start_offset` on, until the map is full."""
+    cdef Py_ssize_t position = 0
+    cdef int64_t offset
+    cdef Compacted record
+    cdef Fault fault
+    cdef int32_t i
+    is_full[0] = False
+    for i in range(section.count):
+        number[0] = i
+        fault = _compacted(section.at, section.size, position, section.last_offset_delta, &record)
+        if fault != OK:
+            return fault
+        offset = section.base_offset + record.offset_delta
+        if record.key_size >= 0 and offset >= start_offset:
+            is_full[0] = not offsets._put(record.key, record.key_size, offset)
+            if is_full[0]:
+                return OK
+        position = record.end
+    return OK if position == section.size else BYTES_LEFT
+
+
 def index_records(OffsetMap offsets, payload, header, int64_t start_offset):
     cdef _View view = _View(payload)
-    cdef int32_t count = header.count, last_offset_delta = header.last_offset_delta, number = 0
-    cdef int64_t base_offset = header.base_offset, offset
-    cdef Py_ssize_t position = 0
-    cdef Compacted record
-    cdef Fault fault = OK
+    cdef Section section = _section(view, header)
+    cdef int32_t number = 0
     cdef bint is_full = False
-    _check_count(count, view.size)
+    cdef Fault fault
     with nogil:
-        for number in range(count):
-            fault = _compacted(view.at, view.size, position, last_offset_delta, &record)
-            if fault != OK:
-                break
-            offset = base_offset + record.offset_delta
-            if record.key_size >= 0 and offset >= start_offset:
-                is_full = not offsets._put(record.key, record.key_size, offset)
-                if is_full:
-                    break
-            position = record.end
-        if fault == OK and not is_full and position != view.size:
-            fault = BYTES_LEFT
+        fault = _index(offsets, &section, start_offset, &is_full, &number)
     if fault != OK:
         raise _malformed(fault, header, number)
     return not is_full
@@ -1041,112 +1082,582 @@ def index_records(OffsetMap offsets, payload, header, int64_t start_offset):
 
 def count_keyless(payload, header):
     cdef _View view = _View(payload)
-    cdef int32_t count = header.count, last_offset_delta = header.last_offset_delta, number = 0, keyless = 0
+    cdef Section section = _section(view, header)
+    cdef int32_t number = 0, keyless = 0
     cdef Py_ssize_t position = 0
     cdef Compacted record
     cdef Fault fault = OK
-    _check_count(count, view.size)
     with nogil:
-        for number in range(count):
-            fault = _compacted(view.at, view.size, position, last_offset_delta, &record)
+        for number in range(section.count):
+            fault = _compacted(section.at, section.size, position, section.last_offset_delta, &record)
             if fault != OK:
                 break
             keyless += record.key_size < 0
             position = record.end
-        if fault == OK and position != view.size:
+        if fault == OK and position != section.size:
             fault = BYTES_LEFT
     if fault != OK:
         raise _malformed(fault, header, number)
     return keyless
 
 
+cdef struct Verdict:
+    int32_t kept
+    int32_t keyless
+    bint has_tombstone
+
+
+cdef Fault _judge(
+    OffsetMap offsets,
+    const Section* section,
+    bint keep_tombstones,
+    uint8_t* marks,
+    Verdict* verdict,
+    int32_t* number,
+) noexcept nogil:
+    """Mark the records that stay, a byte each."""
+    cdef Py_ssize_t position = 0
+    cdef int64_t offset
+    cdef Compacted record
+    cdef Fault fault
+    cdef int32_t i
+    cdef bint keeps
+    verdict.kept = verdict.keyless = 0
+    verdict.has_tombstone = False
+    for i in range(section.count):
+        number[0] = i
+        fault = _compacted(section.at, section.size, position, section.last_offset_delta, &record)
+        if fault != OK:
+            return fault
+        offset = section.base_offset + record.offset_delta
+        if offset > offsets.latest_offset:
+            keeps = True
+        elif record.key_size < 0:
+            keeps = False
+            verdict.keyless += 1
+        else:
+            keeps = (record.has_value or keep_tombstones) and offset >= offsets._get(
+                record.key, record.key_size
+            )
+        marks[i] = keeps
+        verdict.kept += keeps
+        if keeps and not record.has_value:
+            verdict.has_tombstone = True
+        position = record.end
+    return OK if position == section.size else BYTES_LEFT
+
+
 def judge_records(OffsetMap offsets, payload, header, bint keep_tombstones):
     cdef _View view = _View(payload)
-    cdef int32_t count = header.count, last_offset_delta = header.last_offset_delta
-    cdef int32_t number = 0, kept = 0, keyless = 0
-    cdef int64_t base_offset = header.base_offset, offset
-    cdef Py_ssize_t position = 0
-    cdef Compacted record
-    cdef Fault fault = OK
-    cdef bint keeps, has_tombstone = False
+    cdef Section section = _section(view, header)
     cdef bytearray marks = bytearray()
     cdef uint8_t* at
-    _check_count(count, view.size)
-    PyByteArray_Resize(marks, count)
+    cdef Verdict verdict
+    cdef int32_t number = 0
+    cdef Fault fault
+    PyByteArray_Resize(marks, section.count)
     at = <uint8_t*>PyByteArray_AS_STRING(marks)
     with nogil:
-        for number in range(count):
-            fault = _compacted(view.at, view.size, position, last_offset_delta, &record)
-            if fault != OK:
-                break
-            offset = base_offset + record.offset_delta
-            if offset > offsets.latest_offset:
-                keeps = True
-            elif record.key_size < 0:
-                keeps = False
-                keyless += 1
-            else:
-                keeps = (record.has_value or keep_tombstones) and offset >= offsets._get(
-                    record.key, record.key_size
-                )
-            at[number] = keeps
-            kept += keeps
-            if keeps and not record.has_value:
-                has_tombstone = True
-            position = record.end
-        if fault == OK and position != view.size:
-            fault = BYTES_LEFT
+        fault = _judge(offsets, &section, keep_tombstones, at, &verdict, &number)
     if fault != OK:
         raise _malformed(fault, header, number)
-    return marks, kept, has_tombstone, keyless
+    return marks, verdict.kept, bool(verdict.has_tombstone), verdict.keyless
+
+
+cdef struct Rebuilt:
+    uint8_t* end
+    int64_t base_timestamp
+    int64_t max_timestamp
+
+
+# Of its records' bytes, what a section may become: each grows by nine of its timestamp and one of its length.
+cdef inline Py_ssize_t _rebuilt_bytes_max(const Section* section) noexcept nogil:
+    return section.size + 10 * <Py_ssize_t>section.count
+
+
+cdef Fault _rebuild(
+    const Section* section,
+    const uint8_t* marks,
+    const int64_t* base_timestamp,
+    uint8_t* out,
+    Rebuilt* rebuilt,
+    int32_t* number,
+) noexcept nogil:
+    """Write the marked records to `out`; `base_timestamp` is NULL where it is the first one's."""
+    cdef Py_ssize_t position = 0, rest_size
+    cdef bint has_base = base_timestamp != NULL
+    cdef int64_t timestamp, delta
+    cdef Compacted record
+    cdef Fault fault
+    cdef int32_t i
+    rebuilt.base_timestamp = base_timestamp[0] if has_base else _NO_TIMESTAMP
+    rebuilt.max_timestamp = _NO_TIMESTAMP
+    for i in range(section.count):
+        number[0] = i
+        fault = _compacted(section.at, section.size, position, section.last_offset_delta, &record)
+        if fault != OK:
+            return fault
+        position = record.end
+        if not marks[i]:
+            continue
+        timestamp = section.max_timestamp
+        if not section.has_append_time:
+            timestamp = <int64_t>(<uint64_t>section.base_timestamp + <uint64_t>record.timestamp_delta)
+        if not has_base:
+            rebuilt.base_timestamp = timestamp
+            has_base = True
+        if timestamp > rebuilt.max_timestamp:
+            rebuilt.max_timestamp = timestamp
+        delta = <int64_t>(<uint64_t>timestamp - <uint64_t>rebuilt.base_timestamp)
+        rest_size = record.end - record.rest
+        out = _write_varint(out, 1 + _varint_bytes(delta) + rest_size)
+        out[0] = 0
+        out = _write_varint(out + 1, delta)
+        memcpy(out, section.at + record.rest, rest_size)
+        out += rest_size
+    rebuilt.end = out
+    return OK if position == section.size else BYTES_LEFT
 
 
 def rebuild_records(payload, header, keep, base_timestamp):
     cdef _View view = _View(payload), marks = _View(keep)
-    cdef int32_t count = header.count, last_offset_delta = header.last_offset_delta, number = 0
-    cdef int64_t own_base = header.base_timestamp, append_time = header.max_timestamp
-    cdef bint has_append_time = header.timestamp_type == LOG_APPEND_TIME
-    cdef bint has_base = base_timestamp is not None
-    cdef int64_t base = NO_TIMESTAMP if base_timestamp is None else base_timestamp
-    cdef int64_t max_timestamp = NO_TIMESTAMP, timestamp, delta
-    cdef Py_ssize_t position = 0, rest_size
-    cdef Compacted record
-    cdef Fault fault = OK
+    cdef Section section = _section(view, header)
+    cdef int64_t base = 0 if base_timestamp is None else base_timestamp
+    cdef const int64_t* base_at = NULL if base_timestamp is None else &base
     cdef bytearray out = bytearray()
     cdef uint8_t* start
-    cdef uint8_t* end
-    if marks.size != count:
-        raise ValueError(f"{marks.size} marks for {count} records")
-    _check_count(count, view.size)
-    # a record grows by its timestamp's nine bytes at most, and by one of its length
-    PyByteArray_Resize(out, view.size + 10 * <Py_ssize_t>count)
-    start = end = <uint8_t*>PyByteArray_AS_STRING(out)
+    cdef Rebuilt rebuilt
+    cdef int32_t number = 0
+    cdef Fault fault
+    if marks.size != section.count:
+        raise ValueError(f"{marks.size} marks for {section.count} records")
+    PyByteArray_Resize(out, _rebuilt_bytes_max(&section))
+    start = <uint8_t*>PyByteArray_AS_STRING(out)
     with nogil:
-        for number in range(count):
-            fault = _compacted(view.at, view.size, position, last_offset_delta, &record)
-            if fault != OK:
-                break
-            position = record.end
-            if not marks.at[number]:
-                continue
-            timestamp = append_time
-            if not has_append_time:
-                timestamp = <int64_t>(<uint64_t>own_base + <uint64_t>record.timestamp_delta)
-            if not has_base:
-                base = timestamp
-                has_base = True
-            if timestamp > max_timestamp:
-                max_timestamp = timestamp
-            delta = <int64_t>(<uint64_t>timestamp - <uint64_t>base)
-            rest_size = record.end - record.rest
-            end = _write_varint(end, 1 + _varint_bytes(delta) + rest_size)
-            end[0] = 0
-            end = _write_varint(end + 1, delta)
-            memcpy(end, view.at + record.rest, rest_size)
-            end += rest_size
-        if fault == OK and position != view.size:
-            fault = BYTES_LEFT
+        fault = _rebuild(&section, marks.at, base_at, start, &rebuilt, &number)
     if fault != OK:
         raise _malformed(fault, header, number)
-    PyByteArray_Resize(out, end - start)
-    return out, base, max_timestamp
+    PyByteArray_Resize(out, rebuilt.end - start)
+    return out, rebuilt.base_timestamp, rebuilt.max_timestamp
+
+
+# --- compaction: runs of batches ----------------------------------------------------------------------------
+
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+    #include <string.h>
+
+    static uint32_t crc32c_tables[8][256];
+
+    static void crc32c_prepare(void) {
+        for (uint32_t byte = 0; byte < 256; byte++) {
+            uint32_t crc = byte;
+            for (int bit = 0; bit < 8; bit++) crc = (crc >> 1) ^ (crc & 1 ? 0x82F63B78u : 0);
+            crc32c_tables[0][byte] = crc;
+        }
+        for (uint32_t byte = 0; byte < 256; byte++)
+            for (int i = 1; i < 8; i++) {
+                uint32_t crc = crc32c_tables[i - 1][byte];
+                crc32c_tables[i][byte] = (crc >> 8) ^ crc32c_tables[0][crc & 0xFF];
+            }
+    }
+
+    static uint32_t crc32c_by_tables(const uint8_t *data, size_t size) {
+        uint32_t crc = 0xFFFFFFFFu;
+        for (; size >= 8; size -= 8, data += 8) {
+            crc ^= data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
+            crc = crc32c_tables[7][crc & 0xFF] ^ crc32c_tables[6][crc >> 8 & 0xFF]
+                ^ crc32c_tables[5][crc >> 16 & 0xFF] ^ crc32c_tables[4][crc >> 24]
+                ^ crc32c_tables[3][data[4]] ^ crc32c_tables[2][data[5]]
+                ^ crc32c_tables[1][data[6]] ^ crc32c_tables[0][data[7]];
+        }
+        for (; size; size--, data++) crc = (crc >> 8) ^ crc32c_tables[0][(crc ^ *data) & 0xFF];
+        return ~crc;
+    }
+
+    #if defined(__x86_64__) && defined(__GNUC__)
+    __attribute__((target("sse4.2")))
+    static uint32_t crc32c_by_instruction(const uint8_t *data, size_t size) {
+        uint64_t crc = 0xFFFFFFFFu, word;
+        for (; size >= 8; size -= 8, data += 8) {
+            memcpy(&word, data, 8);
+            crc = __builtin_ia32_crc32di(crc, word);
+        }
+        for (; size; size--, data++) crc = __builtin_ia32_crc32qi((uint32_t)crc, *data);
+        return ~(uint32_t)crc;
+    }
+
+    static uint32_t crc32c_of(const uint8_t *data, size_t size) {
+        return __builtin_cpu_supports("sse4.2") ? crc32c_by_instruction(data, size)
+                                                : crc32c_by_tables(data, size);
+    }
+    #else
+    #define crc32c_of crc32c_by_tables
+    #endif
+    """
+    void crc32c_prepare()
+    uint32_t crc32c_by_tables(const uint8_t* data, size_t size) nogil
+    uint32_t crc32c_of(const uint8_t* data, size_t size) nogil
+
+
+crc32c_prepare()
+
+
+def checksums(data):
+    """CRC-32C of `data` as this machine computes it, and as one without an instruction for it does."""
+    cdef _View view = _View(data)
+    return crc32c_of(view.at, view.size), crc32c_by_tables(view.at, view.size)
+
+
+cdef int64_t _NO_TIMESTAMP = NO_TIMESTAMP
+cdef int _MAGIC = CURRENT_MAGIC
+cdef int _NOT_PLAIN = NOT_PLAIN
+cdef int _APPEND_TIME = TIMESTAMP_TYPE_MASK
+cdef int _HORIZON = DELETE_HORIZON_MASK
+cdef int _IN_EMPTY = KEPT_IN_EMPTY
+cdef int _WHEN_REBUILT = KEPT_WHEN_REBUILT
+
+# where the fields lie in a header
+cdef enum:
+    _AT_LENGTH = 8
+    _AT_MAGIC = 16
+    _AT_CRC = 17
+    _AT_ATTRIBUTES = 21
+    _AT_LAST_OFFSET_DELTA = 23
+    _AT_BASE_TIMESTAMP = 27
+    _AT_MAX_TIMESTAMP = 35
+    _AT_PRODUCER_ID = 43
+    _AT_COUNT = 57
+
+
+cdef inline uint64_t _big_endian(const uint8_t* at, int size) noexcept nogil:
+    cdef uint64_t value = 0
+    cdef int i
+    for i in range(size):
+        value = (value << 8) | at[i]
+    return value
+
+
+cdef inline void _put_big_endian(uint8_t* at, int size, uint64_t value) noexcept nogil:
+    cdef int i
+    for i in range(size):
+        at[size - 1 - i] = <uint8_t>value
+        value >>= 8
+
+
+cdef struct Plain:
+    # A batch that needs nothing but its own bytes and the map.
+    const uint8_t* at
+    Py_ssize_t size
+    int attributes
+    int64_t last_offset
+    int64_t producer_id
+    Section section
+
+
+cdef bint _read_plain(
+    const uint8_t* at, Py_ssize_t room, int64_t lowest_offset, int64_t limit_offset, Plain* found
+) noexcept nogil:
+    """Whether a plain and sound batch of at most `room` bytes begins here; reads it."""
+    cdef int32_t length
+    cdef uint32_t crc
+    cdef Section* section = &found.section
+    if room < _HEADER_BYTES:
+        return False
+    length = <int32_t>_big_endian(at + _AT_LENGTH, 4)
+    if at[_AT_MAGIC] != _MAGIC or length < _HEADER_BYTES - 12 or length > room - 12:
+        return False
+    found.at = at
+    found.size = 12 + <Py_ssize_t>length
+    found.attributes = <int>_big_endian(at + _AT_ATTRIBUTES, 2)
+    found.producer_id = <int64_t>_big_endian(at + _AT_PRODUCER_ID, 8)
+    section.at = at + _HEADER_BYTES
+    section.size = found.size - _HEADER_BYTES
+    section.base_offset = <int64_t>_big_endian(at, 8)
+    section.last_offset_delta = <int32_t>_big_endian(at + _AT_LAST_OFFSET_DELTA, 4)
+    section.base_timestamp = <int64_t>_big_endian(at + _AT_BASE_TIMESTAMP, 8)
+    section.max_timestamp = <int64_t>_big_endian(at + _AT_MAX_TIMESTAMP, 8)
+    section.count = <int32_t>_big_endian(at + _AT_COUNT, 4)
+    section.has_append_time = (found.attributes & _APPEND_TIME) != 0
+    if (
+        found.attributes & _NOT_PLAIN
+        or section.count < 0
+        or section.count > section.size // 7
+        or section.last_offset_delta < 0
+        or section.base_offset < lowest_offset
+        or section.base_offset >= limit_offset
+        or section.last_offset_delta >= limit_offset - section.base_offset
+    ):
+        return False
+    found.last_offset = section.base_offset + section.last_offset_delta
+    crc = crc32c_of(at + _AT_ATTRIBUTES, found.size - _AT_ATTRIBUTES)
+    return crc == <uint32_t>_big_endian(at + _AT_CRC, 4)
+
+
+cdef class _Run:
+    """A run as it is read: from `position` to `stop`, its offsets from `lowest_offset` to `limit_offset`."""
+
+    cdef _View window
+    cdef Py_ssize_t position, stop
+    cdef int64_t lowest_offset, limit_offset
+
+    def __cinit__(self, window, int64_t start, int64_t stop, int64_t lowest_offset, int64_t limit_offset):
+        self.window = _View(window)
+        if not 0 <= start <= stop <= self.window.size:
+            raise ValueError(f"a run from {start} to {stop} in {self.window.size} bytes")
+        if lowest_offset < 0:
+            raise ValueError(f"a run from offset {lowest_offset} on")
+        self.position = start
+        self.stop = stop
+        self.lowest_offset = lowest_offset
+        self.limit_offset = limit_offset
+
+    cdef inline bint _next(self, Plain* found) noexcept nogil:
+        return _read_plain(
+            self.window.at + self.position,
+            self.stop - self.position,
+            self.lowest_offset,
+            self.limit_offset,
+            found,
+        )
+
+    cdef inline void _pass(self, const Plain* found) noexcept nogil:
+        self.position += found.size
+        self.lowest_offset = found.last_offset + 1
+
+
+def index_run(OffsetMap offsets, run, int64_t start_offset):
+    cdef _Run at = _Run(*run)
+    cdef Plain found
+    cdef bint is_full = False
+    cdef int32_t number
+    with nogil:
+        while at._next(&found):
+            if _index(offsets, &found.section, start_offset, &is_full, &number) != OK or is_full:
+                break
+            if found.last_offset >= start_offset:
+                offsets.latest_offset = found.last_offset
+            at._pass(&found)
+    return at.position, at.lowest_offset
+
+
+cdef struct Mark:
+    int64_t last_offset
+    int64_t position
+    int64_t largest_timestamp
+    int64_t largest_timestamp_offset
+
+
+cdef class IndexMarks:
+    """Where a growing segment's indexes get their entries; its twin says more."""
+
+    cdef readonly int64_t size, largest_timestamp, largest_timestamp_offset
+    cdef int64_t interval_bytes, bytes_since_entry
+    cdef bytearray entries
+    cdef Mark* at
+    cdef Py_ssize_t count
+
+    def __init__(self, int64_t base_offset, int64_t interval_bytes):
+        self.size = 0
+        self.largest_timestamp = _NO_TIMESTAMP
+        self.largest_timestamp_offset = base_offset
+        self.interval_bytes = interval_bytes
+        self.bytes_since_entry = 0
+        self.entries = bytearray()
+        self.count = 0
+
+    cdef void _reserve_entries(self, Py_ssize_t more) except *:
+        _reserve(self.entries, (self.count + more) * <Py_ssize_t>sizeof(Mark))
+        self.at = <Mark*>PyByteArray_AS_STRING(self.entries)
+
+    cdef inline void _add(
+        self, int64_t last_offset, int64_t max_timestamp, int64_t size_bytes
+    ) noexcept nogil:
+        """The caller has reserved the room."""
+        cdef Mark* mark
+        if max_timestamp > self.largest_timestamp:
+            self.largest_timestamp = max_timestamp
+            self.largest_timestamp_offset = last_offset
+        if self.bytes_since_entry > self.interval_bytes:
+            self.bytes_since_entry = 0
+            mark = self.at + self.count
+            mark.last_offset = last_offset
+            mark.position = self.size
+            mark.largest_timestamp = self.largest_timestamp
+            mark.largest_timestamp_offset = self.largest_timestamp_offset
+            self.count += 1
+        self.bytes_since_entry += size_bytes
+        self.size += size_bytes
+
+    def add(self, int64_t last_offset, int64_t max_timestamp, int64_t size_bytes):
+        self._reserve_entries(1)
+        self._add(last_offset, max_timestamp, size_bytes)
+
+    def take_entries(self):
+        cdef const Mark* mark = self.at
+        cdef list taken = []
+        cdef Py_ssize_t i
+        for i in range(self.count):
+            taken.append(
+                (
+                    mark[i].last_offset,
+                    mark[i].position,
+                    mark[i].largest_timestamp,
+                    mark[i].largest_timestamp_offset,
+                )
+            )
+        self.count = 0
+        return taken
+
+
+cdef struct LastData:
+    int64_t producer_id
+    int64_t offset
+
+
+cdef class RunFilter:
+    """Keeps of runs of batches what compaction keeps; its twin says more."""
+
+    cdef OffsetMap offsets
+    cdef bytearray last_data, marks
+    cdef const LastData* last_at
+    cdef Py_ssize_t producers
+    cdef int64_t now_ms, new_horizon_ms, up_to_offset
+
+    def __init__(
+        self,
+        OffsetMap offsets,
+        last_data_offsets,
+        *,
+        int64_t now_ms,
+        int64_t new_horizon_ms,
+        int64_t up_to_offset,
+    ):
+        cdef LastData* last
+        cdef Py_ssize_t i
+        self.offsets = offsets
+        self.now_ms = now_ms
+        self.new_horizon_ms = new_horizon_ms
+        self.up_to_offset = up_to_offset
+        self.marks = bytearray()
+        self.producers = len(last_data_offsets)
+        self.last_data = bytearray(self.producers * <Py_ssize_t>sizeof(LastData))
+        last = <LastData*>PyByteArray_AS_STRING(self.last_data)
+        for i, (producer_id, offset) in enumerate(sorted(last_data_offsets.items())):
+            last[i].producer_id = producer_id
+            last[i].offset = offset
+        self.last_at = last
+
+    cdef bint _keeps_header(self, const Plain* batch) noexcept nogil:
+        cdef const LastData* last = self.last_at
+        cdef Py_ssize_t low = 0, high = self.producers, middle
+        if batch.last_offset + 1 == self.up_to_offset:
+            return True
+        if batch.producer_id < 0:
+            return False
+        while low < high:
+            middle = (low + high) >> 1
+            if last[middle].producer_id < batch.producer_id:
+                low = middle + 1
+            else:
+                high = middle
+        return (
+            low < self.producers
+            and last[low].producer_id == batch.producer_id
+            and last[low].offset == batch.last_offset
+        )
+
+    def filter(self, run, IndexMarks marks):
+        cdef _Run at = _Run(*run)
+        cdef Py_ssize_t room = at.stop - at.position
+        cdef bytearray data = bytearray()
+        cdef uint8_t* start
+        cdef uint8_t* end
+        cdef uint8_t* keep
+        cdef int64_t messages_read = 0, messages_written = 0, keyless = 0
+        cdef Plain batch
+        cdef Verdict verdict
+        _reserve(self.marks, room // 7 + 1)
+        keep = <uint8_t*>PyByteArray_AS_STRING(self.marks)
+        marks._reserve_entries(room // _HEADER_BYTES + 1)
+        # no record is shorter than seven bytes, and none grows by more than ten
+        PyByteArray_Resize(data, room + room // 7 * 10)
+        start = end = <uint8_t*>PyByteArray_AS_STRING(data)
+        with nogil:
+            while at._next(&batch) and self._filter_batch(&batch, keep, marks, &verdict, &end):
+                messages_read += batch.section.count
+                messages_written += verdict.kept
+                keyless += verdict.keyless
+                at._pass(&batch)
+        PyByteArray_Resize(data, end - start)
+        return FilteredRun(data, at.position, at.lowest_offset, messages_read, messages_written, keyless)
+
+    cdef bint _filter_batch(
+        self, const Plain* batch, uint8_t* keep, IndexMarks marks, Verdict* verdict, uint8_t** end
+    ) noexcept nogil:
+        """Write what remains of a batch to `end`; False where its records don't parse."""
+        cdef bint has_horizon = (batch.attributes & _HORIZON) != 0, gets_horizon
+        cdef int64_t base_timestamp = batch.section.base_timestamp
+        cdef int64_t max_timestamp = batch.section.max_timestamp
+        cdef bint keeps_tombstones = not has_horizon or self.now_ms < base_timestamp
+        cdef uint8_t* start = end[0]
+        cdef Rebuilt rebuilt
+        cdef int32_t number
+        if _judge(self.offsets, &batch.section, keeps_tombstones, keep, verdict, &number) != OK:
+            return False
+        gets_horizon = verdict.has_tombstone and not has_horizon
+        if verdict.kept == 0:
+            if not self._keeps_header(batch):
+                return True
+            end[0] = _write_batch(
+                batch, start, batch.attributes & _IN_EMPTY, 0, _NO_TIMESTAMP, max_timestamp, 0
+            )
+        elif verdict.kept == batch.section.count and not gets_horizon:
+            memcpy(start, batch.at, batch.size)
+            end[0] = start + batch.size
+        else:
+            if gets_horizon:
+                base_timestamp = self.new_horizon_ms
+            _rebuild(
+                &batch.section,
+                keep,
+                &base_timestamp if gets_horizon or has_horizon else NULL,
+                start + _HEADER_BYTES,
+                &rebuilt,
+                &number,
+            )
+            max_timestamp = rebuilt.max_timestamp
+            end[0] = _write_batch(
+                batch,
+                start,
+                batch.attributes & _WHEN_REBUILT | (_HORIZON if gets_horizon or has_horizon else 0),
+                rebuilt.end - start - _HEADER_BYTES,
+                rebuilt.base_timestamp,
+                max_timestamp,
+                verdict.kept,
+            )
+        marks._add(batch.last_offset, max_timestamp, end[0] - start)
+        return True
+
+
+cdef uint8_t* _write_batch(
+    const Plain* batch,
+    uint8_t* out,
+    int attributes,
+    Py_ssize_t records_bytes,
+    int64_t base_timestamp,
+    int64_t max_timestamp,
+    int32_t count,
+) noexcept nogil:
+    """Write the header over a batch whose records lie behind it already; returns its end."""
+    cdef Py_ssize_t size = _HEADER_BYTES + records_bytes
+    memcpy(out, batch.at, _HEADER_BYTES)
+    _put_big_endian(out + _AT_LENGTH, 4, size - 12)
+    _put_big_endian(out + _AT_ATTRIBUTES, 2, attributes)
+    _put_big_endian(out + _AT_BASE_TIMESTAMP, 8, base_timestamp)
+    _put_big_endian(out + _AT_MAX_TIMESTAMP, 8, max_timestamp)
+    _put_big_endian(out + _AT_COUNT, 4, count)
+    _put_big_endian(out + _AT_CRC, 4, crc32c_of(out + _AT_ATTRIBUTES, size - _AT_ATTRIBUTES))
+    return out + size

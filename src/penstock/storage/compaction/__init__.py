@@ -6,11 +6,14 @@ A clean of one log goes through these modules:
     cleanable        how much of a log may be cleaned, and how dirty it is                event loop
     cleaner          one clean: map the keys of the dirty part, then filter the segments   worker
     grouping         which segments become one                                            worker
-    batch_filter     what remains of one batch                                            worker
+    segment_reader   runs of plain batches, and single ones of other kinds                worker
+    batch_filter     what remains of one batch, or of a run                               worker
     transactions     which transactions were aborted, which markers are still needed      worker
     cleaned_segment  the new segment's files: .cleaned, then .swap, then in place         worker
 
-Records are decoded by the kernel that maps and filters them (`protocol.kernel`), nowhere else.
+Records are decoded by the kernel that maps and filters them (`protocol.kernel`), nowhere else. It takes
+batches that are neither compressed nor transactional in runs, many a call without the GIL, however small
+they are.
 
 A log is cleaned in groups of segments, each replaced by one. The new files are complete and durable under
 the suffix `.swap` before the event loop renames the old ones away and takes the new ones in, in one turn; a

@@ -30,8 +30,6 @@ from penstock.storage.producer_state import ProducerEntry
 
 DECOMPRESSED_BYTES_MAX: Final = 256 << 20
 """Beyond this a batch is taken for a bomb, and its partition is not cleaned."""
-_KEPT_IN_EMPTY: Final = batch.TIMESTAMP_TYPE_MASK | batch.TRANSACTIONAL_MASK | batch.CONTROL_MASK
-_KEPT_WHEN_REBUILT: Final = _KEPT_IN_EMPTY | batch.COMPRESSION_MASK
 
 
 class LastRecord(NamedTuple):
@@ -80,6 +78,25 @@ class BatchFilter:
         self._now_ms = now_ms
         self._new_horizon_ms = now_ms + delete_retention_ms
         self._up_to_offset = up_to_offset
+        self._runs = kernel.RunFilter(
+            offsets,
+            {
+                producer_id: last.last_data_offset
+                for producer_id, last in producers.items()
+                if last.last_data_offset is not None
+            },
+            now_ms=now_ms,
+            new_horizon_ms=self._new_horizon_ms,
+            up_to_offset=up_to_offset,
+        )
+
+    def apply_to_run(self, run: kernel.Run, marks: kernel.IndexMarks) -> kernel.FilteredRun:
+        """What remains of the plain batches that come next; all others, and bad ones, are for `apply`."""
+        filtered = self._runs.filter(run, marks)
+        self._stats.messages_read += filtered.messages_read
+        self._stats.messages_written += filtered.messages_written
+        self._stats.invalid_messages_read += filtered.keyless
+        return filtered
 
     def apply(self, header: BatchHeader, data: memoryview) -> tuple[BatchHeader, Buffer] | None:
         """The batch that takes the place of `data`, None where nothing is left of it.
@@ -127,7 +144,7 @@ class BatchFilter:
     ) -> tuple[BatchHeader, Buffer]:
         base_timestamp = self._new_horizon_ms if gets_horizon else header.delete_horizon_ms
         records, first, latest = kernel.rebuild_records(section, header, keep, base_timestamp)
-        attributes = header.attributes & _KEPT_WHEN_REBUILT
+        attributes = header.attributes & kernel.KEPT_WHEN_REBUILT
         if base_timestamp is not None:
             attributes |= batch.DELETE_HORIZON_MASK
         changed = header._replace(
@@ -169,7 +186,7 @@ class BatchFilter:
 
 def _emptied(header: BatchHeader) -> tuple[BatchHeader, Buffer]:
     """The header alone: offsets, producer and sequence, no records."""
-    attributes = header.attributes & _KEPT_IN_EMPTY
+    attributes = header.attributes & kernel.KEPT_IN_EMPTY
     return _assembled(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, count=0), b"")
 
 

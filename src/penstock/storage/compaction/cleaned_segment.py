@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
-from typing import Final
 
 from penstock.protocol.batch import BatchHeader, Buffer
+from penstock.protocol.kernel import kernel
 from penstock.storage.config import LogConfig
 from penstock.storage.files import FileSystem
-from penstock.storage.index import OffsetIndex, TimeIndex, TimestampOffset
+from penstock.storage.index import OffsetIndex, TimeIndex
 from penstock.storage.names import (
     CLEANED_SUFFIX,
     LOG_SUFFIX,
@@ -30,8 +30,6 @@ from penstock.storage.segment import Segment
 from penstock.storage.segment_file import SegmentFile
 from penstock.storage.transaction_index import TransactionIndex
 
-_NO_TIMESTAMP: Final = -1
-
 
 class CleanedSegment:
     """A segment under way, made by one worker; `put_in_place` is for the thread that owns the log.
@@ -43,7 +41,8 @@ class CleanedSegment:
         self, directory: Path, base_offset: int, config: LogConfig, files: FileSystem, buffer_bytes: int
     ) -> None:
         self.base_offset = base_offset
-        self.size = 0
+        self.marks = kernel.IndexMarks(base_offset, config.index_interval_bytes)
+        """Told of every batch before it is appended."""
         self._directory = directory
         self._config = config
         self._files = files
@@ -62,31 +61,35 @@ class CleanedSegment:
             self._path(TIME_INDEX_SUFFIX, CLEANED_SUFFIX), base_offset, index_bytes, files
         )
         self.transaction_index = TransactionIndex(self._path(TRANSACTION_INDEX_SUFFIX, CLEANED_SUFFIX), files)
-        self._bytes_since_index_entry = 0
-        self._largest = TimestampOffset(_NO_TIMESTAMP, base_offset)
 
     def _path(self, suffix: str, mark: str) -> Path:
         path = segment_path(self._directory, self.base_offset, suffix)
         return path.with_name(path.name + mark)
 
+    @property
+    def size(self) -> int:
+        return self.marks.size
+
     def append(self, header: BatchHeader, data: Buffer) -> None:
         """Add a batch, whose offsets follow those added before."""
-        if header.max_timestamp > self._largest.timestamp:
-            self._largest = TimestampOffset(header.max_timestamp, header.last_offset)
-        if self._bytes_since_index_entry > self._config.index_interval_bytes:
-            self._add_index_entry(header.last_offset)
-        self._bytes_since_index_entry += len(data)
+        self.marks.add(header.last_offset, header.max_timestamp, len(data))
+        self.append_marked(data)
+
+    def append_marked(self, data: Buffer) -> None:
+        """Add batches of which `marks` know already."""
+        for last_offset, position, *largest in self.marks.take_entries():
+            self._add_index_entry(last_offset, position, *largest)
         self._buffer += data
-        self.size += len(data)
         if len(self._buffer) >= self._buffer_bytes:
             self._write()
 
-    def _add_index_entry(self, last_offset: int) -> None:
-        self._bytes_since_index_entry = 0
+    def _add_index_entry(
+        self, last_offset: int, position: int, largest_timestamp: int, its_offset: int
+    ) -> None:
         if self._offset_index.is_full or self._time_index.is_full:
             return
-        self._offset_index.add(last_offset - self.base_offset, self.size)
-        self._time_index.add_if_later(*self._largest)
+        self._offset_index.add(last_offset - self.base_offset, position)
+        self._time_index.add_if_later(largest_timestamp, its_offset)
         if self._offset_index.wants_spill:
             self._offset_index.spill()
             self._time_index.spill()
@@ -101,7 +104,7 @@ class CleanedSegment:
         That time stands in for the timestamps of records that have none.
         """
         self._write()
-        self._time_index.add_if_later(*self._largest)
+        self._time_index.add_if_later(self.marks.largest_timestamp, self.marks.largest_timestamp_offset)
         self._offset_index.spill(sync=True)
         self._time_index.spill(sync=True)
         self._files.sync_path(self.transaction_index.path)

@@ -23,13 +23,13 @@ from penstock.storage.compaction.cleaned_segment import CleanedSegment
 from penstock.storage.compaction.config import CleanerConfig
 from penstock.storage.compaction.errors import CleaningAborted
 from penstock.storage.compaction.grouping import group_by_size
+from penstock.storage.compaction.segment_reader import SegmentReader
 from penstock.storage.compaction.stats import CleanerStats
 from penstock.storage.compaction.throttler import Throttler
 from penstock.storage.compaction.transactions import CleanedTransactions
 from penstock.storage.errors import CorruptLog
 from penstock.storage.files import FileSystem
 from penstock.storage.log import Log
-from penstock.storage.scan import checked_batches
 from penstock.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Surroundings(Protocol):
     """What a clean needs of its owner."""
 
     def check(self) -> None:
-        """Raise CleaningAborted where the clean must end; asked before each batch."""
+        """Raise CleaningAborted where the clean must end; asked every now and then."""
 
     def pause(self, pause_s: float) -> None:
         """Wait, or until the clean must end."""
@@ -162,18 +162,25 @@ class Cleaner:
     ) -> bool:
         """Map the keys of one segment; False where the map is full before its end."""
         start_offset = found.first_dirty_offset
-        position = segment.offset_index.lookup(start_offset).position
+        reader = self._reader(found.log, segment, segment.offset_index.lookup(start_offset).position)
         with _damage_named(found.log, segment):
-            for header, data in self._batches(found.log, segment, position):
-                self._stats.map_bytes_read += len(data)
-                if header.is_control:
-                    transactions.is_marker_needless(header, data)
-                elif not transactions.is_aborted(header) and not _map_batch(
-                    offsets, header, data, start_offset
-                ):
-                    return False
-                if header.last_offset >= start_offset:
-                    offsets.latest_offset = header.last_offset
+            while reader.has_more:
+                read_bytes = 0
+                if (run := reader.run()) is not None:
+                    read_bytes = reader.pass_run(*kernel.index_run(offsets, run, start_offset))
+                if not read_bytes:
+                    header, data = reader.batch()
+                    read_bytes = len(data)
+                    if header.is_control:
+                        transactions.is_marker_needless(header, data)
+                    elif not transactions.is_aborted(header) and not _map_batch(
+                        offsets, header, data, start_offset
+                    ):
+                        return False
+                    if header.last_offset >= start_offset:
+                        offsets.latest_offset = header.last_offset
+                self._stats.map_bytes_read += read_bytes
+                self._take(read_bytes)
         return True
 
     # --- what remains
@@ -213,34 +220,32 @@ class Cleaner:
     def _filter_segment(
         self, log: Log, segment: Segment, cleaned: CleanedSegment, batch_filter: BatchFilter
     ) -> None:
+        reader = self._reader(log, segment)
         with _damage_named(log, segment):
-            for header, data in self._batches(log, segment):
-                self._stats.bytes_read += len(data)
-                remaining = batch_filter.apply(header, data)
-                if remaining is not None:
-                    cleaned.append(*remaining)
-                    self._stats.bytes_written += len(remaining[1])
-                    self._unthrottled_bytes += len(remaining[1])
+            while reader.has_more:
+                read_bytes = written_bytes = 0
+                if (run := reader.run()) is not None:
+                    filtered = batch_filter.apply_to_run(run, cleaned.marks)
+                    read_bytes = reader.pass_run(filtered.position, filtered.lowest_offset)
+                    written_bytes = len(filtered.data)
+                    cleaned.append_marked(filtered.data)
+                if not read_bytes:
+                    header, data = reader.batch()
+                    read_bytes = len(data)
+                    remaining = batch_filter.apply(header, data)
+                    if remaining is not None:
+                        cleaned.append(*remaining)
+                        written_bytes = len(remaining[1])
+                self._stats.bytes_read += read_bytes
+                self._stats.bytes_written += written_bytes
+                self._take(read_bytes + written_bytes)
 
-    def _batches(
-        self, log: Log, segment: Segment, start: int = 0
-    ) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """The batches from the boundary `start` on, found sound. Raises CorruptBatch, CleaningAborted."""
+    def _reader(self, log: Log, segment: Segment, position: int = 0) -> SegmentReader:
         following = log.segments.from_offset(segment.base_offset)[1]
-        lowest_offset = segment.base_offset
-        for position, header, data in checked_batches(segment.file, segment.size, start=start):
-            # offsets lie outside the checksum
-            if not lowest_offset <= header.base_offset <= header.last_offset < following.base_offset:
-                raise CorruptBatch(
-                    f"the batch at byte {position}, offsets {header.base_offset} to {header.last_offset}, "
-                    f"is not within {lowest_offset} and {following.base_offset}"
-                )
-            lowest_offset = header.next_offset
-            self._take(len(data))
-            yield header, data
+        return SegmentReader(segment, following.base_offset, position)
 
     def _take(self, size_bytes: int) -> None:
-        """Count a batch that was read, and wait or end where that is due."""
+        """Count what was read and written, and wait or end where that is due."""
         self._surroundings.check()
         self._unthrottled_bytes += size_bytes
         if self._unthrottled_bytes >= _THROTTLED_BYTES:

@@ -1,0 +1,80 @@
+"""Reading a segment that is cleaned: runs of plain batches for the kernel, any other batch by itself."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.protocol import batch
+from penstock.protocol.batch import BatchHeader, CorruptBatch, batch_size_bytes, crc_is_valid, parse_header
+from penstock.protocol.kernel import kernel
+from penstock.storage.segment import Segment
+
+_WINDOW_BYTES: Final = 1 << 20
+_RUN_BYTES: Final = 256 << 10
+"""A fraction of a millisecond's work: between two runs a clean can be paused, or end."""
+
+
+class SegmentReader:
+    """The batches of `segment` from the boundary `position` on, their offsets below `limit_offset`."""
+
+    def __init__(self, segment: Segment, limit_offset: int, position: int = 0) -> None:
+        self._file = segment.file
+        self._end = segment.size
+        self._lowest_offset = segment.base_offset
+        self._limit_offset = limit_offset
+        self._window = memoryview(b"")
+        self._window_start = position
+        self._at = 0
+
+    @property
+    def has_more(self) -> bool:
+        return self._window_start + self._at < self._end
+
+    def run(self) -> kernel.Run | None:
+        """What comes next, as the kernel takes it; None before a batch that is for `batch`.
+
+        Raises CorruptBatch, OSError.
+        """
+        self._fill()
+        if self._window[self._at + batch.ATTRIBUTES_OFFSET + 1] & kernel.NOT_PLAIN:
+            return None
+        stop = min(self._at + _RUN_BYTES, len(self._window))
+        return kernel.Run(self._window, self._at, stop, self._lowest_offset, self._limit_offset)
+
+    def pass_run(self, position: int, lowest_offset: int) -> int:
+        """Go on where the kernel ended with the last `run`. Returns the bytes passed; 0 asks for `batch`."""
+        passed = position - self._at
+        self._at, self._lowest_offset = position, lowest_offset
+        return passed
+
+    def batch(self) -> tuple[BatchHeader, memoryview]:
+        """The next batch, found sound. Raises CorruptBatch, OSError."""
+        size = self._fill()
+        at, position = self._at, self._window_start + self._at
+        header = parse_header(self._window, at)
+        if not crc_is_valid(self._window, header, at):
+            raise CorruptBatch(f"batch at byte {position} (offset {header.base_offset}) fails its checksum")
+        # offsets lie outside the checksum
+        if not self._lowest_offset <= header.base_offset <= header.last_offset < self._limit_offset:
+            raise CorruptBatch(
+                f"the batch at byte {position}, offsets {header.base_offset} to {header.last_offset}, "
+                f"is not within {self._lowest_offset} and {self._limit_offset}"
+            )
+        self._at, self._lowest_offset = at + size, header.next_offset
+        return header, self._window[at : at + size]
+
+    def _fill(self) -> int:
+        """Have the whole of the next batch in the window. Returns its size."""
+        size = batch_size_bytes(self._window, self._at)
+        while size is None or self._at + size > len(self._window):
+            position = self._window_start + self._at
+            remaining = self._end - position
+            if size is not None and size > remaining:
+                raise CorruptBatch(f"{remaining} bytes at byte {position} are a batch cut short")
+            wanted = min(max(_WINDOW_BYTES, size or 0), remaining)
+            self._window = memoryview(self._file.pread(wanted, position))
+            self._window_start, self._at = position, 0
+            size = batch_size_bytes(self._window)
+            if size is None or len(self._window) < wanted:
+                raise CorruptBatch(f"{remaining} bytes at byte {position} are a batch cut short")
+        return size
