@@ -134,6 +134,10 @@ class MachineBase(RuleBasedStateMachine):
         assert error in expected, f"{error.name}, expected {sorted(code.name for code in expected)}"
         return error == ErrorCode.NONE
 
+    def check_committed(self, partition: Partition) -> None:
+        """That readers of what is committed see what they should."""
+        raise NotImplementedError
+
     # -- choosing ------------------------------------------------------------------------------------
 
     def partition(self, index: int) -> Partition:

@@ -90,6 +90,10 @@ class ConsumerRules(MachineBase):
         partition = self.partition(at)
         self.check_read(partition, offset, committed=committed, max_bytes=max_bytes)
 
+    def check_committed(self, partition: Partition) -> None:
+        start = self.model.partitions[partition].log_start_offset
+        self.check_read(partition, start, committed=True, max_bytes=1 << 20)
+
     def check_read(self, partition: Partition, offset: int, *, committed: bool, max_bytes: int) -> None:
         log = self.model.partitions[partition]
         end = log.last_stable_offset if committed else log.end

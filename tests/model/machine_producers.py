@@ -42,8 +42,13 @@ class ProducerRules(MachineBase):
 
     @rule(who=INDEX, at=INDEX, other=INDEX, count=st.integers(1, 3), key=INDEX)
     def produce(self, who: int, at: int, other: int, count: int, key: int) -> None:
-        """The next batch in sequence, on one partition or two at once."""
+        """The next batch in sequence, on one partition or two at once.
+
+        Producers of version 1 add the partitions to their transaction before, or forget to.
+        """
         producer = self.producers[who % len(self.producers)]
+        if producer.version == 1 and key % 4:
+            self.add_to_transaction(producer, list({self.partition(at): 0, self.partition(other): 0}))
         batches = {
             partition: self.next_batch(producer, partition, count, key)
             for partition in {self.partition(at): 0, self.partition(other): 0}
@@ -148,12 +153,14 @@ class ProducerRules(MachineBase):
 
     @rule(who=INDEX, at=INDEX, other=INDEX)
     def add_partitions(self, who: int, at: int, other: int) -> None:
-        """As clients of version 1 do before they produce."""
-        producer, tid = self.transactional(who)
-        if producer.version != 1:
+        producer, _ = self.transactional(who)
+        if producer.version == 1:
+            self.under_fault()
+            self.add_to_transaction(producer, list({self.partition(at): 0, self.partition(other): 0}))
+
+    def add_to_transaction(self, producer: Producer, partitions: list[Partition]) -> None:
+        if (tid := producer.transactional_id) is None:
             return
-        partitions = list({self.partition(at): 0, self.partition(other): 0})
-        self.under_fault()
         answers = self.client.add_partitions(tid, producer.producer_id, producer.epoch, partitions)
         assert set(answers) == set(partitions)
         for partition in partitions:
@@ -192,8 +199,13 @@ class ProducerRules(MachineBase):
             return
         if ends:
             marker_epoch = epoch + 1 if producer.version == 2 else epoch
+            decided = [
+                partition for partition in transaction.partitions if partition in self.model.partitions
+            ]
             self.model.end_transaction(tid, commit=commit, epoch=marker_epoch)
             self.client.await_completion(tid)
+            for partition in decided:
+                self.check_committed(partition)
         if producer.version == 2:
             if ends:
                 assert (new_id, new_epoch) == (producer_id, epoch + 1)

@@ -15,7 +15,7 @@ from machine_consumers import ConsumerRules
 from machine_producers import ProducerRules
 
 
-class NodeMachine(ProducerRules, ConsumerRules):
+class NodeMachine(ConsumerRules, ProducerRules):
     """Subclasses name the node and a client to it, which all examples share; each has topics of its own."""
 
     @initialize(
