@@ -1,7 +1,8 @@
 """Looking at transactions, and ending those that nobody else will (KIP-664)."""
 
+import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -10,6 +11,8 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
     DescribeProducersRequest,
     DescribeProducersResponse,
     DescribeTransactionsRequest,
@@ -23,6 +26,13 @@ from penstock.testing import Cluster
 from transaction_wire import GROUP, Transactor, committed_offset, committed_values, find_coordinator
 
 OK = ErrorCode.NONE
+
+
+@pytest.fixture
+def second(node: Cluster) -> Iterator[Wire]:
+    """Another connection to the shared node."""
+    with Wire(node.bootstrap_servers) as connection:
+        yield connection
 
 
 def producers_of(wire: Wire, topic: str) -> list[DescribeProducersResponse.ProducerState]:
@@ -148,6 +158,7 @@ def test_an_administrator_ends_a_hanging_transaction(wire: Wire, topic: str) -> 
 
 def test_markers_of_the_past_are_refused(wire: Wire, topic: str) -> None:
     p = Transactor(wire, topic).begin()
+    assert p.init() is OK
     assert p.write(topic, b"x") is OK
     stale, current = (p.producer_id, p.epoch - 1), (p.producer_id, p.epoch)
     assert write_marker(wire, topic, stale) is ErrorCode.INVALID_PRODUCER_EPOCH
@@ -163,6 +174,28 @@ def test_markers_for_partitions_that_are_not_here(wire: Wire, topic: str) -> Non
     assert write_marker(wire, "no-such-topic", (1, 0)) is unknown
     assert write_marker(wire, topic, (1, 0), partition=9) is unknown
     assert wire.ask(WriteTxnMarkersRequest(), WriteTxnMarkersResponse).markers == []
+
+
+def test_markers_of_nobody_are_not_written(wire: Wire, topic: str) -> None:
+    for nobody in ((-1, 0), (7, -1)):
+        assert write_marker(wire, topic, nobody) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert wire.fetch(topic, 0).high_watermark == 0
+
+
+def test_others_have_their_turn_while_many_markers_are_written(wire: Wire, second: Wire, topic: str) -> None:
+    wire.create_topic(many := f"{topic}-many", partitions=300)
+    told = WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=many, partition_indexes=list(range(300)) * 2)
+    markers = [
+        WriteTxnMarkersRequest.WritableTxnMarker(producer_id=producer_id, topics=[told])
+        for producer_id in range(30)
+    ]
+    wire.send(WriteTxnMarkersRequest(markers=markers))
+    second.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
+    assert not select.select([wire.socket], [], [], 0)[0], "all markers came before the question"
+    response = wire.receive(WriteTxnMarkersResponse)
+    errors = {p.error_code for m in response.markers for t in m.topics for p in t.partitions}
+    assert (len(response.markers), errors) == (30, {OK})
+    assert wire.fetch(many, 0).high_watermark == 30, "a partition that is named twice hears once"
 
 
 def test_a_marker_from_elsewhere_decides_about_offsets_too(wire: Wire, topic: str) -> None:

@@ -6,9 +6,11 @@ coordinates any more. Version 2 says by which protocol the transaction was run (
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from penstock.broker.transaction_markers import Marker, write_marker
+from penstock.broker.turns import Steps, in_turns
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
@@ -35,7 +37,11 @@ COORDINATOR_ERRORS = frozenset(
 
 def handle(
     broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext
-) -> WriteTxnMarkersResponse:
+) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
+    return in_turns(_answer(broker, request))
+
+
+def _answer(broker: Broker, request: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse]:
     by_producer: dict[int, dict[str, dict[int, ErrorCode]]] = {}
     for told in request.markers:
         marker = Marker(
@@ -48,7 +54,8 @@ def handle(
         by_topic = by_producer.setdefault(told.producer_id, {})
         for topic in told.topics:
             by_partition = by_topic.setdefault(topic.name, {})
-            for index in topic.partition_indexes:
+            for index in dict.fromkeys(topic.partition_indexes):
+                yield
                 by_partition[index] = _write(broker, topic.name, index, marker)
     return WriteTxnMarkersResponse(
         markers=[
@@ -59,6 +66,8 @@ def handle(
 
 
 def _write(broker: Broker, topic: str, index: int, marker: Marker) -> ErrorCode:
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which cannot make a batch of it
     error = write_marker(broker, topic, index, marker)
     return ErrorCode.NOT_LEADER_OR_FOLLOWER if error in COORDINATOR_ERRORS else error
 
