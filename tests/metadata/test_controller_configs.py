@@ -113,6 +113,14 @@ BROKER "1" num.io.threads=100
     INVALID_REQUEST: not be greater than double the current value 8
 BROKER "1" num.io.threads=3
     INVALID_REQUEST: should be at least half the current value 8
+BROKER "1" log.cleaner.threads=0
+    INVALID_REQUEST: Log cleaner threads should be at least 1
+BROKER "1" log.cleaner.threads=3
+    INVALID_REQUEST: Log cleaner threads cannot be increased to more than double the current value 1
+BROKER "" log.cleaner.threads=3
+    INVALID_REQUEST: Log cleaner threads cannot be increased to more than double the current value 1
+BROKER "1" log.cleaner.dedupe.buffer.size=1048576
+    INVALID_REQUEST: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.
 GROUP "" foo=5
     INVALID_REQUEST: Default group resources are not allowed.
 GROUP "g" foo=5

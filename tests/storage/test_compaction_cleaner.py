@@ -196,6 +196,35 @@ def test_truncation_aborts_a_clean_and_moves_the_checkpoint(node: Node) -> None:
     assert table(records_of(log)) == {b"k0": b"18", b"k1": b"after"}
 
 
+def test_a_clean_ends_when_its_topic_is_no_longer_compacted(node: Node) -> None:
+    log = node.create()
+    fill(log)
+    node.files.gate.clear()
+    node.tick_until(node.files.arrived.is_set)
+    node.manager.update_config("flights", 0, replace(COMPACTED, cleanup_policy=frozenset(("delete",))))
+    node.files.gate.set()
+    node.tick_until(lambda: node.manager.cleaner.jobs == 0)
+    assert len(records_of(log)) == 21
+    assert leftovers(node.directory) == []
+    assert not (node.directory / CLEANED_OFFSETS).exists()
+    node.manager.update_config("flights", 0, COMPACTED)
+    node.tick_until(lambda: len(records_of(log)) == 3)
+
+
+def test_new_configs_hold_for_cleans_under_way(tmp_path: Path) -> None:
+    """They begin again, and another number of threads leaves none behind."""
+    node = Node(tmp_path, SOON._replace(io_max_bytes_per_second=1))
+    log = node.create(replace(COMPACTED, segment_bytes=64 << 10))
+    for i in range(4000):
+        append_pairs(log, (b"k%d" % (i % 2), b"%d" % i))
+    node.tick_until(lambda: node.manager.cleaner.jobs == 1)
+    time.sleep(0.35)  # the rate is looked at
+    node.manager.cleaner.reconfigure(SOON._replace(threads=2))
+    node.tick_until(lambda: len(records_of(log)) < 1000)
+    node.manager.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("log-cleaner")]
+
+
 def test_closing_ends_a_clean_and_leaves_nothing(tmp_path: Path) -> None:
     node = Node(tmp_path)
     log = node.create()
@@ -268,8 +297,13 @@ def test_throttler_keeps_the_rate_on_average() -> None:
         total += 100
         now_s += 0.01 + throttler.pause_s(100)
     assert total / now_s == pytest.approx(1000, rel=0.05)
-    throttler.bytes_per_second = 1e18
-    assert throttler.pause_s(10**6) == 0.0
+    for unlimited in (1e18, -1.0):
+        throttler.bytes_per_second = unlimited
+        now_s += 1
+        assert throttler.pause_s(10**6) == 0.0
+    throttler.bytes_per_second = 0.0
+    now_s += 1
+    assert throttler.pause_s(10**6) > 10**6
 
 
 def test_a_broken_checkpoint_is_passed_over(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from penstock.metadata.configs.cleaner import check_cleaner_memory
 from penstock.metadata.configs.definition import ConfigError, ConfigKey, ConfigValue, UpdateMode
 from penstock.metadata.configs.listeners import (
     Listener,
@@ -84,6 +85,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
                 raise ConfigError(key.name, f"Missing required config {key.name}: {key.doc}")
         config = cls(_with_node_id(properties))
         refuse_unsupported(config)
+        check_cleaner_memory(config)
         config.check_listeners()
         return config
 

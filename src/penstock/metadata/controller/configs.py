@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from penstock.metadata.configs import BrokerConfig, ConfigError, ConfigType, UpdateMode, validate_topic_config
+from penstock.metadata.configs.cleaner import check_cleaner_change
 from penstock.metadata.configs.definition import ConfigKey, split_list
 from penstock.metadata.configs.reference import (
     BROKER_KEYS,
@@ -279,10 +280,12 @@ def _broker_configs(state: ControllerState, name: str, values: Mapping[str, str]
         key = broker_key(config)
         if key is not None:
             key.parse(text)
-    threads = state.config()
+    now = state.config()
     for config in _THREAD_COUNTS:
         if name and config in values:
-            _check_thread_count(threads, config, values[config])
+            _check_thread_count(now, config, values[config])
+    default, own = (now.dynamic_default, values) if name else (values, now.dynamic_broker)
+    check_cleaner_change(now, now.with_dynamic(default, own))
 
 
 _THREAD_COUNTS: Final = (

@@ -2,4 +2,4 @@
 
 
 class CleaningAborted(Exception):
-    """The log is to be truncated, is deleted or closed: what was cleaned of it is dropped."""
+    """The log is to be truncated, deleted or closed, or compacted otherwise: what was cleaned is dropped."""

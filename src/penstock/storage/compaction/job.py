@@ -30,7 +30,9 @@ class CleaningJob:
 
     @property
     def is_aborted(self) -> bool:
-        return self._aborted.is_set() or self.found.log.deleted
+        """Also where the log has been deleted, or its topic is no longer to be compacted."""
+        log = self.found.log
+        return self._aborted.is_set() or log.deleted or not log.config.compacts
 
     def check(self) -> None:
         if self.is_aborted:

@@ -96,6 +96,8 @@ class LogCleaner:
         self._rng = rng
         self._make_workers = workers
         self._workers: Executor | None = None  # made for the first clean: many nodes compact nothing
+        self._former_workers: list[Executor] = []
+        self._writer: Executor | None = None  # of checkpoints, which must not wait for a clean to end
         self._checkpoints = {path: CleanerCheckpoint(path, files) for path in directories}
         self._jobs: dict[TopicPartition, CleaningJob] = {}
         self._throttler = Throttler(config.io_max_bytes_per_second, time.monotonic)
@@ -144,16 +146,19 @@ class LogCleaner:
         self.uncleanable.discard(log.name)
         checkpoint = self._checkpoints[directory]
         if checkpoint.forget(log.name):
-            self._in_worker(checkpoint.write)
+            self._write_soon(checkpoint)
 
     def reconfigure(self, config: CleanerConfig) -> None:
-        """Obey these broker configs from now on; cleans under way end under the old ones."""
+        """Obey these broker configs from now on; cleans under way are aborted, and begin again."""
         if config == self.config:
             return
+        for job in self._jobs.values():
+            job.abort()
         if config.threads != self.config.threads:
-            old, self._workers = self._workers, None
-            if old is not None:
-                old.shutdown(wait=False)
+            if self._workers is not None:
+                self._workers.shutdown(wait=False)
+                self._former_workers.append(self._workers)
+                self._workers = None
             self.last_stats = deque(self.last_stats, maxlen=max(1, config.threads))
         self._throttler.bytes_per_second = config.io_max_bytes_per_second
         self.config = config
@@ -164,8 +169,9 @@ class LogCleaner:
         self._is_closed = True
         for job in list(self._jobs.values()):
             job.abort()
-        if self._workers is not None:
-            self._workers.shutdown(wait=True)
+        for workers in (*self._former_workers, self._workers, self._writer):
+            if workers is not None:
+                workers.shutdown(wait=True)
 
     def _abort(self, name: TopicPartition) -> None:
         job = self._jobs.get(name)
@@ -244,7 +250,9 @@ class LogCleaner:
         self._jobs[found.log.name] = job
         rng = random.Random(self._rng.getrandbits(64))
         cleaner = Cleaner(self.config, self._throttler, self._files, rng, job)
-        self._in_worker(lambda: self._work(job, cleaner))
+        if self._workers is None:
+            self._workers = self._make_workers(max(1, self.config.threads))
+        self._workers.submit(self._work, job, cleaner).add_done_callback(_complain)
 
     def _work(self, job: CleaningJob, cleaner: Cleaner) -> None:
         """In a worker: clean, and have the owner note how it ended."""
@@ -273,6 +281,7 @@ class LogCleaner:
             self.tick(self._clock())  # another may be waiting
         elif isinstance(outcome, CleaningAborted) or job.is_aborted:
             logger.info("%s: the clean was aborted", log.name)
+            self._next_run_ms = 0
         elif isinstance(outcome, OSError):
             logger.error("%s: cleaning it failed and is tried again: %s", log.name, outcome)
             self._io_error(log, outcome)
@@ -296,16 +305,14 @@ class LogCleaner:
         checkpoint = self._checkpoint_of(log)
         here = log.directory.parent
         checkpoint.keep_only(other.name for other in self._logs() if other.directory.parent == here)
-        self._in_worker(checkpoint.write)
+        self._write_soon(checkpoint)
 
-    # --- workers
-
-    def _in_worker(self, work: Callable[[], None]) -> None:
+    def _write_soon(self, checkpoint: CleanerCheckpoint) -> None:
         if self._is_closed:
             return
-        if self._workers is None:
-            self._workers = self._make_workers(max(1, self.config.threads))
-        self._workers.submit(work).add_done_callback(_complain)
+        if self._writer is None:
+            self._writer = self._make_workers(1)
+        self._writer.submit(checkpoint.write).add_done_callback(_complain)
 
 
 def _complain(done: Future[None]) -> None:

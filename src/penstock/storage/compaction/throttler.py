@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 _CHECK_INTERVAL_S: Final = 0.3
+_SLOWEST_BYTES_PER_SECOND: Final = 0.01
 
 
 class Throttler:
@@ -26,7 +27,9 @@ class Throttler:
             elapsed_s = self._clock_s() - self._period_start_s
             if elapsed_s < _CHECK_INTERVAL_S:
                 return 0.0
-            pause_s = self._observed_bytes / self.bytes_per_second - elapsed_s
+            pause_s = -elapsed_s
+            if self.bytes_per_second >= 0:  # as in Kafka: less sets no limit, 0 stops what is under way
+                pause_s += self._observed_bytes / max(self.bytes_per_second, _SLOWEST_BYTES_PER_SECOND)
             self._period_start_s += elapsed_s + max(pause_s, 0.0)
             self._observed_bytes = 0
             return max(pause_s, 0.0)

@@ -1,0 +1,38 @@
+"""The rules that tie the configs of the log cleaner together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.metadata.configs.definition import ConfigError
+
+if TYPE_CHECKING:
+    from penstock.metadata.configs.broker_config import BrokerConfig
+
+_THREADS: Final = "log.cleaner.threads"
+_MEMORY: Final = "log.cleaner.dedupe.buffer.size"
+_MEMORY_OF_A_THREAD_MIN: Final = 1 << 20
+
+
+def check_cleaner_memory(config: BrokerConfig) -> None:
+    """ConfigError where a thread would get a key map of a mebibyte or less."""
+    threads = config.get_int(_THREADS)
+    if threads and config.get_int(_MEMORY) // threads <= _MEMORY_OF_A_THREAD_MIN:
+        raise ConfigError(_MEMORY, f"{_MEMORY} must be at least 1MB per cleaner thread.")
+
+
+def check_cleaner_change(now: BrokerConfig, wanted: BrokerConfig) -> None:
+    """ConfigError for a change that a running cleaner may not take: its threads may double or halve at most."""
+    threads, new_threads = now.get_int(_THREADS), wanted.get_int(_THREADS)
+    if (threads, now[_MEMORY]) == (new_threads, wanted[_MEMORY]):
+        return
+    if new_threads < 1:
+        raise ConfigError(_THREADS, "Log cleaner threads should be at least 1")
+    check_cleaner_memory(wanted)
+    problem = ""
+    if new_threads < threads // 2:
+        problem = "reduced to less than half"
+    elif new_threads > threads * 2:
+        problem = "increased to more than double"
+    if problem:
+        raise ConfigError(_THREADS, f"Log cleaner threads cannot be {problem} the current value {threads}")
