@@ -135,6 +135,15 @@ def test_a_full_key_map_ends_the_clean_where_it_got_to(log: Log) -> None:
     assert [record.value for record in records_of(log)] == [b"2"] * 100 + [b"1"]
 
 
+@pytest.mark.parametrize("load_factor", [0.0, -1.0, 2.0])
+def test_odd_load_factors_do_no_harm(log: Log, load_factor: float) -> None:
+    for i in range(40):
+        append_pairs(log, (b"k%d" % (i % 20), b"v"))
+    log.roll()
+    clean(log, config=CleanerConfig(dedupe_buffer_size=1 << 20, io_buffer_load_factor=load_factor))
+    assert [record.offset for record in records_of(log)] == list(range(20, 40))
+
+
 def test_not_cleaned_is_what_is_active_young_or_undecided(log: Log) -> None:
     append_pairs(log, (b"a", b"1"))
     log.roll()

@@ -22,7 +22,7 @@ def check_cleaner_memory(config: BrokerConfig) -> None:
 
 
 def check_cleaner_change(now: BrokerConfig, wanted: BrokerConfig) -> None:
-    """ConfigError for a change that a running cleaner may not take: its threads may double or halve at most."""
+    """ConfigError for what a running cleaner cannot become; its threads double or halve at most."""
     threads, new_threads = now.get_int(_THREADS), wanted.get_int(_THREADS)
     if (threads, now[_MEMORY]) == (new_threads, wanted[_MEMORY]):
         return

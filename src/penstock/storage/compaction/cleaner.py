@@ -35,6 +35,8 @@ from penstock.storage.segment import Segment
 logger = logging.getLogger(__name__)
 
 _SECRET_BYTES: Final = 16
+_LOAD_FACTOR_MIN: Final = 0.01
+"""The config takes any number."""
 _THROTTLED_BYTES: Final = 64 * 1024
 """So much is read or written between two looks at the clock."""
 
@@ -81,7 +83,7 @@ class Cleaner:
     ) -> None:
         threads = max(1, config.threads)
         self._slots = config.dedupe_buffer_size // threads // kernel.OFFSET_MAP_SLOT_BYTES
-        self._load_factor = config.io_buffer_load_factor
+        self._load_factor = min(max(config.io_buffer_load_factor, _LOAD_FACTOR_MIN), 1.0)
         self._write_bytes = config.io_buffer_size // threads // 2
         self._throttler = throttler
         self._files = files
