@@ -26,7 +26,10 @@ def handle_add_partitions(
     now_ms: int,
 ) -> tuple[Records, ErrorCode]:
     try:
-        metadata = _writable(shard, transactional_id, producer_id, producer_epoch)
+        metadata = shard.known(transactional_id)
+        # Looked at before the producer is: it may be right by what the transaction's completion brings.
+        _check_not_ending(metadata)
+        _check_producer(metadata, producer_id, producer_epoch)
     except KafkaError as error:
         return [], error.code
     if metadata.state is TransactionState.ONGOING and metadata.partitions.issuperset(partitions):
@@ -42,7 +45,9 @@ def handle_verify_partitions(
     partitions: Collection[TopicPartition],
 ) -> dict[TopicPartition, ErrorCode]:
     try:
-        metadata = _writable(shard, transactional_id, producer_id, producer_epoch)
+        metadata = shard.known(transactional_id)
+        _check_producer(metadata, producer_id, producer_epoch)
+        _check_not_ending(metadata)
     except KafkaError as error:
         return dict.fromkeys(partitions, error.code)
     return {
@@ -51,20 +56,15 @@ def handle_verify_partitions(
     }
 
 
-def _writable(
-    shard: Shard, transactional_id: str, producer_id: int, producer_epoch: int
-) -> TransactionMetadata:
-    """The metadata of an id whose producer this is, and whose last transaction is over.
-
-    Raises INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
-    """
-    if not transactional_id:
-        raise KafkaError(ErrorCode.INVALID_REQUEST)
-    metadata = shard.transactions.get(transactional_id)
-    if metadata is None or metadata.producer_id != producer_id:
+def _check_producer(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> None:
+    """Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED."""
+    if metadata.producer_id != producer_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if metadata.producer_epoch != producer_epoch:
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
+
+
+def _check_not_ending(metadata: TransactionMetadata) -> None:
+    """Raises CONCURRENT_TRANSACTIONS."""
     if metadata.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    return metadata

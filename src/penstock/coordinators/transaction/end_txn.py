@@ -12,6 +12,9 @@ the last one, whose answer was lost. What is said of a transaction id at rest th
     CompleteCommit  INVALID_TXN_STATE   aborts nothing      told again          INVALID_TXN_STATE
     ==============  ==================  ==================  ==================  ==================
 
+While the last transaction is still ending everybody is told CONCURRENT_TRANSACTIONS, whoever it is: the
+producer may already be who it will be then (`producer_after_completion`), and must not be taken for another.
+
 "Aborts nothing" goes through the log and bumps the epoch like any other end: a batch that is still under way
 must not begin a transaction that nobody ends.
 """
@@ -40,7 +43,7 @@ def handle_end_txn(
     shard: Shard, request: EndTxnRequest, transaction_version: int, now_ms: int, new_producer_id: int | None
 ) -> tuple[Records, EndTxnResponse | NeedsProducerId]:
     try:
-        metadata = _known(shard, request)
+        metadata = shard.known(request.transactional_id)
         if transaction_version < EPOCH_BUMP_VERSION:
             records, producer = _end_v1(shard, metadata, request, now_ms)
         else:
@@ -57,27 +60,19 @@ def _response(error: ErrorCode, producer: ProducerIdAndEpoch) -> EndTxnResponse:
     return EndTxnResponse(error_code=error, producer_id=producer[0], producer_epoch=producer[1])
 
 
-def _known(shard: Shard, request: EndTxnRequest) -> TransactionMetadata:
-    """Raises INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING."""
-    if not request.transactional_id:
-        raise KafkaError(ErrorCode.INVALID_REQUEST)
-    metadata = shard.transactions.get(request.transactional_id)
-    if metadata is None:
-        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    return metadata
-
-
 # -- the first protocol ------------------------------------------------------------------------------
 
 
 def _end_v1(
     shard: Shard, metadata: TransactionMetadata, request: EndTxnRequest, now_ms: int
 ) -> tuple[Records, ProducerIdAndEpoch]:
-    """Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, and what `_has_ended` raises."""
+    """Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE."""
     if metadata.producer_id != request.producer_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if metadata.producer_epoch != request.producer_epoch:
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    if metadata.state.is_prepared:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if metadata.state is not TransactionState.ONGOING:
         _check_has_ended(metadata.state, commit=request.committed)
         return [], NOBODY
@@ -91,19 +86,8 @@ def _end_v1(
 
 
 def _check_has_ended(state: TransactionState, *, commit: bool) -> None:
-    """That a transaction has ended this way already.
-
-    Raises CONCURRENT_TRANSACTIONS if it is still ending, INVALID_TXN_STATE if it ended in another way or
-    never was.
-    """
-    prepared, complete = (
-        (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
-        if commit
-        else (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
-    )
-    if state is prepared:
-        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if state is not complete:
+    """That the last transaction has ended this way. Raises INVALID_TXN_STATE."""
+    if state is not (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT):
         raise KafkaError(ErrorCode.INVALID_TXN_STATE)
 
 
@@ -118,8 +102,10 @@ def _end_v2(
     now_ms: int,
     new_producer_id: int | None,
 ) -> tuple[Records, ProducerIdAndEpoch] | NeedsProducerId:
-    """Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE."""
+    """Raises CONCURRENT_TRANSACTIONS, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE."""
     state, commit = metadata.state, request.committed
+    if state.is_prepared:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     is_after_rotation = _is_after_rotation(metadata, request)
     is_repeated = is_after_rotation or metadata.producer_epoch == request.producer_epoch + 1
     if metadata.producer_id != request.producer_id and not is_after_rotation:
@@ -127,7 +113,7 @@ def _end_v2(
     if is_repeated and state not in (TransactionState.EMPTY, TransactionState.ONGOING):
         _check_has_ended(state, commit=commit)
         return [], (metadata.producer_id, metadata.producer_epoch)
-    if metadata.producer_epoch != request.producer_epoch or state.is_prepared:
+    if metadata.producer_epoch != request.producer_epoch:
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if commit and state is not TransactionState.ONGOING:
         raise KafkaError(ErrorCode.INVALID_TXN_STATE)

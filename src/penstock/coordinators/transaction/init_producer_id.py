@@ -75,10 +75,10 @@ def _init_producer_id(
         if new_producer_id is None:
             return [], NEEDS_PRODUCER_ID
         metadata = TransactionMetadata(request.transactional_id, new_producer_id, timeout_ms, now_ms)
-    if expected is not None and not _may_go_on(metadata, expected):
-        raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if metadata.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if expected is not None and not _may_go_on(metadata, expected):
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if metadata.state is TransactionState.ONGOING:
         # The epoch that fences the open transaction is nobody's: the client comes again when the abort is
         # through, and gets one of its own.

@@ -10,6 +10,7 @@ from penstock.coordinators.transaction.metadata import TransactionMetadata
 from penstock.coordinators.transaction.records import transaction_record
 from penstock.coordinators.transaction.results import TimedOut, TransactionMarkers
 from penstock.coordinators.transaction.states import TransactionState
+from penstock.protocol.errors import ErrorCode, KafkaError
 
 __all__ = ["Counters", "Shard", "TimerKind"]
 
@@ -64,6 +65,15 @@ class Shard:
         self.expiration_queue: list[str] = []  # what the running expiration has yet to look at
         self.counters = Counters()
         self.is_active = False  # loaded: what is replayed now is news
+
+    def known(self, transactional_id: str) -> TransactionMetadata:
+        """Raises INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING."""
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        metadata = self.transactions.get(transactional_id)
+        if metadata is None:
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return metadata
 
     def decide(self, metadata: TransactionMetadata) -> Records:
         """The record of a step; the step is taken when it is replayed."""
