@@ -110,6 +110,16 @@ def test_list_transactions(start_node: Callable[..., Cluster]) -> None:
         assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
+def test_others_have_their_turn_while_a_pattern_is_matched(wire: Wire, second: Wire) -> None:
+    name = "x" * 5_000
+    Transactor(wire, name).begin()
+    wire.send(ListTransactionsRequest(transactional_id_pattern="(x{1,30}){1,30}y"))
+    second.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
+    assert not select.select([wire.socket], [], [], 0)[0], "the pattern was matched before the question"
+    assert wire.receive(ListTransactionsResponse).transaction_states == []
+    assert listed(wire, transactional_id_pattern="x{5,1000}x*") == {name: "Empty"}
+
+
 def test_describe_producers(wire: Wire, topic: str) -> None:
     assert producers_of(wire, topic) == []
     assert wire.produce(topic, batch_of(b"1", b"2", producer=(9_000_000, 3, 0))).error_code == OK

@@ -261,7 +261,7 @@ def test_requests_wait_while_transactions_are_loaded(tmp_path: Path) -> None:
                 ("t1", 0): loading
             }
             with pytest.raises(KafkaError) as caught:
-                transactions.list(ListTransactionsRequest())
+                await transactions.list(ListTransactionsRequest())
             assert caught.value.code is loading
             await transactions.wait_until_loaded()
             assert state_of(broker, "t7") == "Empty"

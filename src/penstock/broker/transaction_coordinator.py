@@ -167,19 +167,15 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
                 error_code=error.code, transactional_id=transactional_id
             )
 
-    def list(self, request: ListTransactionsRequest) -> ListTransactionsResponse:
-        """Those of the partitions this node leads; it cannot be told while some are loading."""
+    async def list(self, request: ListTransactionsRequest) -> ListTransactionsResponse:
+        """Those of the partitions this node leads; it cannot be told while some are loading.
+
+        A worker looks for them: there may be many, and patterns that take long to match.
+        """
         if self._loading:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        wanted = TransactionFilter.of(request)
-        return ListTransactionsResponse(
-            unknown_state_filters=wanted.unknown_states,
-            transaction_states=[
-                transaction
-                for owner in self._loaded.values()
-                for transaction in owner.coordinator.handle_list_transactions(wanted, owner.now_ms())
-            ],
-        )
+        coordinators = [owner.coordinator for owner in self._loaded.values()]
+        return await self._broker.decode_in_worker(_list, coordinators, request, self._broker.clock_ms())
 
     def _decide(self, transactional_id: str, decide: Decide[R]) -> R | Awaitable[R]:
         owner = self._owner(transactional_id)
@@ -280,6 +276,21 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
             total.timed_out += each.timed_out
             total.expired += each.expired
         return total
+
+
+def _list(
+    coordinators: Collection[TransactionCoordinator], request: ListTransactionsRequest, now_ms: int
+) -> ListTransactionsResponse:
+    """Raises INVALID_REGULAR_EXPRESSION."""
+    wanted = TransactionFilter.of(request)
+    return ListTransactionsResponse(
+        unknown_state_filters=wanted.unknown_states,
+        transaction_states=[
+            transaction
+            for coordinator in coordinators
+            for transaction in coordinator.handle_list_transactions(wanted, now_ms)
+        ],
+    )
 
 
 def coordinator_config(config: BrokerConfig) -> TransactionCoordinatorConfig:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 API_KEY = ApiKey.LIST_TRANSACTIONS
 
 
-def handle(
+async def handle(
     broker: Broker, request: ListTransactionsRequest, context: RequestContext
 ) -> ListTransactionsResponse:
     try:
-        return broker.transactions.list(request)
+        return await broker.transactions.list(request)
     except KafkaError as error:
         return ListTransactionsResponse(error_code=error.code)

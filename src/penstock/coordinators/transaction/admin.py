@@ -64,13 +64,14 @@ def _compile(pattern: str | None) -> Pattern | None:
 def handle_list_transactions(
     shard: Shard, transaction_filter: TransactionFilter, now_ms: int
 ) -> list[ListTransactionsResponse.TransactionState]:
+    """May run in any thread: what is known of an id does not change, but is replaced."""
     return [
         ListTransactionsResponse.TransactionState(
             transactional_id=metadata.transactional_id,
             producer_id=metadata.producer_id,
             transaction_state=metadata.state.value,
         )
-        for metadata in shard.transactions.values()
+        for metadata in list(shard.transactions.values())
         if transaction_filter.includes(metadata, now_ms)
     ]
 
