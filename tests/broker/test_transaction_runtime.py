@@ -265,7 +265,8 @@ def test_requests_wait_while_transactions_are_loaded(tmp_path: Path) -> None:
             assert caught.value.code is loading
             await transactions.wait_until_loaded()
             assert state_of(broker, "t7") == "Empty"
-            assert len(transactions.list(ListTransactionsRequest()).transaction_states) == 20
+            listed = await transactions.list(ListTransactionsRequest())
+            assert len(listed.transaction_states) == 20
 
     run(story())
 
