@@ -198,7 +198,7 @@ def test_a_failing_disk_stops_decisions_not_the_node(tmp_path: Path, monkeypatch
 
 
 def test_a_log_that_cannot_be_opened_is_opened_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> Log:
+    def fails(*_: object, **__: object) -> Log:
         raise OSError("no space left on device")
 
     async def scenario() -> None:

@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from node_story import GROUPS, Story
+from node_story import GROUPS, TRANSACTIONAL_IDS, Story
 from node_view import NodeView, view_of
 
 from kafka_node import run_java
+from penstock.coordinators.transaction.states import TransactionState
 from penstock.protocol.records import Record
 from penstock.testing import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
-DUMPED = (".log", ".index", ".timeindex", ".snapshot", ".checkpoint")
+DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
 OTHERS = {  # of forms that the tool does not read
     ".lock",
     ".kafka_cleanshutdown",
@@ -41,12 +42,18 @@ def test_every_file_of_a_busy_node(kafka_libs: Path, tmp_path: Path) -> None:
     view = be_busy(data_dir)
     files = sorted(path for path in data_dir.rglob("*") if path.is_file())
     assert {path.name for path in files if path.suffix not in DUMPED} <= OTHERS
-    of_topics, of_groups, of_metadata = [], [], []
+    of_topics, of_groups, of_transactions, of_metadata = [], [], [], []
     for path in (path for path in files if path.suffix in DUMPED):
-        kept = {"__consumer_offsets": of_groups, "__cluster_metadata": of_metadata, "": of_metadata}
+        kept = {
+            "__consumer_offsets": of_groups,
+            "__transaction_state": of_transactions,
+            "__cluster_metadata": of_metadata,
+            "": of_metadata,
+        }
         kept.get(topic_of(path, data_dir), of_topics).append(path)
     check_records(dump(kafka_libs, of_topics, "--deep-iteration", "--print-data-log"), view)
     check_groups(dump(kafka_libs, of_groups, "--offsets-decoder"), view)
+    check_transactions(dump(kafka_libs, of_transactions, "--transaction-log-decoder"), view)
     check_metadata(dump(kafka_libs, of_metadata, "--cluster-metadata-decoder"), view)
     indexes = [path for path in files if path.suffix in (".index", ".timeindex")]
     sane = run_java(kafka_libs, TOOL, "--index-sanity-check", "--files", ",".join(map(str, indexes)))
@@ -57,7 +64,7 @@ def be_busy(data_dir: Path) -> NodeView:
     """Leave a directory with everything in it, and tell what was served from it."""
     config = {
         "metadata.log.max.record.bytes.between.snapshots": "3000",
-        "internal.metadata.log.segment.bytes": "4000",
+        "internal.metadata.log.segment.bytes": "6000",
         "log.segment.delete.delay.ms": "0",
     }
     story = Story()
@@ -126,7 +133,19 @@ def check_groups(found: dict[Path, list[str]], view: NodeView) -> None:
                 payload["leaderEpoch"],
                 payload["metadata"],
             )
+    pending = committed.pop(GROUPS[3])  # in transactions that are open
+    assert len(pending) == len(TRANSACTIONAL_IDS)
     assert committed == view.committed
+
+
+def check_transactions(found: dict[Path, list[str]], view: NodeView) -> None:
+    """The newest record of each transactional id has the state and the producer that were told."""
+    newest: dict[str, tuple[object, ...]] = {}
+    for key, value in decoded(found):
+        data = value["data"]
+        state = list(TransactionState)[data["transactionStatus"]]
+        newest[key["data"]["transactionalId"]] = (state.value, data["producerId"], data["producerEpoch"])
+    assert newest == {name: told[:3] for name, told in view.transactions.items()}
 
 
 def decoded(found: dict[Path, list[str]]) -> Iterator[tuple[dict[str, dict], dict[str, dict]]]:
