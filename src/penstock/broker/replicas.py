@@ -248,9 +248,9 @@ class Replica:
             producer_id, epoch, sequence, supports_epoch_bump, self._clock_ms()
         )
 
-    def active_producers(self) -> list[SnapshotEntry]:
-        """What is remembered of each producer."""
-        return [entry.to_snapshot() for entry in self.log.producer_state.producers.values()]
+    def active_producers(self) -> Iterator[SnapshotEntry]:
+        """What is remembered of each producer that is known now."""
+        return (entry.to_snapshot() for entry in list(self.log.producer_state.producers.values()))
 
     @property
     def flushes_by_count(self) -> bool:

@@ -5,8 +5,10 @@ Version 0.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from penstock.broker.turns import Steps, in_turns
 from penstock.metadata.controller.state import Refusal
 from penstock.metadata.controller.topic_names import check_topic_name
 from penstock.protocol.api_keys import ApiKey
@@ -24,19 +26,23 @@ PartitionResponse = DescribeProducersResponse.PartitionResponse
 
 def handle(
     broker: Broker, request: DescribeProducersRequest, context: RequestContext
-) -> DescribeProducersResponse:
-    return DescribeProducersResponse(
-        topics=[
-            DescribeProducersResponse.TopicResponse(
-                name=topic.name,
-                partitions=[_describe(broker, topic.name, index) for index in topic.partition_indexes],
-            )
-            for topic in request.topics
-        ]
-    )
+) -> DescribeProducersResponse | Awaitable[DescribeProducersResponse]:
+    return in_turns(_answer(broker, request))
 
 
-def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
+def _answer(broker: Broker, request: DescribeProducersRequest) -> Steps[DescribeProducersResponse]:
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for index in topic.partition_indexes:
+            described = yield from _describe(broker, topic.name, index)
+            partitions.append(described)
+        topics.append(DescribeProducersResponse.TopicResponse(name=topic.name, partitions=partitions))
+    return DescribeProducersResponse(topics=topics)
+
+
+def _describe(broker: Broker, topic: str, index: int) -> Steps[PartitionResponse]:
+    yield
     response = PartitionResponse(partition_index=index)
     try:
         check_topic_name(topic)
@@ -48,15 +54,16 @@ def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
         if topic not in broker.image.topics.by_name:
             response.error_message = "This server does not host this topic-partition."
     else:
-        response.active_producers = [
-            DescribeProducersResponse.ProducerState(
-                producer_id=producer.producer_id,
-                producer_epoch=producer.epoch,
-                last_sequence=producer.last_sequence,
-                last_timestamp=producer.timestamp,
-                coordinator_epoch=producer.coordinator_epoch,
-                current_txn_start_offset=producer.txn_first_offset,
+        for producer in producers:
+            yield
+            response.active_producers.append(
+                DescribeProducersResponse.ProducerState(
+                    producer_id=producer.producer_id,
+                    producer_epoch=producer.epoch,
+                    last_sequence=producer.last_sequence,
+                    last_timestamp=producer.timestamp,
+                    coordinator_epoch=producer.coordinator_epoch,
+                    current_txn_start_offset=producer.txn_first_offset,
+                )
             )
-            for producer in producers
-        ]
     return response
