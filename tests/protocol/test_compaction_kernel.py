@@ -8,7 +8,13 @@ from crc32c import crc32c
 
 from penstock.protocol import _kernel_py, batch
 from penstock.protocol.batch import HEADER_SIZE, LOG_APPEND_TIME, MalformedRecords
-from penstock.protocol.records import Record, assemble_batch, decode_batch, encode_batch
+from penstock.protocol.records import (
+    Record,
+    assemble_batch,
+    decode_batch,
+    encode_batch,
+    encode_end_txn_marker,
+)
 
 KERNELS: dict[str, ModuleType] = {"pure": _kernel_py}
 try:
@@ -138,10 +144,24 @@ def some_batches(rng: random.Random) -> tuple[bytes, list[int]]:
     offset = rng.randrange(5)
     for _ in range(rng.randrange(12)):
         found = bytearray(random_batch(rng, offset))
+        if rng.random() < 0.3:
+            found = bytearray(
+                encode_end_txn_marker(
+                    committed=rng.random() < 0.7,
+                    producer_id=rng.randrange(4),
+                    producer_epoch=rng.randrange(2),
+                    coordinator_epoch=0,
+                    timestamp=1_700_000_000_000 + rng.randrange(6),
+                    base_offset=offset,
+                )
+            )
         header = batch.parse_header(found)
         change = rng.randrange(24)
         if change < 6:
-            header = header._replace(producer_id=rng.randrange(4), producer_epoch=0, base_sequence=0)
+            attributes = header.attributes | rng.choice((0, batch.TRANSACTIONAL_MASK))
+            header = header._replace(
+                producer_id=rng.randrange(4), producer_epoch=0, base_sequence=0, attributes=attributes
+            )
         elif change < 9:
             header = header._replace(attributes=header.attributes | batch.DELETE_HORIZON_MASK)
         elif change == 9:
@@ -172,12 +192,18 @@ def test_twins_take_runs_of_batches_alike(seeds: int) -> None:
         data, starts = some_batches(rng)
         start = rng.choice((0, 0, rng.choice(starts)))
         stop = rng.choice((len(data), len(data), rng.randrange(start, len(data) + 1)))
-        run = _kernel_py.Run(data, start, stop, rng.choice((0, 0, 2)), rng.choice((1 << 60, 60)))
+        run = _kernel_py.Run(
+            data, start, stop, rng.choice((0, 0, 2)), rng.choice((1 << 60, 60)), rng.choice((0, 30, 1 << 60))
+        )
         capacity = rng.choice((3, 100))
         known = [
             (rng.choice((b"", b"k1", b"long" * 40)), rng.randrange(300)) for _ in range(rng.randrange(4))
         ]
-        last_data = {rng.randrange(4): rng.randrange(90) for _ in range(rng.randrange(4))}
+        last_records = {
+            rng.randrange(4): (rng.choice((None, rng.randrange(90))), rng.randrange(2))
+            for _ in range(rng.randrange(4))
+        }
+        committed_before = [rng.randrange(4) for _ in range(rng.randrange(3))]
         up_to_offset, interval_bytes = rng.choice((1 << 40, 20)), rng.choice((0, 100, 700))
         start_offset = rng.choice((0, 0, 9))
         found = []
@@ -185,9 +211,13 @@ def test_twins_take_runs_of_batches_alike(seeds: int) -> None:
             offsets = kernel.OffsetMap(capacity, capacity, SECRET)
             for key, offset in known:
                 offsets.put(key, offset)
+            committed = kernel.ProducerIds()
+            for producer_id in committed_before:
+                committed.add(producer_id)
             runs = kernel.RunFilter(
                 offsets,
-                last_data,
+                last_records,
+                committed,
                 now_ms=1_700_000_000_003,
                 new_horizon_ms=1_700_000_000_009,
                 up_to_offset=up_to_offset,
@@ -196,6 +226,7 @@ def test_twins_take_runs_of_batches_alike(seeds: int) -> None:
             outcome: list[object] = []
             for _ in range(2):
                 outcome += [runs.filter(run, marks), marks.take_entries()]
+                outcome += [producer_id in committed for producer_id in range(4)]
                 outcome += [marks.size, marks.largest_timestamp, marks.largest_timestamp_offset]
                 outcome += [kernel.index_run(offsets, run, start_offset), len(offsets), offsets.latest_offset]
             found.append(outcome)
@@ -203,19 +234,43 @@ def test_twins_take_runs_of_batches_alike(seeds: int) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_sets_of_producer_ids(kernel: ModuleType) -> None:
+    for seed in range(20):
+        print(f"seed {seed}")
+        rng = random.Random(seed)
+        ids, want = kernel.ProducerIds(), set()
+        some = [rng.choice((rng.randrange(40), rng.getrandbits(62))) for _ in range(rng.choice((5, 300)))]
+        for _ in range(1000):
+            one = rng.choice(some)
+            if rng.random() < 0.5:
+                ids.add(one)
+                want.add(one)
+            else:
+                ids.discard(one)
+                want.discard(one)
+            assert len(ids) == len(want)
+        assert [one for one in some if one in ids] == [one for one in some if one in want]
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_a_run_ends_before_what_is_not_plain(kernel: ModuleType) -> None:
     pairs = [
-        encode_batch([Record(0, 5, b"k%d" % (i % 2), b"%d" % i)], i, transactional=i == 4) for i in range(6)
+        encode_batch([Record(0, 5, b"k%d" % (i % 2), b"%d" % i)], i, producer_id=9, transactional=i == 4)
+        for i in range(6)
     ]
     data = b"".join(pairs)
     offsets = kernel.OffsetMap(10, 10, SECRET)
-    run = kernel.Run(data, 0, len(data), 0, 100)
+    run = kernel.Run(data, 0, len(data), 0, 100, 4)
     assert kernel.index_run(offsets, run, 0) == (4 * len(pairs[0]), 4)
     assert (offsets.latest_offset, offsets.get(b"k0"), offsets.get(b"k1")) == (3, 2, 3)
-    runs = kernel.RunFilter(offsets, {}, now_ms=0, new_horizon_ms=0, up_to_offset=0)
+    committed = kernel.ProducerIds()
+    runs = kernel.RunFilter(offsets, {}, committed, now_ms=0, new_horizon_ms=0, up_to_offset=0)
     marks = kernel.IndexMarks(0, 0)
     assert runs.filter(run, marks) == (pairs[2] + pairs[3], 4 * len(pairs[0]), 4, 4, 2, 0)
     assert marks.take_entries() == [(3, len(pairs[2]), 5, 2)]
+    assert 9 not in committed
+    assert runs.filter(run._replace(committed_below=5), marks).position == len(data)
+    assert 9 in committed
     assert kernel.index_run(offsets, run._replace(start=len(pairs[0]), lowest_offset=2), 0)[0] == len(
         pairs[0]
     )

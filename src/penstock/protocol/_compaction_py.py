@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from struct import Struct
+from typing import Final, NamedTuple, TypeAlias
 
 from penstock.protocol import batch
 from penstock.protocol.batch import (
@@ -19,9 +20,16 @@ from penstock.protocol.batch import (
     crc_is_valid,
     parse_header,
 )
-from penstock.protocol.records import assemble_batch, read_varint, read_varlong, write_varint
+from penstock.protocol.records import (
+    ControlRecordType,
+    assemble_batch,
+    read_varint,
+    read_varlong,
+    write_varint,
+)
 
 _SMALLEST_RECORD_BYTES: Final = 7
+_CONTROL_KEY: Final = Struct(">hh")
 _MASK64: Final = 0xFFFFFFFFFFFFFFFF
 _SIGN64: Final = 1 << 63
 
@@ -198,22 +206,25 @@ def _wrap_int64(value: int) -> int:
 # --- runs of batches ----------------------------------------------------------------------------------------
 #
 # Where batches are small, a call for each of them costs more than the work. A run is of batches that need
-# nothing but their own bytes and the map: of today's format, neither compressed nor of a transaction nor
-# control, sound, their offsets where they should be. It ends before the first other, of which the caller
-# finds out what it is.
+# nothing but their own bytes and the map: of today's format, not compressed, not of an aborted transaction,
+# sound, their offsets where they should be. It ends before the first other, of which the caller finds out
+# what it is.
 
 
 KEPT_IN_EMPTY: Final = batch.TIMESTAMP_TYPE_MASK | batch.TRANSACTIONAL_MASK | batch.CONTROL_MASK
 """Attributes that stay where a batch loses its records."""
 KEPT_WHEN_REBUILT: Final = KEPT_IN_EMPTY | batch.COMPRESSION_MASK
-NOT_PLAIN: Final = batch.COMPRESSION_MASK | batch.TRANSACTIONAL_MASK | batch.CONTROL_MASK
-"""Attributes of batches that no run has; all in the second byte."""
+_OF_TRANSACTIONS: Final = batch.TRANSACTIONAL_MASK | batch.CONTROL_MASK
+
+ProducerIds: TypeAlias = set[int]
+"""Of transactions: one that a run can look into."""
 
 
 class Run(NamedTuple):
     """Batches in a row in `window`: those from the boundary `start` on that end at or before `stop`.
 
-    Their offsets must rise from `lowest_offset` on and stay below `limit_offset`.
+    Their offsets must rise from `lowest_offset` on and stay below `limit_offset`; below `committed_below`
+    lies no batch of an aborted transaction.
     """
 
     window: Buffer
@@ -221,6 +232,7 @@ class Run(NamedTuple):
     stop: int
     lowest_offset: int
     limit_offset: int
+    committed_below: int
 
 
 def _plain_batches(run: Run) -> Iterator[tuple[int, BatchHeader, memoryview]]:
@@ -235,15 +247,33 @@ def _plain_batches(run: Run) -> Iterator[tuple[int, BatchHeader, memoryview]]:
         end = position + header.size_bytes
         if (
             header.magic != CURRENT_MAGIC
-            or header.attributes & NOT_PLAIN
+            or header.compression
             or end > run.stop
             or not 0 <= header.count <= (header.size_bytes - HEADER_SIZE) // _SMALLEST_RECORD_BYTES
             or not lowest_offset <= header.base_offset <= header.last_offset < run.limit_offset
+            or (header.attributes & _OF_TRANSACTIONS and header.last_offset >= run.committed_below)
+            or (header.is_transactional and not header.has_producer_id)
             or not crc_is_valid(view, header, position)
         ):
             return
         yield end, header, view[position + HEADER_SIZE : end]
         position, lowest_offset = end, header.next_offset
+
+
+def _marker_type(header: BatchHeader, section: Buffer) -> int | None:
+    """What a control batch says of its transaction; None where it isn't for a run to know."""
+    if header.count != 1 or not header.is_transactional:
+        return None
+    data = bytes(section)
+    try:
+        (record,) = _compacted_records(data, header)
+    except MalformedRecords:
+        return None
+    if record.key_end - record.key_start < _CONTROL_KEY.size:
+        return None
+    version, kind = _CONTROL_KEY.unpack_from(data, record.key_start)
+    is_known = version >= 0 and kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT)
+    return int(kind) if is_known else None
 
 
 def index_run(offsets: OffsetMap, run: Run, start_offset: int) -> tuple[int, int]:
@@ -255,7 +285,10 @@ def index_run(offsets: OffsetMap, run: Run, start_offset: int) -> tuple[int, int
     position, lowest_offset = run.start, run.lowest_offset
     for end, header, section in _plain_batches(run):
         try:
-            if not index_records(offsets, section, header, start_offset):
+            if header.is_control:
+                if _marker_type(header, section) is None:
+                    break
+            elif not index_records(offsets, section, header, start_offset):
                 break
         except MalformedRecords:
             break
@@ -309,21 +342,25 @@ class FilteredRun(NamedTuple):
 class RunFilter:
     """Keeps of runs of batches what compaction keeps: see `storage.compaction.batch_filter`.
 
-    `last_data_offsets`: the last data of each producer id, of which the header must stay; so must that of the
-    batch that ends at `up_to_offset`. Tombstones get `new_horizon_ms`, up to which they stay (KIP-534).
+    `last_records`: for each producer id the offset of its last data, None for a marker only, and its epoch.
+    The header of that batch must stay, and that of the one that ends at `up_to_offset`. Tombstones get
+    `new_horizon_ms`, up to which they stay (KIP-534), as do markers of transactions without records.
+    `committed` has the producers of which a batch was read but not yet the marker.
     """
 
     def __init__(
         self,
         offsets: OffsetMap,
-        last_data_offsets: Mapping[int, int],
+        last_records: Mapping[int, tuple[int | None, int]],
+        committed: ProducerIds,
         *,
         now_ms: int,
         new_horizon_ms: int,
         up_to_offset: int,
     ) -> None:
         self._offsets = offsets
-        self._last_data_offsets = dict(last_data_offsets)
+        self._last_records = dict(last_records)
+        self._committed = committed
         self._now_ms = now_ms
         self._new_horizon_ms = new_horizon_ms
         self._up_to_offset = up_to_offset
@@ -335,16 +372,28 @@ class RunFilter:
         messages_read = messages_written = keyless_found = 0
         for end, header, section in _plain_batches(run):
             horizon_ms = header.delete_horizon_ms
-            try:
-                keep, kept, has_tombstone, keyless = judge_records(
-                    self._offsets, section, header, horizon_ms is None or self._now_ms < horizon_ms
-                )
-            except MalformedRecords:
-                break
-            gets_horizon = has_tombstone and horizon_ms is None
+            count, is_needless = header.count, False
+            if header.is_control:
+                kind = _marker_type(header, section)
+                if kind is None:
+                    break
+                is_needless = self._is_marker_needless(kind, header.producer_id)
+                if is_needless and horizon_ms is not None and horizon_ms <= self._now_ms:
+                    count = 0
+                keep, kept, has_tombstone, keyless = bytearray(b"\1"), count, False, 0
+            else:
+                try:
+                    keep, kept, has_tombstone, keyless = judge_records(
+                        self._offsets, section, header, horizon_ms is None or self._now_ms < horizon_ms
+                    )
+                except MalformedRecords:
+                    break
+                if header.is_transactional:
+                    self._committed.add(header.producer_id)
+            gets_horizon = (has_tombstone or is_needless) and horizon_ms is None
             remaining: Buffer = b""
             max_timestamp = header.max_timestamp
-            if kept == header.count > 0 and not gets_horizon:
+            if kept == count > 0 and not gets_horizon:
                 remaining = memoryview(run.window)[position:end]
             elif kept:
                 base_timestamp = self._new_horizon_ms if gets_horizon else horizon_ms
@@ -358,7 +407,7 @@ class RunFilter:
                 out += remaining
                 marks.add(header.last_offset, max_timestamp, len(remaining))
             position, lowest_offset = end, header.next_offset
-            messages_read += header.count
+            messages_read += count
             messages_written += kept
             keyless_found += keyless
         return FilteredRun(out, position, lowest_offset, messages_read, messages_written, keyless_found)
@@ -366,9 +415,21 @@ class RunFilter:
     def _keeps_header(self, header: BatchHeader) -> bool:
         if header.next_offset == self._up_to_offset:
             return True
-        return (
-            header.has_producer_id and self._last_data_offsets.get(header.producer_id) == header.last_offset
-        )
+        last = self._last_records.get(header.producer_id) if header.has_producer_id else None
+        if last is None:
+            return False
+        last_data_offset, epoch = last
+        if last_data_offset is not None:
+            return header.last_offset == last_data_offset
+        return header.is_control and header.producer_epoch == epoch
+
+    def _is_marker_needless(self, kind: int, producer_id: int) -> bool:
+        """Whether no record of its transaction was read before it, none of an aborted one being there."""
+        if kind != ControlRecordType.COMMIT:
+            return True
+        has_batches = producer_id in self._committed
+        self._committed.discard(producer_id)
+        return not has_batches
 
 
 def _rebuilt_batch(

@@ -2,6 +2,7 @@ from penstock.protocol._kernel_py import ColumnBuilder as ColumnBuilder
 from penstock.protocol._kernel_py import FilteredRun as FilteredRun
 from penstock.protocol._kernel_py import IndexMarks as IndexMarks
 from penstock.protocol._kernel_py import OffsetMap as OffsetMap
+from penstock.protocol._kernel_py import ProducerIds as ProducerIds
 from penstock.protocol._kernel_py import RowEncoder as RowEncoder
 from penstock.protocol._kernel_py import Run as Run
 from penstock.protocol._kernel_py import RunFilter as RunFilter
@@ -16,5 +17,4 @@ from penstock.protocol._kernel_py import split_rows as split_rows
 IMPLEMENTATION: str
 KEPT_IN_EMPTY: int
 KEPT_WHEN_REBUILT: int
-NOT_PLAIN: int
 OFFSET_MAP_SLOT_BYTES: int

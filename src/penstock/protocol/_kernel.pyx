@@ -8,17 +8,20 @@ the loops run without the GIL. Buffers are taken raw (any format), and must not 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
-from penstock.protocol._compaction_py import KEPT_IN_EMPTY, KEPT_WHEN_REBUILT, NOT_PLAIN, FilteredRun, Run
+from penstock.protocol._compaction_py import KEPT_IN_EMPTY, KEPT_WHEN_REBUILT, FilteredRun, Run
 from penstock.protocol.batch import (
+    COMPRESSION_MASK,
+    CONTROL_MASK,
     CURRENT_MAGIC,
     DELETE_HORIZON_MASK,
     HEADER_SIZE,
     LOG_APPEND_TIME,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_MASK,
+    TRANSACTIONAL_MASK,
     MalformedRecords,
 )
 
@@ -1102,6 +1105,7 @@ def count_keyless(payload, header):
 
 
 cdef struct Verdict:
+    int32_t count
     int32_t kept
     int32_t keyless
     bint has_tombstone
@@ -1122,6 +1126,7 @@ cdef Fault _judge(
     cdef Fault fault
     cdef int32_t i
     cdef bint keeps
+    verdict.count = section.count
     verdict.kept = verdict.keyless = 0
     verdict.has_tombstone = False
     for i in range(section.count):
@@ -1313,7 +1318,9 @@ def checksums(data):
 
 cdef int64_t _NO_TIMESTAMP = NO_TIMESTAMP
 cdef int _MAGIC = CURRENT_MAGIC
-cdef int _NOT_PLAIN = NOT_PLAIN
+cdef int _COMPRESSED = COMPRESSION_MASK
+cdef int _TRANSACTIONAL = TRANSACTIONAL_MASK
+cdef int _CONTROL = CONTROL_MASK
 cdef int _APPEND_TIME = TIMESTAMP_TYPE_MASK
 cdef int _HORIZON = DELETE_HORIZON_MASK
 cdef int _IN_EMPTY = KEPT_IN_EMPTY
@@ -1329,6 +1336,7 @@ cdef enum:
     _AT_BASE_TIMESTAMP = 27
     _AT_MAX_TIMESTAMP = 35
     _AT_PRODUCER_ID = 43
+    _AT_PRODUCER_EPOCH = 51
     _AT_COUNT = 57
 
 
@@ -1354,11 +1362,17 @@ cdef struct Plain:
     int attributes
     int64_t last_offset
     int64_t producer_id
+    int16_t producer_epoch
     Section section
 
 
 cdef bint _read_plain(
-    const uint8_t* at, Py_ssize_t room, int64_t lowest_offset, int64_t limit_offset, Plain* found
+    const uint8_t* at,
+    Py_ssize_t room,
+    int64_t lowest_offset,
+    int64_t limit_offset,
+    int64_t committed_below,
+    Plain* found,
 ) noexcept nogil:
     """Whether a plain and sound batch of at most `room` bytes begins here; reads it."""
     cdef int32_t length
@@ -1373,6 +1387,7 @@ cdef bint _read_plain(
     found.size = 12 + <Py_ssize_t>length
     found.attributes = <int>_big_endian(at + _AT_ATTRIBUTES, 2)
     found.producer_id = <int64_t>_big_endian(at + _AT_PRODUCER_ID, 8)
+    found.producer_epoch = <int16_t>_big_endian(at + _AT_PRODUCER_EPOCH, 2)
     section.at = at + _HEADER_BYTES
     section.size = found.size - _HEADER_BYTES
     section.base_offset = <int64_t>_big_endian(at, 8)
@@ -1382,7 +1397,8 @@ cdef bint _read_plain(
     section.count = <int32_t>_big_endian(at + _AT_COUNT, 4)
     section.has_append_time = (found.attributes & _APPEND_TIME) != 0
     if (
-        found.attributes & _NOT_PLAIN
+        found.attributes & _COMPRESSED
+        or (found.attributes & _TRANSACTIONAL and found.producer_id < 0)
         or section.count < 0
         or section.count > section.size // 7
         or section.last_offset_delta < 0
@@ -1392,6 +1408,8 @@ cdef bint _read_plain(
     ):
         return False
     found.last_offset = section.base_offset + section.last_offset_delta
+    if found.attributes & (_TRANSACTIONAL | _CONTROL) and found.last_offset >= committed_below:
+        return False
     crc = crc32c_of(at + _AT_ATTRIBUTES, found.size - _AT_ATTRIBUTES)
     return crc == <uint32_t>_big_endian(at + _AT_CRC, 4)
 
@@ -1401,9 +1419,17 @@ cdef class _Run:
 
     cdef _View window
     cdef Py_ssize_t position, stop
-    cdef int64_t lowest_offset, limit_offset
+    cdef int64_t lowest_offset, limit_offset, committed_below
 
-    def __cinit__(self, window, int64_t start, int64_t stop, int64_t lowest_offset, int64_t limit_offset):
+    def __cinit__(
+        self,
+        window,
+        int64_t start,
+        int64_t stop,
+        int64_t lowest_offset,
+        int64_t limit_offset,
+        int64_t committed_below,
+    ):
         self.window = _View(window)
         if not 0 <= start <= stop <= self.window.size:
             raise ValueError(f"a run from {start} to {stop} in {self.window.size} bytes")
@@ -1413,6 +1439,7 @@ cdef class _Run:
         self.stop = stop
         self.lowest_offset = lowest_offset
         self.limit_offset = limit_offset
+        self.committed_below = committed_below
 
     cdef inline bint _next(self, Plain* found) noexcept nogil:
         return _read_plain(
@@ -1420,12 +1447,130 @@ cdef class _Run:
             self.stop - self.position,
             self.lowest_offset,
             self.limit_offset,
+            self.committed_below,
             found,
         )
 
     cdef inline void _pass(self, const Plain* found) noexcept nogil:
         self.position += found.size
         self.lowest_offset = found.last_offset + 1
+
+
+cdef enum Marker:
+    NO_MARKER = -1
+    ABORT = 0
+    COMMIT = 1
+
+
+cdef Marker _marker_type(const Plain* batch) noexcept nogil:
+    """What a control batch says of its transaction; NO_MARKER where it isn't for a run to know."""
+    cdef const Section* section = &batch.section
+    cdef Compacted record
+    cdef int16_t kind
+    if section.count != 1 or not batch.attributes & _TRANSACTIONAL:
+        return NO_MARKER
+    if _compacted(section.at, section.size, 0, section.last_offset_delta, &record) != OK:
+        return NO_MARKER
+    if record.end != section.size or record.key_size < 4 or record.key[0] > 0x7F:
+        return NO_MARKER
+    kind = <int16_t>_big_endian(record.key + 2, 2)
+    return <Marker>kind if kind == ABORT or kind == COMMIT else NO_MARKER
+
+
+cdef int64_t _FREE = -0x8000000000000000
+
+
+cdef class ProducerIds:
+    """A set of producer ids, as far as compaction needs one."""
+
+    cdef int64_t* slots
+    cdef uint64_t mask, used
+
+    def __cinit__(self):
+        self.used = 0
+        self.mask = 15
+        self.slots = _free_slots(16)
+        if self.slots == NULL:
+            raise MemoryError("no memory for producer ids")
+
+    def __dealloc__(self):
+        free(self.slots)
+
+    def __len__(self):
+        return self.used
+
+    def __contains__(self, int64_t producer_id):
+        return self.slots[self._place(producer_id)] == producer_id
+
+    def add(self, int64_t producer_id):
+        if not self._add(producer_id):
+            raise MemoryError("no memory for producer ids")
+
+    def discard(self, int64_t producer_id):
+        self._discard(producer_id)
+
+    cdef uint64_t _home(self, int64_t producer_id) noexcept nogil:
+        return (<uint64_t>producer_id * <uint64_t>0x9E3779B97F4A7C15 >> 32) & self.mask
+
+    cdef uint64_t _place(self, int64_t producer_id) noexcept nogil:
+        """Its slot, or the free one where it belongs."""
+        cdef uint64_t at = self._home(producer_id)
+        while self.slots[at] != producer_id and self.slots[at] != _FREE:
+            at = (at + 1) & self.mask
+        return at
+
+    cdef bint _add(self, int64_t producer_id) noexcept nogil:
+        """False where memory is out."""
+        cdef uint64_t at = self._place(producer_id)
+        if self.slots[at] == producer_id:
+            return True
+        if self.used * 2 > self.mask:
+            if not self._grow():
+                return False
+            at = self._place(producer_id)
+        self.slots[at] = producer_id
+        self.used += 1
+        return True
+
+    cdef bint _grow(self) noexcept nogil:
+        cdef int64_t* old = self.slots
+        cdef uint64_t i, count = self.mask + 1
+        cdef int64_t* grown = _free_slots(count * 2)
+        if grown == NULL:
+            return False
+        self.slots = grown
+        self.mask = count * 2 - 1
+        for i in range(count):
+            if old[i] != _FREE:
+                grown[self._place(old[i])] = old[i]
+        free(old)
+        return True
+
+    cdef bint _discard(self, int64_t producer_id) noexcept nogil:
+        """Whether it was there."""
+        cdef uint64_t hole = self._place(producer_id), at
+        if self.slots[hole] != producer_id:
+            return False
+        self.used -= 1
+        at = hole
+        while True:  # what was displaced by it moves up, so that probing never meets a hole too early
+            at = (at + 1) & self.mask
+            if self.slots[at] == _FREE:
+                break
+            if ((at - self._home(self.slots[at])) & self.mask) >= ((at - hole) & self.mask):
+                self.slots[hole] = self.slots[at]
+                hole = at
+        self.slots[hole] = _FREE
+        return True
+
+
+cdef int64_t* _free_slots(uint64_t count) noexcept nogil:
+    cdef int64_t* slots = <int64_t*>malloc(count * sizeof(int64_t))
+    cdef uint64_t i
+    if slots != NULL:
+        for i in range(count):
+            slots[i] = _FREE
+    return slots
 
 
 def index_run(OffsetMap offsets, run, int64_t start_offset):
@@ -1435,7 +1580,10 @@ def index_run(OffsetMap offsets, run, int64_t start_offset):
     cdef int32_t number
     with nogil:
         while at._next(&found):
-            if _index(offsets, &found.section, start_offset, &is_full, &number) != OK or is_full:
+            if found.attributes & _CONTROL:
+                if _marker_type(&found) == NO_MARKER:
+                    break
+            elif _index(offsets, &found.section, start_offset, &is_full, &number) != OK or is_full:
                 break
             if found.last_offset >= start_offset:
                 offsets.latest_offset = found.last_offset
@@ -1512,46 +1660,53 @@ cdef class IndexMarks:
         return taken
 
 
-cdef struct LastData:
+cdef struct LastRecord:
+    # Of a producer; the data's offset is -1 where there is a marker only.
     int64_t producer_id
-    int64_t offset
+    int64_t data_offset
+    int16_t epoch
 
 
 cdef class RunFilter:
     """Keeps of runs of batches what compaction keeps; its twin says more."""
 
     cdef OffsetMap offsets
-    cdef bytearray last_data, marks
-    cdef const LastData* last_at
+    cdef ProducerIds committed
+    cdef bytearray last_records, marks
+    cdef const LastRecord* last_at
     cdef Py_ssize_t producers
     cdef int64_t now_ms, new_horizon_ms, up_to_offset
 
     def __init__(
         self,
         OffsetMap offsets,
-        last_data_offsets,
+        last_records,
+        ProducerIds committed not None,
         *,
         int64_t now_ms,
         int64_t new_horizon_ms,
         int64_t up_to_offset,
     ):
-        cdef LastData* last
+        cdef LastRecord* last
         cdef Py_ssize_t i
         self.offsets = offsets
         self.now_ms = now_ms
         self.new_horizon_ms = new_horizon_ms
         self.up_to_offset = up_to_offset
         self.marks = bytearray()
-        self.producers = len(last_data_offsets)
-        self.last_data = bytearray(self.producers * <Py_ssize_t>sizeof(LastData))
-        last = <LastData*>PyByteArray_AS_STRING(self.last_data)
-        for i, (producer_id, offset) in enumerate(sorted(last_data_offsets.items())):
+        self.committed = committed
+        self.producers = len(last_records)
+        self.last_records = bytearray(self.producers * <Py_ssize_t>sizeof(LastRecord))
+        last = <LastRecord*>PyByteArray_AS_STRING(self.last_records)
+        for i, producer_id in enumerate(sorted(last_records)):
+            data_offset, epoch = last_records[producer_id]
             last[i].producer_id = producer_id
-            last[i].offset = offset
+            last[i].data_offset = -1 if data_offset is None else data_offset
+            last[i].epoch = epoch
         self.last_at = last
 
     cdef bint _keeps_header(self, const Plain* batch) noexcept nogil:
-        cdef const LastData* last = self.last_at
+        cdef const LastRecord* last = self.last_at
         cdef Py_ssize_t low = 0, high = self.producers, middle
         if batch.last_offset + 1 == self.up_to_offset:
             return True
@@ -1563,11 +1718,11 @@ cdef class RunFilter:
                 low = middle + 1
             else:
                 high = middle
-        return (
-            low < self.producers
-            and last[low].producer_id == batch.producer_id
-            and last[low].offset == batch.last_offset
-        )
+        if low == self.producers or last[low].producer_id != batch.producer_id:
+            return False
+        if last[low].data_offset >= 0:
+            return last[low].data_offset == batch.last_offset
+        return batch.attributes & _CONTROL and last[low].epoch == batch.producer_epoch
 
     def filter(self, run, IndexMarks marks):
         cdef _Run at = _Run(*run)
@@ -1587,17 +1742,33 @@ cdef class RunFilter:
         start = end = <uint8_t*>PyByteArray_AS_STRING(data)
         with nogil:
             while at._next(&batch) and self._filter_batch(&batch, keep, marks, &verdict, &end):
-                messages_read += batch.section.count
+                messages_read += verdict.count
                 messages_written += verdict.kept
                 keyless += verdict.keyless
                 at._pass(&batch)
         PyByteArray_Resize(data, end - start)
         return FilteredRun(data, at.position, at.lowest_offset, messages_read, messages_written, keyless)
 
+    cdef bint _judge_marker(self, const Plain* batch, uint8_t* keep, Verdict* verdict) noexcept nogil:
+        """A marker goes as a tombstone does, unless a record of its transaction was read before it."""
+        cdef Marker kind = _marker_type(batch)
+        cdef bint is_needless
+        if kind == NO_MARKER:
+            return False
+        is_needless = kind == ABORT or not self.committed._discard(batch.producer_id)
+        keep[0] = 1
+        verdict.count = 1
+        if is_needless and batch.attributes & _HORIZON and batch.section.base_timestamp <= self.now_ms:
+            verdict.count = 0
+        verdict.kept = verdict.count
+        verdict.keyless = 0
+        verdict.has_tombstone = is_needless
+        return True
+
     cdef bint _filter_batch(
         self, const Plain* batch, uint8_t* keep, IndexMarks marks, Verdict* verdict, uint8_t** end
     ) noexcept nogil:
-        """Write what remains of a batch to `end`; False where its records don't parse."""
+        """Write what remains of a batch to `end`; False where it isn't for a run."""
         cdef bint has_horizon = (batch.attributes & _HORIZON) != 0, gets_horizon
         cdef int64_t base_timestamp = batch.section.base_timestamp
         cdef int64_t max_timestamp = batch.section.max_timestamp
@@ -1605,8 +1776,14 @@ cdef class RunFilter:
         cdef uint8_t* start = end[0]
         cdef Rebuilt rebuilt
         cdef int32_t number
-        if _judge(self.offsets, &batch.section, keeps_tombstones, keep, verdict, &number) != OK:
-            return False
+        if batch.attributes & _CONTROL:
+            if not self._judge_marker(batch, keep, verdict):
+                return False
+        else:
+            if _judge(self.offsets, &batch.section, keeps_tombstones, keep, verdict, &number) != OK:
+                return False
+            if batch.attributes & _TRANSACTIONAL and not self.committed._add(batch.producer_id):
+                return False
         gets_horizon = verdict.has_tombstone and not has_horizon
         if verdict.kept == 0:
             if not self._keeps_header(batch):
@@ -1614,7 +1791,7 @@ cdef class RunFilter:
             end[0] = _write_batch(
                 batch, start, batch.attributes & _IN_EMPTY, 0, _NO_TIMESTAMP, max_timestamp, 0
             )
-        elif verdict.kept == batch.section.count and not gets_horizon:
+        elif verdict.kept == verdict.count and not gets_horizon:
             memcpy(start, batch.at, batch.size)
             end[0] = start + batch.size
         else:

@@ -12,8 +12,8 @@ A clean of one log goes through these modules:
     cleaned_segment  the new segment's files: .cleaned, then .swap, then in place         worker
 
 Records are decoded by the kernel that maps and filters them (`protocol.kernel`), nowhere else. It takes
-batches that are neither compressed nor transactional in runs, many a call without the GIL, however small
-they are.
+batches that are neither compressed nor of aborted transactions in runs, many a call without the GIL, however
+small they are.
 
 A log is cleaned in groups of segments, each replaced by one. The new files are complete and durable under
 the suffix `.swap` before the event loop renames the old ones away and takes the new ones in, in one turn; a

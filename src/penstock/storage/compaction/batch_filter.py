@@ -80,11 +80,8 @@ class BatchFilter:
         self._up_to_offset = up_to_offset
         self._runs = kernel.RunFilter(
             offsets,
-            {
-                producer_id: last.last_data_offset
-                for producer_id, last in producers.items()
-                if last.last_data_offset is not None
-            },
+            producers,
+            transactions.committed,
             now_ms=now_ms,
             new_horizon_ms=self._new_horizon_ms,
             up_to_offset=up_to_offset,

@@ -168,7 +168,7 @@ class Cleaner:
         with _damage_named(found.log, segment):
             while reader.has_more:
                 read_bytes = 0
-                if (run := reader.run()) is not None:
+                if (run := reader.run(transactions.committed_below)) is not None:
                     read_bytes = reader.pass_run(*kernel.index_run(offsets, run, start_offset))
                 if not read_bytes:
                     header, data = reader.batch()
@@ -216,17 +216,16 @@ class Cleaner:
         for segment, upper_bound in zip(group, upper_bounds, strict=True):
             transactions.add_aborted(log.aborted_transactions(segment.base_offset, upper_bound))
             batch_filter.keep_legacy_tombstones = _modified_s(segment) > legacy_horizon_s
-            self._filter_segment(log, segment, cleaned, batch_filter)
+            self._filter_segment(cleaning, segment, cleaned)
         cleaned.finish(_modified_s(group[-1]))
 
-    def _filter_segment(
-        self, log: Log, segment: Segment, cleaned: CleanedSegment, batch_filter: BatchFilter
-    ) -> None:
+    def _filter_segment(self, cleaning: _Cleaning, segment: Segment, cleaned: CleanedSegment) -> None:
+        log, transactions, batch_filter, _ = cleaning
         reader = self._reader(log, segment)
         with _damage_named(log, segment):
             while reader.has_more:
                 read_bytes = written_bytes = 0
-                if (run := reader.run()) is not None:
+                if (run := reader.run(transactions.committed_below)) is not None:
                     filtered = batch_filter.apply_to_run(run, cleaned.marks)
                     read_bytes = reader.pass_run(filtered.position, filtered.lowest_offset)
                     written_bytes = len(filtered.data)

@@ -9,6 +9,7 @@ from penstock.protocol.batch import BatchHeader, CorruptBatch, batch_size_bytes,
 from penstock.protocol.kernel import kernel
 from penstock.storage.segment import Segment
 
+_OF_TRANSACTIONS: Final = batch.TRANSACTIONAL_MASK | batch.CONTROL_MASK
 _WINDOW_BYTES: Final = 1 << 20
 _RUN_BYTES: Final = 256 << 10
 """A fraction of a millisecond's work: between two runs a clean can be paused, or end."""
@@ -30,16 +31,19 @@ class SegmentReader:
     def has_more(self) -> bool:
         return self._window_start + self._at < self._end
 
-    def run(self) -> kernel.Run | None:
+    def run(self, committed_below: int) -> kernel.Run | None:
         """What comes next, as the kernel takes it; None before a batch that is for `batch`.
 
-        Raises CorruptBatch, OSError.
+        Below the offset `committed_below` lie no aborted transactions. Raises CorruptBatch, OSError.
         """
         self._fill()
-        if self._window[self._at + batch.ATTRIBUTES_OFFSET + 1] & kernel.NOT_PLAIN:
+        attributes = self._window[self._at + batch.ATTRIBUTES_OFFSET + 1]
+        if attributes & batch.COMPRESSION_MASK or (not committed_below and attributes & _OF_TRANSACTIONS):
             return None
         stop = min(self._at + _RUN_BYTES, len(self._window))
-        return kernel.Run(self._window, self._at, stop, self._lowest_offset, self._limit_offset)
+        return kernel.Run(
+            self._window, self._at, stop, self._lowest_offset, self._limit_offset, committed_below
+        )
 
     def pass_run(self, position: int, lowest_offset: int) -> int:
         """Go on where the kernel ended with the last `run`. Returns the bytes passed; 0 asks for `batch`."""

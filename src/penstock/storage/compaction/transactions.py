@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
+from typing import Final
 
 from penstock.protocol.batch import BatchHeader
+from penstock.protocol.kernel import kernel
 from penstock.protocol.records import ControlRecordType, control_record_type, decode_batch
 from penstock.storage.transaction_index import AbortedTransaction, TransactionIndex
+
+_MAX_OFFSET: Final = 2**63 - 1
 
 
 class CleanedTransactions:
@@ -23,12 +27,20 @@ class CleanedTransactions:
         self._to_come: list[tuple[int, AbortedTransaction]] = []  # a heap by first offset
         self._aborted: dict[int, AbortedTransaction] = {}  # by producer id: begun, marker not read yet
         self._aborted_with_batches: set[int] = set()
-        self._committed: set[int] = set()  # producers with batches of a transaction that was not aborted
+        self.committed = kernel.ProducerIds()
+        """Producers with batches of a transaction that was not aborted."""
 
     def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
         """Aborted transactions of the part to be read next; some may have been told before."""
         for aborted in transactions:
             heappush(self._to_come, (aborted.first_offset, aborted))
+
+    @property
+    def committed_below(self) -> int:
+        """An offset below which no batch comes that is of an aborted transaction."""
+        if self._aborted:
+            return 0
+        return self._to_come[0][0] if self._to_come else _MAX_OFFSET
 
     def is_aborted(self, header: BatchHeader) -> bool:
         """Take in a batch of data; whether it belongs to an aborted transaction, and so to nobody."""
@@ -38,7 +50,7 @@ class CleanedTransactions:
         if header.producer_id in self._aborted:
             self._aborted_with_batches.add(header.producer_id)
             return True
-        self._committed.add(header.producer_id)
+        self.committed.add(header.producer_id)
         return False
 
     def is_marker_needless(self, header: BatchHeader, data: memoryview) -> bool:
@@ -61,8 +73,8 @@ class CleanedTransactions:
                 self.index.append(aborted)
             return False
         if kind is ControlRecordType.COMMIT:
-            has_batches = producer_id in self._committed
-            self._committed.discard(producer_id)
+            has_batches = producer_id in self.committed
+            self.committed.discard(producer_id)
             return not has_batches
         return False
 
