@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help install demo test lint types tests docs bench bench-kafka fuzz librdkafka clean
+.PHONY: help install demo test lint types tests docs bench bench-kafka fuzz soak librdkafka clean
 
 help:
 	@echo "make demo     real flights through a node and a Spark pipeline, the result checked"
@@ -14,6 +14,7 @@ help:
 	@echo "make bench    measure a node: throughput, latency, cost"
 	@echo "make bench-kafka  the same rows beside Apache Kafka (docs/benchmarks.md); BENCH='--rows consume --rounds 1'"
 	@echo "make fuzz     hostile input, for minutes instead of seconds"
+	@echo "make soak     random histories, kills and the model of a node, for an hour and more (SOAK_SECONDS)"
 	@echo "make librdkafka  librdkafka's own integration tests against a node (docs/compatibility.md)"
 
 install: $(INSTALLED)
@@ -70,6 +71,19 @@ fuzz: $(INSTALLED)
 	@PENSTOCK_FUZZ_EXAMPLES=300 $(BIN)/python -m pytest --timeout 0 -n 2 -q tests/protocol/test_messages_fuzz.py
 	@PENSTOCK_FUZZ_FRAMES=20000 $(BIN)/python -m pytest --timeout 0 -q -s tests/broker/test_connection.py -k random_frames
 	@PENSTOCK_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest --timeout 0 -q -s tests/cluster/test_hostile_clients.py
+
+SOAK_SECONDS ?= 3600
+SOAK := $(BIN)/python -m pytest --timeout 0 -q -s
+
+soak: $(INSTALLED)
+	@echo "== 10,000 histories on a file system that crashes"
+	@PENSTOCK_HISTORIES=10000 $(SOAK) tests/storage/test_crash_histories.py
+	@echo "== kills in the middle of transactions, of compaction, of concurrent clients"
+	@PENSTOCK_TRANSACTION_KILLS=50 $(SOAK) tests/cluster/test_kill_transactions.py
+	@PENSTOCK_KILLS=200 $(SOAK) tests/cluster/test_kill_compaction.py
+	@PENSTOCK_KILLS=200 $(SOAK) tests/model/test_client_histories.py -k kills
+	@echo "== a node against its model for $(SOAK_SECONDS) s"
+	@PENSTOCK_SOAK_SECONDS=$(SOAK_SECONDS) $(SOAK) tests/model/test_node_model.py -k model_says
 
 clean:
 	rm -rf $(VENV) build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis penstock-demo
