@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Generator
 from typing import Final, TypeAlias, TypeVar
 
-__all__ = ["TURN_NS", "Steps", "in_turns"]
+__all__ = ["Steps", "in_turns"]
 
 T = TypeVar("T")
 
