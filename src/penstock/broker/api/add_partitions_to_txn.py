@@ -60,6 +60,7 @@ def _answer(
 
 def _add(broker: Broker, transaction: Transaction, version: int) -> Steps[list[TopicResult]]:
     """One transaction's partitions: if one of them does not exist none is added."""
+    yield
     partitions = set()
     missing = set()
     for topic in transaction.topics:

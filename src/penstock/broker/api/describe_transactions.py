@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from penstock.broker.turns import Steps, in_turns
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
 
@@ -16,7 +18,13 @@ API_KEY = ApiKey.DESCRIBE_TRANSACTIONS
 
 def handle(
     broker: Broker, request: DescribeTransactionsRequest, context: RequestContext
-) -> DescribeTransactionsResponse:
-    return DescribeTransactionsResponse(
-        transaction_states=[broker.transactions.describe(name) for name in request.transactional_ids]
-    )
+) -> DescribeTransactionsResponse | Awaitable[DescribeTransactionsResponse]:
+    return in_turns(_answer(broker, request))
+
+
+def _answer(broker: Broker, request: DescribeTransactionsRequest) -> Steps[DescribeTransactionsResponse]:
+    response = DescribeTransactionsResponse()
+    for transactional_id in request.transactional_ids:
+        yield
+        response.transaction_states.append(broker.transactions.describe(transactional_id))
+    return response

@@ -13,6 +13,7 @@ from collections.abc import Awaitable
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.broker.turns import Steps, in_turns
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
@@ -52,7 +53,7 @@ def handle(
     coordinators = _coordinators(broker, request.key_type)
     if coordinators is not None and not coordinators.has_topic:
         return _create_and_answer(broker, coordinators, request, context)
-    return _answer(broker, request, context)
+    return in_turns(_answer(broker, request, context))
 
 
 def _coordinators(
@@ -70,19 +71,47 @@ async def _create_and_answer(
     request: FindCoordinatorRequest,
     context: RequestContext,
 ) -> FindCoordinatorResponse:
+    refusal = None
     try:
         await coordinators.ensure_topic()
     except KafkaError as error:
         refusal = Answer(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
-        return _response(request, context, dict.fromkeys(_keys(request, context), refusal))
-    return _answer(broker, request, context)
+    response = in_turns(_answer(broker, request, context, refusal))
+    return await response if isinstance(response, Awaitable) else response
 
 
 def _answer(
-    broker: Broker, request: FindCoordinatorRequest, context: RequestContext
-) -> FindCoordinatorResponse:
-    answers = {key: _find(broker, request.key_type, key, context) for key in _keys(request, context)}
-    return _response(request, context, answers)
+    broker: Broker, request: FindCoordinatorRequest, context: RequestContext, refusal: Answer | None = None
+) -> Steps[FindCoordinatorResponse]:
+    """Where the coordinators of the request's keys are, unless nobody is told."""
+    answers: dict[str, Answer] = {}
+    for key in _keys(request, context):
+        yield
+        if key not in answers:
+            answers[key] = refusal or _find(broker, request.key_type, key, context)
+    if context.api_version < SEVERAL_KEYS_VERSION:
+        answer = answers[request.key]
+        return FindCoordinatorResponse(
+            error_code=answer.error,
+            error_message=answer.message,
+            node_id=answer.node_id,
+            host=answer.host,
+            port=answer.port,
+        )
+    response = FindCoordinatorResponse()
+    for key, answer in answers.items():
+        yield
+        response.coordinators.append(
+            FindCoordinatorResponse.Coordinator(
+                key=key,
+                node_id=answer.node_id,
+                host=answer.host,
+                port=answer.port,
+                error_code=answer.error,
+                error_message="",
+            )
+        )
+    return response
 
 
 def _keys(request: FindCoordinatorRequest, context: RequestContext) -> list[str]:
@@ -118,30 +147,3 @@ def _is_share_key(key: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _response(
-    request: FindCoordinatorRequest, context: RequestContext, answers: dict[str, Answer]
-) -> FindCoordinatorResponse:
-    if context.api_version < SEVERAL_KEYS_VERSION:
-        answer = answers[request.key]
-        return FindCoordinatorResponse(
-            error_code=answer.error,
-            error_message=answer.message,
-            node_id=answer.node_id,
-            host=answer.host,
-            port=answer.port,
-        )
-    return FindCoordinatorResponse(
-        coordinators=[
-            FindCoordinatorResponse.Coordinator(
-                key=key,
-                node_id=answer.node_id,
-                host=answer.host,
-                port=answer.port,
-                error_code=answer.error,
-                error_message="",
-            )
-            for key, answer in answers.items()
-        ]
-    )
