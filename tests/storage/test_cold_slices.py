@@ -1,6 +1,8 @@
 """The event loop may send what is in memory and known to be sound; the rest is read and checked first."""
 
 import os
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,10 @@ from penstock.storage.log import Log
 from penstock.storage.page_cache import PAGE_CACHE, PageCache, read_resident
 from penstock.storage.readiness import Readiness
 from penstock.storage.segment_file import FileSlice
+from penstock.storage.slice_check import sound_end
 
 MIB = 1 << 20
+SIZE = 100 * MIB
 
 
 class ToldPageCache(PageCache):
@@ -35,8 +39,18 @@ def cache() -> ToldPageCache:
     return ToldPageCache()
 
 
-def covers(readiness: Readiness, position: int, end: int, segment_end: int, now_s: float = 0.0) -> bool:
-    return readiness.covers(-1, position, end, segment_end, now_s)
+@pytest.fixture
+def grown_file(tmp_path: Path) -> Iterator[int]:
+    """A descriptor of a file of `SIZE` bytes."""
+    with (tmp_path / "grown").open("w+b") as file:
+        file.truncate(SIZE)
+        yield file.fileno()
+
+
+def covers(
+    readiness: Readiness, position: int, end: int, segment_end: int, now_s: float = 0.0, fd: int = -1
+) -> bool:
+    return readiness.covers(fd, position, end, segment_end, now_s)
 
 
 def test_what_this_process_appended_is_ready_and_what_it_found_is_not(cache: ToldPageCache) -> None:
@@ -69,29 +83,71 @@ def test_many_scattered_ranges_are_not_all_remembered(cache: ToldPageCache) -> N
     assert not covers(readiness, 0, 1000, 2 * MIB)
 
 
-def test_what_left_memory_must_be_checked_again_with_all_that_may_have_left_with_it(
-    cache: ToldPageCache,
+def test_what_left_memory_must_be_checked_again(cache: ToldPageCache, grown_file: int) -> None:
+    readiness = Readiness(0, cache)
+    assert covers(readiness, 0, MIB, SIZE, fd=grown_file)
+    cache.absent = {range(5 * MIB + 4096, 5 * MIB + 8192)}
+    assert not covers(readiness, 5 * MIB, 6 * MIB, SIZE, fd=grown_file)
+    cache.absent = set()  # a reader brings it back
+    assert not covers(readiness, 5 * MIB, 6 * MIB, SIZE, fd=grown_file)
+    readiness.note_checked(grown_file, 5 * MIB, 6 * MIB)
+    assert covers(readiness, 5 * MIB, 6 * MIB, SIZE, fd=grown_file)
+
+
+def test_one_page_that_is_gone_costs_no_trust_in_those_that_are_there(
+    cache: ToldPageCache, grown_file: int
 ) -> None:
     readiness = Readiness(0, cache)
-    end = 100 * MIB
-    assert covers(readiness, 0, MIB, end)
-    cache.absent = {range(5 * MIB, 6 * MIB)}
-    assert not covers(readiness, 5 * MIB, 6 * MIB, end)
-    cache.absent = set()  # a reader, or the kernel ahead of it, brings it back
-    assert not covers(readiness, 5 * MIB, 6 * MIB, end)
-    assert not covers(readiness, 6 * MIB, 7 * MIB, end)
-    assert covers(readiness, end - MIB, end, end)
-    readiness.note_checked(-1, 5 * MIB, 6 * MIB)
-    assert covers(readiness, 5 * MIB, 6 * MIB, end)
+    cache.absent = {range(5 * MIB, 5 * MIB + 4096)}
+    for start in range(SIZE // MIB):
+        ready = covers(readiness, start * MIB, (start + 1) * MIB, SIZE, fd=grown_file)
+        assert ready == (start != 5)
+    assert readiness.plan_check(grown_file, 5 * MIB, 6 * MIB, SIZE, 4 * MIB) == (5 * MIB, 6 * MIB)
 
 
-def test_a_tail_found_cold_is_trusted_no_more(cache: ToldPageCache) -> None:
+def test_what_the_kernel_may_read_ahead_is_not_known_any_more(cache: ToldPageCache, grown_file: int) -> None:
     readiness = Readiness(0, cache)
-    cache.absent = {range(3000, 4000)}
-    assert not covers(readiness, 2000, 4000, 4000)
+    cache.absent = {range(5 * MIB, 9 * MIB), range(60 * MIB, 61 * MIB)}
+    assert not covers(readiness, 5 * MIB, 6 * MIB, SIZE, fd=grown_file)
     cache.absent = set()
-    assert not covers(readiness, 2000, 4000, 4000)
-    assert covers(readiness, 4000, 5000, 5000)
+    assert not covers(readiness, 8 * MIB, 9 * MIB, SIZE, fd=grown_file)
+    assert covers(readiness, 9 * MIB, 10 * MIB, SIZE, fd=grown_file)
+    assert covers(readiness, 60 * MIB, 61 * MIB, SIZE, fd=grown_file)  # too far for it
+    readiness.forget(grown_file, 30 * MIB, 30 * MIB + 100, being_read=True)  # what it holds may be new
+    assert not covers(readiness, 40 * MIB, 41 * MIB, SIZE, fd=grown_file)
+    assert covers(readiness, 50 * MIB, 51 * MIB, SIZE, fd=grown_file)
+
+
+def test_who_reads_in_sequence_gets_more_checked_each_byte_once(
+    cache: ToldPageCache, grown_file: int
+) -> None:
+    readiness = Readiness(SIZE, cache)
+    position, checks = 0, []
+    while position + MIB < SIZE:
+        end = position + MIB - 1000  # batches end where they end
+        if not covers(readiness, position, end, SIZE, fd=grown_file):
+            start, stop = readiness.plan_check(grown_file, position, end, SIZE, 4 * MIB)
+            checks.append((start, stop - 10))
+            readiness.note_checked(grown_file, start, stop - 10)
+            assert covers(readiness, position, end, SIZE, fd=grown_file)
+        position = end
+    assert all(first[1] == second[0] for first, second in pairwise(checks))
+    assert len(checks) < SIZE / MIB / 4
+    assert readiness.plan_check(grown_file, 0, MIB, SIZE, 4 * MIB)[1] == MIB
+
+
+def test_who_reads_anywhere_gets_what_he_asks_for(cache: ToldPageCache, grown_file: int) -> None:
+    readiness = Readiness(SIZE, cache)
+    assert readiness.plan_check(grown_file, 7 * MIB, 8 * MIB, SIZE, 4 * MIB) == (7 * MIB, 8 * MIB)
+
+
+def test_a_tail_found_cold_is_trusted_no_more(cache: ToldPageCache, grown_file: int) -> None:
+    readiness = Readiness(0, cache)
+    cache.absent = {range(SIZE - 3000, SIZE)}
+    assert not covers(readiness, SIZE - 4000, SIZE, SIZE, fd=grown_file)
+    cache.absent = set()
+    assert not covers(readiness, SIZE - 4000, SIZE, SIZE, fd=grown_file)
+    assert covers(readiness, SIZE, SIZE + 1000, SIZE + 1000, fd=grown_file)
 
 
 def test_a_busy_tail_is_not_asked_about_each_time(cache: ToldPageCache) -> None:
@@ -114,10 +170,10 @@ def test_after_a_truncation_what_follows_is_appended_anew(cache: ToldPageCache) 
     assert covers(readiness, 300, 900, 5000)
 
 
-def test_a_file_system_that_cannot_tell_is_not_asked_again(cache: ToldPageCache) -> None:
+def test_a_file_system_that_cannot_tell_is_not_asked_again(cache: ToldPageCache, grown_file: int) -> None:
     readiness = Readiness(1000, cache)
     cache.absent = {range(10_000)}
-    assert not covers(readiness, 2000, 3000, 9000)
+    assert not covers(readiness, 2000, 3000, 9000, fd=grown_file)
     readiness.note_checked(-1, 2000, 3000)  # read a moment ago, and yet it's said to be absent
     asked = cache.asked
     assert covers(readiness, 2000, 3000, 9000)
@@ -148,8 +204,10 @@ def test_the_kernel_tells_what_it_holds(tmp_path: Path, has_cachestat: bool) -> 
         assert len(read_resident(file.fileno(), 100, 3 * MIB)) == 77
         drop_from_memory(path)
         assert not cache.holds(file.fileno(), 0, MIB)
+        # a page or two the kernel may be busy with, and keep
+        gone = next(at for at in range(2 * MIB, 3 * MIB, 4096) if not cache.holds(file.fileno(), at, 1))
         with pytest.raises(BlockingIOError):
-            read_resident(file.fileno(), 100, 2 * MIB)
+            read_resident(file.fileno(), 100, gone)
         os.pread(file.fileno(), MIB, 0)
         assert cache.holds(file.fileno(), 0, MIB)
 
@@ -225,6 +283,35 @@ def test_damage_is_never_given_out(log: Log, caplog: pytest.LogCaptureFixture) -
         assert "flights-0" in message
         assert str(first.file.path) in message
         assert f"byte {positions[7]} (offset 7)" in message
+
+
+def test_damage_behind_a_slice_is_the_next_readers(log: Log) -> None:
+    first = log.segments.first
+    data = bytearray(first.file.path.read_bytes())
+    positions = [position for position, _ in batch.iter_headers(data)]
+    data[positions[17] + 500] ^= 0x10
+    first.file.path.write_bytes(data)
+    found = read(log, 0, 10_000)
+    found.plan_check(4 * MIB)
+    log.check(found, 0)
+    found.note_checked()
+    assert not found.is_cut or len(found) == positions[9]
+    assert found.is_ready(0.0)
+    behind = read(log, 9, 100_000)
+    assert not behind.is_ready(0.0)
+    behind.plan_check()
+    log.check(behind, 9)
+    assert behind.position + len(behind) == positions[17]
+
+
+def test_batches_larger_than_a_buffer_are_checked(bench: LogBench) -> None:
+    log = bench.open()
+    for number in range(3):
+        append_values(log, bytes([number]) * 700_000)
+        append_values(log, b"small")
+    log.close()
+    found = read(bench.open(clean=True), 0, 10 * MIB)
+    assert sound_end(found) == (len(found), None)
 
 
 def test_offsets_that_do_not_go_up_are_damage(log: Log) -> None:

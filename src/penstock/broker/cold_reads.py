@@ -2,6 +2,8 @@
 
 What a fetch found to be absent from memory, or not yet checked since it was read from the disk, is read and
 checked here before the response is sent. Then `sendfile` waits no more, and what is damaged is never served.
+Who reads in sequence gets more read and checked than was asked for: the next fetches find it ready, and the
+kernel, which sees large reads in order, has the disk at work on what comes after that.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.storage.segment_file import FileSlice
-from penstock.storage.slice_check import sound_bytes
+from penstock.storage.slice_check import sound_end
 
 if TYPE_CHECKING:
     from penstock.broker.outbox import FileRange
@@ -26,6 +28,9 @@ log = logging.getLogger(__name__)
 
 READERS = 4
 """A few, so that a disk has several reads to order, and other work in threads isn't crowded out."""
+
+AHEAD_BYTES = 4 << 20
+"""So much is read and checked beyond what a fetch asks for, all its partitions together."""
 
 
 class ColdRead:
@@ -68,16 +73,16 @@ class ColdRead:
         self._min_one_batch = min_one_batch
         self._up_to_offset = up_to_offset
         self._read_committed = read_committed
-        if found is None:
-            # Even what leads to the records has left memory. By the time they are found the kernel may have
-            # read more of them than was asked for: none of that was checked.
-            segment = log.segments.from_offset(offset)[0]
-            segment.readiness.forget(segment.size, segment.size)
 
     @property
     def size_bytes_max(self) -> int:
         """As many bytes as it may become."""
         return len(self.found) if self.found is not None else self._limit_bytes
+
+    def plan(self, ahead_bytes: int) -> None:
+        """On the loop, before `run`. Raises OSError."""
+        if self.found is not None:
+            self.found.plan_check(ahead_bytes)
 
     def run(self) -> None:
         """In a worker."""
@@ -114,7 +119,9 @@ class ColdReads:
         self.damaged = 0
 
     def submit(self, reads: Sequence[ColdRead], done: Callable[[], None]) -> None:
-        """Have a worker do all of `reads`, then call `done` on the loop."""
+        """Have a worker do all of `reads`, then call `done` on the loop. Raises OSError."""
+        for read in reads:
+            read.plan(AHEAD_BYTES // len(reads))
         self._workers.submit(_run_all, reads).add_done_callback(
             lambda future: self._loop.call_soon_threadsafe(self._finish, future, reads, done)
         )
@@ -139,6 +146,7 @@ class ColdReads:
         """Have a worker read a slice again; `done` hears on the loop what is wrong with it, or None."""
         assert isinstance(part, FileSlice), "what waits in a file is records"
         found = part
+        found.plan_check()
 
         def finish(future: Future[tuple[int, CorruptBatch | None]]) -> None:
             if future.cancelled():
@@ -150,10 +158,11 @@ class ColdReads:
                 done(f"{found.file.path}: {damage}")
                 return
             self.read_bytes += len(found)
+            found.cut_to_sound(future.result()[0])
             found.note_checked()
             done(None)
 
-        self._workers.submit(sound_bytes, found).add_done_callback(
+        self._workers.submit(sound_end, found).add_done_callback(
             lambda future: self._loop.call_soon_threadsafe(finish, future)
         )
 

@@ -6,6 +6,7 @@ from penstock.protocol._kernel_py import ProducerIds as ProducerIds
 from penstock.protocol._kernel_py import RowEncoder as RowEncoder
 from penstock.protocol._kernel_py import Run as Run
 from penstock.protocol._kernel_py import RunFilter as RunFilter
+from penstock.protocol._kernel_py import check_batches as check_batches
 from penstock.protocol._kernel_py import count_keyless as count_keyless
 from penstock.protocol._kernel_py import index_records as index_records
 from penstock.protocol._kernel_py import index_run as index_run

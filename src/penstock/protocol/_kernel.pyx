@@ -1282,29 +1282,86 @@ cdef extern from *:
         return ~crc;
     }
 
-    #if defined(__x86_64__) && defined(__GNUC__)
-    __attribute__((target("sse4.2")))
-    static uint32_t crc32c_by_instruction(const uint8_t *data, size_t size) {
-        uint64_t crc = 0xFFFFFFFFu, word;
+    #if defined(__GNUC__) && defined(__x86_64__)
+    #define CRC32C_FUNCTION __attribute__((target("sse4.2"))) static
+    #define crc32c_word(crc, word) ((uint32_t)__builtin_ia32_crc32di(crc, word))
+    #define crc32c_byte(crc, byte) __builtin_ia32_crc32qi(crc, byte)
+    #define crc32c_has_instruction() __builtin_cpu_supports("sse4.2")
+    #elif defined(__GNUC__) && defined(__aarch64__) && (defined(__linux__) || defined(__APPLE__))
+    #define CRC32C_FUNCTION static
+    static inline uint32_t crc32c_word(uint32_t crc, uint64_t word) {
+        __asm__(".arch_extension crc\\n\\tcrc32cx %w0, %w0, %x1" : "+r"(crc) : "r"(word));
+        return crc;
+    }
+    static inline uint32_t crc32c_byte(uint32_t crc, uint8_t byte) {
+        __asm__(".arch_extension crc\\n\\tcrc32cb %w0, %w0, %w1" : "+r"(crc) : "r"((uint32_t)byte));
+        return crc;
+    }
+    #ifdef __linux__
+    #include <sys/auxv.h>
+    #define crc32c_has_instruction() (getauxval(AT_HWCAP) >> 7 & 1) /* HWCAP_CRC32 */
+    #else
+    #define crc32c_has_instruction() 1
+    #endif
+    #endif
+
+    typedef struct { const uint8_t *at; size_t size; uint32_t crc; } Crc32cRun;
+
+    #ifdef CRC32C_FUNCTION
+    CRC32C_FUNCTION uint32_t crc32c_by_instruction(uint32_t crc, const uint8_t *data, size_t size) {
+        uint64_t word;
         for (; size >= 8; size -= 8, data += 8) {
             memcpy(&word, data, 8);
-            crc = __builtin_ia32_crc32di(crc, word);
+            crc = crc32c_word(crc, word);
         }
-        for (; size; size--, data++) crc = __builtin_ia32_crc32qi((uint32_t)crc, *data);
-        return ~(uint32_t)crc;
+        for (; size; size--, data++) crc = crc32c_byte(crc, *data);
+        return ~crc;
+    }
+
+    /* A processor begins a step every cycle, but each step of one checksum waits three for that before it. */
+    CRC32C_FUNCTION void crc32c_abreast(Crc32cRun *runs) {
+        uint32_t a = 0xFFFFFFFFu, b = a, c = a;
+        uint64_t word;
+        size_t at = 0, shortest = runs[0].size < runs[1].size ? runs[0].size : runs[1].size;
+        if (runs[2].size < shortest) shortest = runs[2].size;
+        for (; at + 8 <= shortest; at += 8) {
+            memcpy(&word, runs[0].at + at, 8), a = crc32c_word(a, word);
+            memcpy(&word, runs[1].at + at, 8), b = crc32c_word(b, word);
+            memcpy(&word, runs[2].at + at, 8), c = crc32c_word(c, word);
+        }
+        runs[0].crc = crc32c_by_instruction(a, runs[0].at + at, runs[0].size - at);
+        runs[1].crc = crc32c_by_instruction(b, runs[1].at + at, runs[1].size - at);
+        runs[2].crc = crc32c_by_instruction(c, runs[2].at + at, runs[2].size - at);
     }
 
     static uint32_t crc32c_of(const uint8_t *data, size_t size) {
-        return __builtin_cpu_supports("sse4.2") ? crc32c_by_instruction(data, size)
-                                                : crc32c_by_tables(data, size);
+        return crc32c_has_instruction() ? crc32c_by_instruction(0xFFFFFFFFu, data, size)
+                                        : crc32c_by_tables(data, size);
     }
     #else
     #define crc32c_of crc32c_by_tables
     #endif
+
+    /* The checksums of three runs of bytes, of which some may be empty. */
+    static void crc32c_of_three(Crc32cRun *runs, int portable) {
+    #ifdef CRC32C_FUNCTION
+        if (!portable && crc32c_has_instruction()) {
+            crc32c_abreast(runs);
+            return;
+        }
+    #endif
+        for (int i = 0; i < 3; i++) runs[i].crc = crc32c_by_tables(runs[i].at, runs[i].size);
+    }
     """
+    ctypedef struct Crc32cRun:
+        const uint8_t* at
+        size_t size
+        uint32_t crc
+
     void crc32c_prepare()
     uint32_t crc32c_by_tables(const uint8_t* data, size_t size) nogil
     uint32_t crc32c_of(const uint8_t* data, size_t size) nogil
+    void crc32c_of_three(Crc32cRun* runs, bint portable) noexcept nogil
 
 
 crc32c_prepare()
@@ -1838,3 +1895,70 @@ cdef uint8_t* _write_batch(
     _put_big_endian(out + _AT_COUNT, 4, count)
     _put_big_endian(out + _AT_CRC, 4, crc32c_of(out + _AT_ATTRIBUTES, size - _AT_ATTRIBUTES))
     return out + size
+
+
+# --- checking: batches as a disk gave them ------------------------------------------------------------------
+
+
+cdef struct SoundRun:
+    Py_ssize_t size
+    int64_t last_offset
+
+
+cdef inline Py_ssize_t _whole_batch(
+    const uint8_t* at, Py_ssize_t room, int64_t after_offset, int64_t* last_offset
+) noexcept nogil:
+    """The size of a batch of at most `room` bytes that ends above `after_offset`; 0 where there is none."""
+    cdef Py_ssize_t size
+    if room < _HEADER_BYTES or at[_AT_MAGIC] != _MAGIC:
+        return 0
+    size = 12 + <Py_ssize_t><int32_t>_big_endian(at + _AT_LENGTH, 4)
+    if size < _HEADER_BYTES or size > room:
+        return 0
+    last_offset[0] = <int64_t>(
+        _big_endian(at, 8) + <uint64_t><int64_t><int32_t>_big_endian(at + _AT_LAST_OFFSET_DELTA, 4)
+    )
+    return size if last_offset[0] > after_offset else 0
+
+
+cdef SoundRun _sound_run(
+    const uint8_t* buf, Py_ssize_t size, int64_t after_offset, bint portable
+) noexcept nogil:
+    cdef Crc32cRun runs[3]
+    cdef int64_t last_offsets[3]
+    cdef SoundRun sound
+    cdef Py_ssize_t at, batch_size
+    cdef int count, i
+    sound.size = 0
+    sound.last_offset = after_offset
+    while True:
+        at = sound.size
+        count = 0
+        while count < 3:
+            batch_size = _whole_batch(buf + at, size - at, after_offset, &last_offsets[count])
+            if batch_size == 0:
+                break
+            runs[count].at = buf + at + _AT_ATTRIBUTES
+            runs[count].size = batch_size - _AT_ATTRIBUTES
+            after_offset = last_offsets[count]
+            at += batch_size
+            count += 1
+        for i in range(count, 3):
+            runs[i].at = buf
+            runs[i].size = 0
+        crc32c_of_three(runs, portable)
+        for i in range(count):
+            if runs[i].crc != <uint32_t>_big_endian(runs[i].at - (_AT_ATTRIBUTES - _AT_CRC), 4):
+                return sound
+            sound.size += _AT_ATTRIBUTES + runs[i].size
+            sound.last_offset = last_offsets[i]
+        if count < 3:
+            return sound
+
+
+def check_batches(data, int64_t after_offset, bint portable=False):
+    cdef _View view = _View(data)
+    cdef SoundRun sound
+    with nogil:
+        sound = _sound_run(view.at, view.size, after_offset, portable)
+    return sound.size, sound.last_offset

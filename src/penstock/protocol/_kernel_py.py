@@ -26,7 +26,17 @@ from penstock.protocol._compaction_py import (
     judge_records,
     rebuild_records,
 )
-from penstock.protocol.batch import HEADER_SIZE, BatchHeader, Buffer, MalformedRecords
+from penstock.protocol.batch import (
+    CURRENT_MAGIC,
+    HEADER_SIZE,
+    MAGIC_OFFSET,
+    BatchHeader,
+    Buffer,
+    CorruptBatch,
+    MalformedRecords,
+    crc_is_valid,
+    parse_header,
+)
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.protocol.records import Headers, decode_records, write_varint
 
@@ -46,6 +56,7 @@ __all__ = [
     "RowEncoder",
     "Run",
     "RunFilter",
+    "check_batches",
     "count_keyless",
     "index_records",
     "index_run",
@@ -67,6 +78,7 @@ _INT32: Final = Struct("=i")
 _INT64: Final = Struct("=q")
 _MASK64: Final = 0xFFFFFFFFFFFFFFFF
 _SIGN64: Final = 1 << 63
+_LARGEST_OFFSET: Final = _SIGN64 - 1
 
 
 # --- decode: batches → columns ------------------------------------------------------------------------------
@@ -401,3 +413,28 @@ def split_rows(partition_ids: Buffer, partitions: int, first_row: int = 0) -> tu
     for group in rows:
         starts.append(starts[-1] + len(group))
     return bytearray(array("q", (row for group in rows for row in group))), starts
+
+
+# --- checking: batches as a disk gave them ------------------------------------------------------------------
+
+
+def check_batches(data: Buffer, after_offset: int, portable: bool = False) -> tuple[int, int]:
+    """(bytes, last offset) of the whole and sound batches of magic 2 that `data` begins with.
+
+    Their checksums hold and their last offsets go up, from above `after_offset` on. What comes next is cut
+    short, of an older format, or damaged. `portable`: without the processor's instruction for checksums.
+    """
+    sound = 0
+    with memoryview(data) as view:
+        while len(view) - sound >= HEADER_SIZE and view[sound + MAGIC_OFFSET] == CURRENT_MAGIC:
+            try:
+                header = parse_header(view, sound)
+            except CorruptBatch:
+                break
+            if not after_offset < header.last_offset <= _LARGEST_OFFSET:
+                break
+            if not crc_is_valid(view, header, sound):
+                break
+            sound += header.size_bytes
+            after_offset = header.last_offset
+    return sound, after_offset

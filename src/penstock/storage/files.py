@@ -20,6 +20,7 @@ class FileSystem:
     open = staticmethod(os.open)
     close = staticmethod(os.close)
     pread = staticmethod(os.pread)
+    preadv = staticmethod(os.preadv)
     pwrite = staticmethod(os.pwrite)
     ftruncate = staticmethod(os.ftruncate)
     fdatasync = staticmethod(os.fdatasync)

@@ -48,7 +48,7 @@ from penstock.storage.recovery import LogLoader, rebuild_producers
 from penstock.storage.segment import Segment
 from penstock.storage.segment_file import FileSlice
 from penstock.storage.segments import Segments
-from penstock.storage.slice_check import sound_bytes
+from penstock.storage.slice_check import sound_end
 from penstock.storage.timestamps import TimestampAndOffset
 from penstock.storage.transaction_index import AbortedTransaction
 from penstock.storage.transactions import aborted_transactions, note_append
@@ -347,14 +347,14 @@ class Log:
         Blocks: for a worker. Raises CorruptLog where its first batch is damaged, StorageFailed.
         """
         try:
-            size, damage = sound_bytes(found)
+            sound_to, damage = sound_end(found)
         except OSError as error:
             raise StorageFailed(f"{self.name}: reading {found.file.path} failed: {error}") from error
-        if damage is not None:
+        if damage is not None and sound_to < found.position + found.size:
             corrupt = self._corrupt(f"{self.name}, read for offset {offset}, {found.file.path}: {damage}")
-            if size == 0:
+            if sound_to <= found.position:
                 raise corrupt from damage
-            found.size, found.is_cut = size, True
+        found.cut_to_sound(sound_to)
 
     def _corrupt(self, damage: str) -> CorruptLog:
         """The error to raise; logged once, however often clients ask."""

@@ -29,7 +29,6 @@ from penstock.storage.names import (
     TRANSACTION_INDEX_SUFFIX,
     segment_path,
 )
-from penstock.storage.readiness import Readiness
 from penstock.storage.scan import headers as scan_headers
 from penstock.storage.scan import last_header
 from penstock.storage.segment_file import FileSlice, SegmentFile
@@ -72,7 +71,7 @@ class Segment:
         self._is_preallocated = False
         self._files = files
         self._index_interval_bytes = config.index_interval_bytes
-        self.file = SegmentFile(segment_path(directory, base_offset, LOG_SUFFIX), files)
+        self.file = SegmentFile(segment_path(directory, base_offset, LOG_SUFFIX), files, appended_from=size)
         self.offset_index = OffsetIndex(
             segment_path(directory, base_offset, OFFSET_INDEX_SUFFIX),
             base_offset,
@@ -97,7 +96,6 @@ class Segment:
         self._recent: list[tuple[int, int]] = []
         # (offset: position) of batches at which reads ended: whoever read them asks for these next
         self._next_reads: dict[int, int] = {}
-        self.readiness = Readiness(appended_from=size)
         self._write_back_at = size + _WRITE_BACK_DISTANCE_BYTES
 
     @classmethod
@@ -341,7 +339,6 @@ class Segment:
             self.file,
             position,
             size,
-            readiness=self.readiness,
             segment_end=self.size,
             is_cut=position + size < end_position,
         )
@@ -366,7 +363,7 @@ class Segment:
 
     def release_file(self) -> None:
         """Let go of the descriptor that opening the log needed; whoever holds a slice keeps it."""
-        self.file = SegmentFile(self.file.path, self._files)
+        self.file = SegmentFile(self.file.path, self._files, appended_from=self.size)
 
     def read_next_offset(self) -> int:
         """The offset after the last record, from the last index entry on: a few KiB read at most."""
@@ -399,7 +396,7 @@ class Segment:
         self.size = position
         self._recent = []
         self._next_reads = {}
-        self.readiness.truncate_to(position)
+        self.file.readiness.truncate_to(position)
         self._write_back_at = min(self._write_back_at, position + _WRITE_BACK_DISTANCE_BYTES)
         if position == 0:
             self._first_batch_timestamp = None

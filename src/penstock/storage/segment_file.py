@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.storage.files import FileSystem
 from penstock.storage.page_cache import read_resident
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _ONE_KEEPS_ITS_OWN = threading.Lock()
 """For threads that open the same file at once."""
 
+_LOOKED_AT_BYTES: Final = 64 * 1024
+"""So far before a batch the search for it may have begun."""
+
 
 class SegmentFile:
     """The file of a segment, opened at first use and closed when nobody refers to it any more.
@@ -24,10 +27,12 @@ class SegmentFile:
     A reader that holds a slice keeps the descriptor, and so the bytes, though the file be deleted meanwhile.
     """
 
-    __slots__ = ("_fd", "_files", "path")
+    __slots__ = ("_fd", "_files", "path", "readiness")
 
-    def __init__(self, path: Path, files: FileSystem) -> None:
+    def __init__(self, path: Path, files: FileSystem, appended_from: int = 0) -> None:
         self.path = path
+        self.readiness = Readiness(appended_from)
+        """What of it the event loop may send."""
         self._files = files
         self._fd = -1
 
@@ -52,12 +57,24 @@ class SegmentFile:
         self._fd = self._files.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
 
     def pread(self, size: int, position: int, *, wait: bool = True) -> bytes:
-        """Bytes from `position` on; without `wait` BlockingIOError where they aren't in memory."""
+        """Bytes from `position` on.
+
+        Without `wait`, on the thread that owns the log, BlockingIOError where they aren't in memory.
+        """
         if wait:
             return self._files.pread(self.fd, size, position)
         if self._fd < 0:
             raise BlockingIOError(f"{self.path} isn't open yet")
-        return read_resident(self._fd, size, position)
+        try:
+            return read_resident(self._fd, size, position)
+        except BlockingIOError:
+            # that it was asked for has the kernel read it, unchecked
+            self.readiness.forget(self._fd, position, position + size, being_read=True)
+            raise
+
+    def read_into(self, buffer: memoryview, position: int) -> int:
+        """Fill `buffer` from `position` on; the bytes read, less than asked for at the file's end. Blocks."""
+        return self._files.preadv(self.fd, [buffer], position)
 
     def __del__(self) -> None:
         if self._fd >= 0:
@@ -72,8 +89,9 @@ class FileSlice:
     """
 
     __slots__ = (
-        "_readiness",
         "_segment_end",
+        "_sound_to",
+        "_to_check",
         "fd",
         "file",
         "is_cut",
@@ -89,7 +107,6 @@ class FileSlice:
         position: int,
         size: int,
         *,
-        readiness: Readiness,
         segment_end: int,
         is_cut: bool = False,
     ) -> None:
@@ -101,8 +118,9 @@ class FileSlice:
         self.is_old = False
         self.segments: Segments | None = None
         """The log's segments as it was read: which transactions in it were aborted, their indexes know."""
-        self._readiness = readiness
         self._segment_end = segment_end
+        self._to_check: tuple[int, int] | None = None
+        self._sound_to = 0
 
     def __len__(self) -> int:
         return self.size
@@ -113,11 +131,36 @@ class FileSlice:
         What isn't, a worker has to read and check first: `Log.check`. `now_s` is monotonic. Raises OSError.
         """
         position = self.position
-        return self._readiness.covers(self.fd, position, position + self.size, self._segment_end, now_s)
+        return self.file.readiness.covers(self.fd, position, position + self.size, self._segment_end, now_s)
+
+    def plan_check(self, ahead_bytes: int = 0) -> None:
+        """Settle what the check will read: of what follows as well, for who reads in sequence.
+
+        To be called on the thread that owns the log, before the check. Raises OSError.
+        """
+        self._to_check = self.file.readiness.plan_check(
+            self.fd, self.position, self.position + self.size, self._segment_end, ahead_bytes
+        )
+
+    @property
+    def to_check(self) -> tuple[int, int]:
+        """From where to where in the file."""
+        return self._to_check or (self.position, self.position + self.size)
+
+    def cut_to_sound(self, sound_to: int) -> None:
+        """Its check found all sound up to this place in the file; what it holds beyond is damaged."""
+        self._sound_to = sound_to
+        size = sound_to - self.position
+        if size < self.size:
+            self.size, self.is_cut = max(0, size), True
 
     def note_checked(self) -> None:
-        """Its bytes were read just now, and found sound; to be told on the thread that owns the log."""
-        self._readiness.note_checked(self.fd, self.position, self.position + self.size)
+        """What the check found sound can be sent. On the thread that owns the log; raises OSError."""
+        start, end = self.to_check
+        readiness = self.file.readiness
+        if self._to_check is None:  # then a worker looked for it too, and read headers around it
+            readiness.forget(self.fd, max(0, start - _LOOKED_AT_BYTES), end, being_read=True)
+        readiness.note_checked(self.fd, start, self._sound_to)
 
     def read_next_offset(self) -> int:
         """The base offset of the batch after it, if it `is_cut`; most often in memory with it."""
