@@ -68,7 +68,7 @@ class Node:
         return self.manager.create("flights", TOPIC_ID, partition, config)
 
     def tick_until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60  # on a busy machine its threads come last
         while not condition():
             assert time.monotonic() < deadline, "it did not come true in time"
             self.clock.now_ms += 1
