@@ -26,6 +26,7 @@ from penstock.protocol.messages import (
     DeleteTopicsRequest,
     VotersRecord,
 )
+from penstock.storage.config import LogConfig
 from penstock.storage.errors import StorageFailed
 from penstock.storage.log import Log
 from penstock.storage.log_manager import LogManager
@@ -197,9 +198,19 @@ def test_a_failing_disk_stops_decisions_not_the_node(tmp_path: Path, monkeypatch
     asyncio.run(scenario())
 
 
-def test_a_log_that_cannot_be_opened_is_opened_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object, **__: object) -> Log:
-        raise OSError("no space left on device")
+@pytest.mark.parametrize("error", [OSError("no space left on device"), RuntimeError("unforeseen")])
+def test_a_log_that_cannot_be_opened_is_opened_later(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever kept it from that; the other logs of the same change are opened."""
+    create_log = LogManager.create
+
+    def fails(
+        logs: LogManager, topic: str, topic_id: bytes, partition: int, *rest: LogConfig, is_new: bool
+    ) -> Log:
+        if topic == "bad":
+            raise error
+        return create_log(logs, topic, topic_id, partition, *rest, is_new=is_new)
 
     async def scenario() -> None:
         monkeypatch.setattr(node, "REOPEN_INTERVAL_S", 0.0)
@@ -207,14 +218,15 @@ def test_a_log_that_cannot_be_opened_is_opened_later(tmp_path: Path, monkeypatch
         async with running(tmp_path) as broker:
             with monkeypatch.context() as patch:
                 patch.setattr(LogManager, "create", fails)
-                await create(broker, "t")
+                await create(broker, "bad", "good")
                 with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
-                    broker.replicas.leader("t", 0)
+                    broker.replicas.leader("bad", 0)
+                assert broker.replicas.leader("good", 0).log.log_end_offset == 0
             for _ in range(1000):
                 await asyncio.sleep(0.01)
                 if not broker.replicas.failed:
                     break
-            assert broker.replicas.leader("t", 0).log.log_end_offset == 0
+            assert broker.replicas.leader("bad", 0).log.log_end_offset == 0
 
     asyncio.run(scenario())
 

@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 from in_process import create, run, running_node
-from penstock.broker import group_loader
+from penstock.broker import coordinator_runtime, group_loader
 from penstock.broker.context import RequestContext
 from penstock.broker.group_coordinator import GROUP_METADATA_TOPIC
 from penstock.broker.group_metrics import group_metrics
 from penstock.broker.node import Broker
+from penstock.metadata.controller.topics import internal_topic
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import (
+    CreateTopicsRequest,
     DeleteTopicsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
@@ -84,6 +86,14 @@ def refusal(call: Callable[[], object]) -> ErrorCode:
     with pytest.raises(KafkaError) as caught:
         call()
     return caught.value.code
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never came to be")
 
 
 def test_topic_is_created_once_on_first_need(tmp_path: Path) -> None:
@@ -190,24 +200,88 @@ def test_nobody_is_served_while_a_partition_loads(tmp_path: Path) -> None:
     run(second())
 
 
-def test_partition_that_cannot_be_read_is_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partition_that_cannot_be_read_is_served_once_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def first() -> None:
         async with running_node(tmp_path) as broker:
             await broker.groups.ensure_topic()
             await create(broker, "t1")
             commit(broker, "g", "t1", 1)
 
-    async def second() -> None:
-        def unreadable(*_: object) -> None:
-            raise OSError("the disk is gone")
+    tries = 0
 
-        monkeypatch.setattr(group_loader, "load", unreadable)
+    def unreadable(*_: object) -> None:
+        nonlocal tries
+        tries += 1
+        raise OSError("the disk is gone")
+
+    async def second() -> None:
+        monkeypatch.setattr(coordinator_runtime, "LOAD_RETRY_MAX_S", 0.01)
         async with running_node(tmp_path) as broker:
-            await broker.groups.wait_until_loaded()
-            assert refusal(lambda: committed(broker, "g")) is ErrorCode.NOT_COORDINATOR
+            with monkeypatch.context() as patch:
+                patch.setattr(group_loader, "load", unreadable)
+                broker.groups.close()
+                partition = broker.groups.partition_of("g")
+                replica = broker.replicas.leader(GROUP_METADATA_TOPIC, partition)
+                broker.groups._elect(partition, replica, retry_s=0.01)
+                await broker.groups.wait_until_loaded()
+                assert refusal(lambda: committed(broker, "g")) is ErrorCode.NOT_COORDINATOR
+                await eventually(lambda: tries >= 3)
+            await eventually(lambda: partition in broker.groups._loaded)
+            assert committed(broker, "g") == {"t1": 1}
 
     run(first())
     run(second())
+
+
+def test_a_partition_given_up_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(*_: object) -> None:
+        raise OSError("the disk is gone")
+
+    async def story() -> None:
+        async with running_node(tmp_path) as broker:
+            groups = broker.groups
+            await groups.ensure_topic()
+            await create(broker, "t1")
+            commit(broker, "g", "t1", 1)
+            groups.close()
+            partition = groups.partition_of("g")
+            with monkeypatch.context() as patch:
+                patch.setattr(group_loader, "load", unreadable)
+                groups._elect(
+                    partition, broker.replicas.leader(GROUP_METADATA_TOPIC, partition), retry_s=0.01
+                )
+                await groups.wait_until_loaded()
+            groups.close()
+            await asyncio.sleep(0.05)
+            assert not groups._loaded
+            assert not groups._loading
+
+    run(story())
+
+
+def test_a_topic_deleted_and_created_again_at_once_has_coordinators(tmp_path: Path) -> None:
+    """One flush of the metadata log may commit both; what was known of the groups goes with the old topic."""
+
+    async def story() -> None:
+        async with running_node(tmp_path) as broker:
+            await broker.groups.ensure_topic()
+            await create(broker, "t1")
+            commit(broker, "g", "t1", 1)
+            deleted = DeleteTopicsRequest.DeleteTopicState(name=GROUP_METADATA_TOPIC)
+            created = broker.controller.create_topics(
+                CreateTopicsRequest(topics=[internal_topic(GROUP_METADATA_TOPIC, broker.config)])
+            )
+            await asyncio.gather(
+                create(broker, "t2"),  # its flush lets the other two wait for the next
+                broker.controller.delete_topics(DeleteTopicsRequest(topics=[deleted])),
+                created,
+            )
+            assert committed(broker, "g") == {}
+            assert commit(broker, "g", "t1", 2) is ErrorCode.NONE
+
+    run(story())
 
 
 def test_commit_that_cannot_be_written_did_not_happen(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 This node coordinates the keys (groups, transactional ids) of every partition that it leads of an internal
 topic. A partition is loaded by a worker when this node begins to lead it; until then its clients are asked
-to wait. The topic is created when it is first needed.
+to wait. One that could not be loaded has no coordinator until another try succeeds. The topic is created
+when it is first needed.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ __all__ = ["CoordinatorRuntime", "raise_for"]
 log = logging.getLogger(__name__)
 
 CREATE_TIMEOUT_MS = 30_000
+LOAD_RETRY_S = 1.0
+LOAD_RETRY_MAX_S = 60.0
+"""Between tries to load a partition: what kept it from being read may pass, and each try reads all of it."""
 
 P = TypeVar("P", bound=CoordinatorPartition)
 
@@ -46,6 +50,8 @@ class CoordinatorRuntime(ABC, Generic[P]):
         self._partition_count = broker.config.get_int(self.PARTITION_COUNT_CONFIG)
         self._loaded: dict[int, P] = {}
         self._loading: dict[int, asyncio.Task[None]] = {}
+        self._retries: dict[int, asyncio.TimerHandle] = {}
+        """Of partitions that this node leads, but could not load."""
         self._creation: asyncio.Future[None] | None = None
 
     @abstractmethod
@@ -121,7 +127,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
         if is_deleted:
             self._resign(range(self._partition_count))
             self._partition_count = self._broker.config.get_int(self.PARTITION_COUNT_CONFIG)
-        elif topic is not None:
+        if topic is not None:  # maybe created again by the same change
             for topic_id, partition in delta.changed_partitions:
                 if topic_id == topic.topic_id:
                     self._follow_leadership(partition)
@@ -129,7 +135,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
 
     def close(self) -> None:
         """Stop serving; requests that wait are answered NOT_COORDINATOR."""
-        self._resign([*self._loaded, *self._loading])
+        self._resign([*self._loaded, *self._loading, *self._retries])
 
     async def wait_until_loaded(self) -> None:
         """Return when no partition is loading."""
@@ -143,20 +149,24 @@ class CoordinatorRuntime(ABC, Generic[P]):
         elif partition not in self._loaded and partition not in self._loading:
             self._elect(partition, replica)
 
-    def _elect(self, partition: int, replica: Replica) -> None:
+    def _elect(self, partition: int, replica: Replica, retry_s: float = LOAD_RETRY_S) -> None:
+        self._forget_retry(partition)
         owner = self._new_owner(partition, replica)
         if replica.log.log_end_offset == replica.log.log_start_offset:
             self._serve(partition, owner)
         else:
-            self._loading[partition] = asyncio.create_task(self._load(partition, replica, owner))
+            self._loading[partition] = asyncio.create_task(self._load(partition, replica, owner, retry_s))
 
-    async def _load(self, partition: int, replica: Replica, owner: P) -> None:
+    async def _load(self, partition: int, replica: Replica, owner: P, retry_s: float) -> None:
         try:
             await self._broker.run_in_worker(
                 self._replay, owner, replica.log, replica.high_watermark, self._broker.clock_ms()
             )
         except Exception:
-            log.exception("cannot load topic=%s partition=%d", self.TOPIC, partition)
+            log.exception("cannot load topic=%s partition=%d retry_s=%g", self.TOPIC, partition, retry_s)
+            self._retries[partition] = self._broker.loop.call_later(
+                retry_s, self._elect, partition, replica, min(retry_s * 2, LOAD_RETRY_MAX_S)
+            )
         else:
             self._serve(partition, owner)
         finally:
@@ -169,12 +179,18 @@ class CoordinatorRuntime(ABC, Generic[P]):
 
     def _resign(self, partitions: Iterable[int]) -> None:
         for partition in partitions:
+            self._forget_retry(partition)
             loading = self._loading.pop(partition, None)
             if loading is not None:
                 loading.cancel()
             owner = self._loaded.pop(partition, None)
             if owner is not None:
                 owner.stop()
+
+    def _forget_retry(self, partition: int) -> None:
+        retry = self._retries.pop(partition, None)
+        if retry is not None:
+            retry.cancel()
 
 
 def raise_for(error: ErrorCode) -> None:

@@ -465,6 +465,9 @@ class ReplicaManager:
             except (KafkaError, OSError, ValueError) as error:
                 log.error("cannot open log topic=%s partition=%d error=%s", topic.name, partition, error)
                 opened.append((topic, partition, None))
+            except Exception:  # the others of the change must not go without a log for it
+                log.exception("cannot open log topic=%s partition=%d", topic.name, partition)
+                opened.append((topic, partition, None))
             else:
                 opened.append((topic, partition, found))
         return opened
