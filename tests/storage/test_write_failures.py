@@ -1,8 +1,10 @@
 """A full or failing disk: nothing acknowledged that is not there, nothing left that was refused."""
 
 import errno
+import os
 import resource
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from log_building import LogBench, append_marker, append_values, read_all
@@ -22,6 +24,8 @@ class FailingFiles(FileSystem):
         self.failing: set[str] = set()
         self.torn_bytes = 0
         self.error = errno.ENOSPC
+        self.dropped: list[str] = []
+        """Files whose clean pages were dropped from the cache."""
 
     def _check(self, call: str) -> None:
         if call in self.failing:
@@ -42,6 +46,10 @@ class FailingFiles(FileSystem):
     def fdatasync(self, fd: int) -> None:
         self._check("fdatasync")
         FileSystem.fdatasync(fd)
+
+    def drop_clean_cache(self, fd: int) -> None:
+        self.dropped.append(Path(os.readlink(f"/proc/self/fd/{fd}")).name)
+        super().drop_clean_cache(fd)
 
     def open(self, path: object, flags: int, mode: int = 0o777) -> int:
         self._check("open")
@@ -74,6 +82,24 @@ def test_a_failed_write_leaves_the_log_as_it_was(
     assert append_values(log, b"c", producer_id=1, producer_epoch=0, base_sequence=0).first_offset == 1
     log.close()
     assert read_all(bench.open(clean=True)) == [(0, b"a"), (1, b"c")]
+
+
+def test_what_a_failed_sync_left_in_the_cache_is_dropped_at_once(
+    bench: LogBench, files: FailingFiles
+) -> None:
+    """The kernel takes it for written. Recovery trusts the cache then, and needs no disk after a mere kill."""
+    log = bench.open()
+    append_values(log, b"a")
+    log.flush()
+    assert files.dropped == []
+    append_values(log, b"b")
+    files.failing, files.error = {"fdatasync"}, errno.EIO
+    with pytest.raises(StorageFailed):
+        log.flush()
+    assert files.dropped == ["00000000000000000000.log"]
+    files.failing = set()
+    assert read_all(bench.open()) == [(0, b"a"), (1, b"b")], "this disk has them all the same"
+    assert files.dropped == ["00000000000000000000.log"]
 
 
 def test_a_write_that_cannot_be_taken_back_closes_the_log_for_appends(

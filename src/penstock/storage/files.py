@@ -35,7 +35,7 @@ class FileSystem:
     def drop_clean_cache(self, fd: int) -> None:
         """Have what follows read from the disk, but for what is not written yet.
 
-        After a sync that failed the kernel takes the pages for clean that it could not write.
+        For a file whose sync has failed: the kernel takes the pages for clean that it could not write.
         """
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 

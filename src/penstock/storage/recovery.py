@@ -216,7 +216,6 @@ class LogLoader:
         segment.reset_indexes()
         sound_bytes, reason, is_compacted = 0, "the rest is no batch", False
         try:
-            self.files.drop_clean_cache(segment.file.fd)
             for position, header, data in checked_batches(segment.file, segment.size):
                 self._check_offset(segment, header)
                 is_compacted |= header.base_offset > self.producer_state.end_offset

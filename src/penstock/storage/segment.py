@@ -233,9 +233,14 @@ class Segment:
             if self.deleted:  # since we looked
                 return
             raise
-        if finished:
-            self._files.write_back(fd, self.size)
-        self._files.fdatasync(fd)
+        try:
+            if finished:
+                self._files.write_back(fd, self.size)
+            self._files.fdatasync(fd)
+        except OSError:
+            # At once: nobody may take for written what the kernel couldn't write, not even the next process.
+            self._files.drop_clean_cache(fd)
+            raise
         if finished:
             for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
                 self._files.sync_path(segment_path(self.directory, self.base_offset, suffix))
