@@ -4,6 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+KERNELS := $(wildcard $(addprefix src/penstock/protocol/kernels/*., pyx pxd h))
 
 .PHONY: help install demo test lint types tests docs bench bench-kafka fuzz soak librdkafka clean
 
@@ -19,7 +20,7 @@ help:
 
 install: $(INSTALLED)
 
-$(INSTALLED): pyproject.toml setup.py src/penstock/protocol/_kernel.pyx
+$(INSTALLED): pyproject.toml setup.py $(KERNELS)
 	@echo "== preparing $(VENV) with $(PYTHON)"
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' || \
 		{ echo "Penstock needs Python 3.11 to 3.14; found $$($(PYTHON) --version). Try: make PYTHON=/path/to/python3.11"; exit 1; }

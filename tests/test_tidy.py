@@ -8,6 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "penstock"
 MODULES = sorted(SOURCE.rglob("*.py"))
+KERNELS = sorted(SOURCE.rglob("*.pyx"))
 MODULE_LINES_MAX = 700
 
 # Each floor and the floors below it that it may import. Where spark and broker meet, they meet on the wire.
@@ -74,8 +75,15 @@ def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
 
 
 def test_modules_answer_one_question() -> None:
-    long = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in MODULES}
+    paths = MODULES + KERNELS
+    long = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in paths}
     assert not {name: lines for name, lines in long.items() if lines > MODULE_LINES_MAX}
+
+
+def test_every_compiled_kernel_has_its_twin_in_python() -> None:
+    """`raw_bytes` is for the compiled ones alone."""
+    alone = [path.stem for path in KERNELS if not path.with_name(f"{path.stem}_py.py").exists()]
+    assert alone == ["raw_bytes"]
 
 
 def test_every_module_says_what_it_is() -> None:

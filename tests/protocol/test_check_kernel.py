@@ -4,12 +4,14 @@ import random
 from types import ModuleType
 
 import pytest
+from crc32c import crc32c
 
-from penstock.protocol import _kernel_py, batch
+from penstock.protocol import batch
+from penstock.protocol.kernels import pure
 from penstock.protocol.records import Record, encode_batch
 
 try:
-    from penstock.protocol import _kernel as compiled
+    from penstock.protocol.kernels import compiled
 except ImportError:
     compiled = None  # type: ignore[assignment]
 
@@ -34,7 +36,7 @@ def batches(rng: random.Random, count: int) -> bytearray:
 
 
 @pytest.mark.parametrize("portable", [False, True])
-@pytest.mark.parametrize("kernel", [_kernel_py, compiled], ids=["pure", "compiled"])
+@pytest.mark.parametrize("kernel", [pure, compiled], ids=["pure", "compiled"])
 def test_sound_batches_are_counted_up_to_the_first_that_is_not(
     kernel: ModuleType | None, portable: bool
 ) -> None:
@@ -74,6 +76,15 @@ def test_the_kernels_agree_on_whatever_bytes() -> None:
                 run[rng.randrange(len(run))] ^= 1 << rng.randrange(8)
         run = run[: rng.randrange(len(run) + 1)] if rng.random() < 0.3 else run
         start = rng.randrange(-1, 1100)
-        assert compiled.check_batches(run, start) == _kernel_py.check_batches(run, start)
+        assert compiled.check_batches(run, start) == pure.check_batches(run, start)
     for noise in (b"", b"\0" * 100, rng.randbytes(1000)):
-        assert compiled.check_batches(noise, -1) == _kernel_py.check_batches(noise, -1) == (0, -1)
+        assert compiled.check_batches(noise, -1) == pure.check_batches(noise, -1) == (0, -1)
+
+
+@pytest.mark.skipif(compiled is None, reason="no compiled kernel here")
+def test_checksums_are_right_with_and_without_the_instruction() -> None:
+    from penstock.protocol.kernels import batch_checks
+
+    for size in (*range(40), 1000, 4097):
+        data = random.Random(size).randbytes(size)
+        assert batch_checks.checksums(data) == (crc32c(data), crc32c(data))

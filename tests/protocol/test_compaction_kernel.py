@@ -4,10 +4,10 @@ import random
 from types import ModuleType
 
 import pytest
-from crc32c import crc32c
 
-from penstock.protocol import _kernel_py, batch
+from penstock.protocol import batch
 from penstock.protocol.batch import HEADER_SIZE, LOG_APPEND_TIME, MalformedRecords
+from penstock.protocol.kernels import pure
 from penstock.protocol.records import (
     Record,
     assemble_batch,
@@ -16,11 +16,11 @@ from penstock.protocol.records import (
     encode_end_txn_marker,
 )
 
-KERNELS: dict[str, ModuleType] = {"pure": _kernel_py}
+KERNELS: dict[str, ModuleType] = {"pure": pure}
 try:
-    from penstock.protocol import _kernel
+    from penstock.protocol.kernels import compiled
 
-    KERNELS["compiled"] = _kernel
+    KERNELS["compiled"] = compiled
 except ImportError:
     pass
 
@@ -192,7 +192,7 @@ def test_twins_take_runs_of_batches_alike(seeds: int) -> None:
         data, starts = some_batches(rng)
         start = rng.choice((0, 0, rng.choice(starts)))
         stop = rng.choice((len(data), len(data), rng.randrange(start, len(data) + 1)))
-        run = _kernel_py.Run(
+        run = pure.Run(
             data, start, stop, rng.choice((0, 0, 2)), rng.choice((1 << 60, 60)), rng.choice((0, 30, 1 << 60))
         )
         capacity = rng.choice((3, 100))
@@ -278,10 +278,3 @@ def test_a_run_ends_before_what_is_not_plain(kernel: ModuleType) -> None:
     damaged[2 * len(pairs[0]) - 1] ^= 1
     assert kernel.index_run(offsets, run._replace(window=damaged), 0) == (len(pairs[0]), 1)
     assert kernel.index_run(offsets, run._replace(stop=2 * len(pairs[0]) - 1), 0) == (len(pairs[0]), 1)
-
-
-@pytest.mark.skipif("compiled" not in KERNELS, reason="no compiled kernel")
-def test_checksums_are_right_with_and_without_the_instruction() -> None:
-    for size in (*range(40), 1000, 4097):
-        data = random.Random(size).randbytes(size)
-        assert KERNELS["compiled"].checksums(data) == (crc32c(data), crc32c(data))

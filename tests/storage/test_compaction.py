@@ -11,7 +11,7 @@ from log_building import START_MS, LogBench, append_marker
 
 from penstock.protocol import batch
 from penstock.protocol.compression import Codec
-from penstock.protocol.kernel import kernel
+from penstock.protocol.kernels import kernel
 from penstock.storage.compaction.checkpoint import CleanerCheckpoint
 from penstock.storage.compaction.config import CleanerConfig
 from penstock.storage.config import LogConfig

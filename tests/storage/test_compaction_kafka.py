@@ -11,7 +11,7 @@ from log_building import Clock, append
 
 from kafka_node import run_java
 from penstock.protocol import batch
-from penstock.protocol.kernel import kernel
+from penstock.protocol.kernels import kernel
 from penstock.protocol.records import decode_batch, encode_end_txn_marker
 from penstock.storage.compaction.cleanable import LogToClean
 from penstock.storage.compaction.cleaner import Cleaner

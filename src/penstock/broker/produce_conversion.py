@@ -15,7 +15,7 @@ from penstock.protocol import batch
 from penstock.protocol.batch import BatchHeader, InvalidBatch, MalformedRecords
 from penstock.protocol.compression import Codec
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.kernel import kernel
+from penstock.protocol.kernels import kernel
 from penstock.protocol.records import (
     Record,
     decode_batch,

@@ -52,7 +52,7 @@ NO_LEADER_EPOCH: Final = -1
 _MAX_INT32: Final = 0x7FFFFFFF
 _LAST_CODEC: Final = 4
 # length, attributes, timestamp delta, offset delta, key length, value length, header count: a byte each
-_SMALLEST_RECORD: Final = 7
+SMALLEST_RECORD_BYTES: Final = 7
 
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 _LEGACY_HEADER: Final = Struct(">qiIbb")

@@ -30,11 +30,11 @@ from penstock.protocol.batch import (
     MalformedRecords,
 )
 from penstock.protocol.compression import DEFAULT_MAX_BYTES, Codec, compress
-from penstock.protocol.kernel import kernel
+from penstock.protocol.kernels import kernel
 from penstock.protocol.records import assemble_batch, decode_batch, records_section
 
 if TYPE_CHECKING:
-    from penstock.protocol._kernel_py import BinaryBuffers, HeaderBuffers
+    from penstock.protocol.kernels.column_decoder_py import BinaryBuffers, HeaderBuffers
 
 IMPLEMENTATION: Final[str] = kernel.IMPLEMENTATION
 

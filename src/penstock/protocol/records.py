@@ -289,7 +289,7 @@ def _decode_record(data: bytes, position: int, header: BatchHeader) -> tuple[Rec
         raise MalformedRecords(f"record ends {end - position} bytes off the length it states")
     timestamp = header.base_timestamp + timestamp_delta
     if not _INT64_MIN <= timestamp <= _INT64_MAX:
-        timestamp = _wrap_int64(timestamp)
+        timestamp = wrap_int64(timestamp)
     return Record(header.base_offset + offset_delta, timestamp, key, value, headers), end
 
 
@@ -322,7 +322,8 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
     return data[position:stop], stop
 
 
-def _wrap_int64(value: int) -> int:
+def wrap_int64(value: int) -> int:
+    """As Java's long overflows."""
     return ((value + _SIGN64) & _MASK64) - _SIGN64
 
 

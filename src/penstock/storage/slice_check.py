@@ -6,7 +6,7 @@ import threading
 from typing import Final
 
 from penstock.protocol.batch import CorruptBatch
-from penstock.protocol.kernel import kernel
+from penstock.protocol.kernels import kernel
 from penstock.storage.scan import checked_batches
 from penstock.storage.segment_file import FileSlice, SegmentFile
 

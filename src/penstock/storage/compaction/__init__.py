@@ -11,7 +11,7 @@ A clean of one log goes through these modules:
     transactions     which transactions were aborted, which markers are still needed      worker
     cleaned_segment  the new segment's files: .cleaned, then .swap, then in place         worker
 
-Records are decoded by the kernel that maps and filters them (`protocol.kernel`), nowhere else. It takes
+Records are decoded by the kernel that maps and filters them (`protocol.kernels`), nowhere else. It takes
 batches that are neither compressed nor of aborted transactions in runs, many a call without the GIL, however
 small they are.
 

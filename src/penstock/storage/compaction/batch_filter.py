@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from penstock.protocol import batch
 from penstock.protocol.batch import CURRENT_MAGIC, NO_TIMESTAMP, BatchHeader, Buffer, parse_header
 from penstock.protocol.compression import compress
-from penstock.protocol.kernel import kernel
+from penstock.protocol.kernels import kernel
 from penstock.protocol.records import (
     Record,
     assemble_batch,

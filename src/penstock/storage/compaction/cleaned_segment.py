@@ -12,7 +12,7 @@ import random
 from pathlib import Path
 
 from penstock.protocol.batch import BatchHeader, Buffer
-from penstock.protocol.kernel import kernel
+from penstock.protocol.kernels import kernel
 from penstock.storage.config import LogConfig
 from penstock.storage.files import FileSystem
 from penstock.storage.index import OffsetIndex, TimeIndex

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from typing import Final, NamedTuple, Protocol
 
 from penstock.protocol.batch import CURRENT_MAGIC, BatchHeader, CorruptBatch, MalformedRecords
-from penstock.protocol.kernel import kernel
+from penstock.protocol.kernels import kernel
 from penstock.protocol.records import decode_batch, records_section
 from penstock.storage.compaction.batch_filter import DECOMPRESSED_BYTES_MAX, BatchFilter, last_records
 from penstock.storage.compaction.cleanable import LogToClean

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 from penstock.protocol.batch import BatchHeader
-from penstock.protocol.kernel import kernel
+from penstock.protocol.kernels import kernel
 from penstock.protocol.records import ControlRecordType, control_record_type, decode_batch
 from penstock.storage.transaction_index import AbortedTransaction, TransactionIndex
 

@@ -1,213 +1,22 @@
-"""The loops over records in Python: fallback where `_kernel.pyx` is not compiled, and its oracle in tests.
-
-Both twins have the same API, accept and refuse the same input, and give the same bytes.
-"""
+"""Columns → batches, and the partitions of their rows: the buffers of Arrow arrays become records."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
 from struct import Struct
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-from penstock.protocol._compaction_py import (
-    KEPT_IN_EMPTY,
-    KEPT_WHEN_REBUILT,
-    OFFSET_MAP_SLOT_BYTES,
-    FilteredRun,
-    IndexMarks,
-    OffsetMap,
-    ProducerIds,
-    Run,
-    RunFilter,
-    count_keyless,
-    index_records,
-    index_run,
-    judge_records,
-    rebuild_records,
-)
-from penstock.protocol.batch import (
-    CURRENT_MAGIC,
-    HEADER_SIZE,
-    MAGIC_OFFSET,
-    BatchHeader,
-    Buffer,
-    CorruptBatch,
-    MalformedRecords,
-    crc_is_valid,
-    parse_header,
-)
+from penstock.protocol.batch import HEADER_SIZE, Buffer
 from penstock.protocol.murmur2 import partition_for_key
-from penstock.protocol.records import Headers, decode_records, write_varint
+from penstock.protocol.records import wrap_int64, write_varint
 
 if TYPE_CHECKING:
     from penstock.protocol.columns import BinaryColumn, HeadersColumn, RowColumns
 
-__all__ = [
-    "IMPLEMENTATION",
-    "KEPT_IN_EMPTY",
-    "KEPT_WHEN_REBUILT",
-    "OFFSET_MAP_SLOT_BYTES",
-    "ColumnBuilder",
-    "FilteredRun",
-    "IndexMarks",
-    "OffsetMap",
-    "ProducerIds",
-    "RowEncoder",
-    "Run",
-    "RunFilter",
-    "check_batches",
-    "count_keyless",
-    "index_records",
-    "index_run",
-    "judge_records",
-    "partition_keys",
-    "rebuild_records",
-    "split_rows",
-]
-
-IMPLEMENTATION = "pure"
-
-# validity bitmap, int32 offsets, data, number of nulls
-BinaryBuffers: TypeAlias = tuple[bytearray, bytearray, bytearray, int]
-HeaderBuffers: TypeAlias = tuple[bytearray, BinaryBuffers, BinaryBuffers]
-
 _MAX_COLUMN_BYTES: Final = 0x7FFFFFFF
-_SMALLEST_RECORD_BYTES: Final = 7
 _INT32: Final = Struct("=i")
 _INT64: Final = Struct("=q")
-_MASK64: Final = 0xFFFFFFFFFFFFFFFF
-_SIGN64: Final = 1 << 63
-_LARGEST_OFFSET: Final = _SIGN64 - 1
-
-
-# --- decode: batches → columns ------------------------------------------------------------------------------
-
-
-class _BinarySink:
-    """One binary column under construction."""
-
-    def __init__(self) -> None:
-        self.validity = bytearray()
-        self.offsets = array("i", [0])
-        self.data = bytearray()
-        self.rows = 0
-        self.nulls = 0
-
-    def put(self, data: Buffer | None) -> None:
-        byte, bit = divmod(self.rows, 8)
-        if bit == 0:
-            self.validity.append(0)
-        if data is None:
-            self.nulls += 1
-        else:
-            self.validity[byte] |= 1 << bit
-            self.data += data
-        self.offsets.append(len(self.data))
-        self.rows += 1
-
-    def finish(self) -> BinaryBuffers:
-        return self.validity, bytearray(self.offsets), self.data, self.nulls
-
-
-class ColumnBuilder:
-    """Columns under construction: offset, timestamp, timestamp type, key, value, and headers if wanted.
-
-    `non_ascii_header_keys` tells that header keys were copied unchecked (compiled twin only: here they went
-    through str already).
-    """
-
-    def __init__(self, include_headers: bool = False) -> None:
-        self.include_headers = include_headers
-        self.non_ascii_header_keys = False
-        self._offsets = array("q")
-        self._timestamps = array("q")
-        self._timestamp_types = array("i")
-        self._list_offsets = array("i", [0])
-        self._keys = _BinarySink()
-        self._values = _BinarySink()
-        self._header_keys = _BinarySink()
-        self._header_values = _BinarySink()
-
-    @property
-    def rows(self) -> int:
-        return len(self._offsets)
-
-    def append_payload(
-        self, payload: Buffer, header: BatchHeader, start_offset: int, end_offset: int
-    ) -> None:
-        """All records of a v2 batch with an offset in [start_offset, end_offset).
-
-        `payload` is the records section, decompressed. Raises MalformedRecords with nothing appended where
-        any record does not parse, OverflowError where a column would pass 2 GiB.
-        """
-        if not 0 <= header.count <= len(payload) // _SMALLEST_RECORD_BYTES:
-            raise MalformedRecords(f"{header.count} records cannot fit into {len(payload)} bytes")
-        self._check_room(len(payload))
-        timestamp_type = header.timestamp_type
-        for record in list(decode_records(header, payload)):
-            if start_offset <= record.offset < end_offset:
-                self._append(timestamp_type, *record)
-
-    def append_row(
-        self,
-        offset: int,
-        timestamp: int,
-        timestamp_type: int,
-        key: Buffer | None,
-        value: Buffer | None,
-        headers: Headers,
-    ) -> None:
-        """One record, decoded already."""
-        self._check_room(len(key or b"") + len(value or b""))
-        self._append(timestamp_type, offset, timestamp, key, value, headers)
-
-    def _append(
-        self,
-        timestamp_type: int,
-        offset: int,
-        timestamp: int,
-        key: Buffer | None,
-        value: Buffer | None,
-        headers: Headers,
-    ) -> None:
-        self._offsets.append(offset)
-        self._timestamps.append(timestamp)
-        self._timestamp_types.append(timestamp_type)
-        self._keys.put(key)
-        self._values.put(value)
-        if self.include_headers:
-            for header_key, header_value in headers:
-                self._header_keys.put(header_key.encode())
-                self._header_values.put(header_value)
-            self._list_offsets.append(self._header_keys.rows)
-
-    def _check_room(self, more_bytes: int) -> None:
-        used = max(len(self._keys.data), len(self._values.data))
-        if self.include_headers:
-            used = max(used, len(self._header_keys.data), len(self._header_values.data))
-        if used + more_bytes > _MAX_COLUMN_BYTES:
-            raise OverflowError("a column would pass 2 GiB: decode fewer batches at a time")
-
-    def finish(
-        self,
-    ) -> tuple[bytearray, bytearray, bytearray, BinaryBuffers, BinaryBuffers, HeaderBuffers | None]:
-        """The buffers, in the order of the columns. The builder is used up."""
-        headers = None
-        if self.include_headers:
-            lists = bytearray(self._list_offsets)
-            headers = (lists, self._header_keys.finish(), self._header_values.finish())
-        return (
-            bytearray(self._offsets),
-            bytearray(self._timestamps),
-            bytearray(self._timestamp_types),
-            self._keys.finish(),
-            self._values.finish(),
-            headers,
-        )
-
-
-# --- encode: columns → batches ------------------------------------------------------------------------------
 
 
 def _is_valid(validity: memoryview | None, index: int) -> bool:
@@ -317,7 +126,7 @@ class RowEncoder:
             timestamp = self._timestamp(row)
             if count == 0:
                 base_timestamp = max_timestamp = timestamp
-            body = self._body(row, _wrap_int64(timestamp - base_timestamp), count)
+            body = self._body(row, wrap_int64(timestamp - base_timestamp), count)
             record = bytearray()
             write_varint(record, len(body))
             record += body
@@ -375,10 +184,6 @@ def _write_cell(out: bytearray, data: memoryview | None) -> None:
         out += data
 
 
-def _wrap_int64(value: int) -> int:
-    return ((value + _SIGN64) & _MASK64) - _SIGN64
-
-
 # --- partitions ---------------------------------------------------------------------------------------------
 
 
@@ -413,28 +218,3 @@ def split_rows(partition_ids: Buffer, partitions: int, first_row: int = 0) -> tu
     for group in rows:
         starts.append(starts[-1] + len(group))
     return bytearray(array("q", (row for group in rows for row in group))), starts
-
-
-# --- checking: batches as a disk gave them ------------------------------------------------------------------
-
-
-def check_batches(data: Buffer, after_offset: int, portable: bool = False) -> tuple[int, int]:
-    """(bytes, last offset) of the whole and sound batches of magic 2 that `data` begins with.
-
-    Their checksums hold and their last offsets go up, from above `after_offset` on. What comes next is cut
-    short, of an older format, or damaged. `portable`: without the processor's instruction for checksums.
-    """
-    sound = 0
-    with memoryview(data) as view:
-        while len(view) - sound >= HEADER_SIZE and view[sound + MAGIC_OFFSET] == CURRENT_MAGIC:
-            try:
-                header = parse_header(view, sound)
-            except CorruptBatch:
-                break
-            if not after_offset < header.last_offset <= _LARGEST_OFFSET:
-                break
-            if not crc_is_valid(view, header, sound):
-                break
-            sound += header.size_bytes
-            after_offset = header.last_offset
-    return sound, after_offset

@@ -1,0 +1,138 @@
+"""Batches → columns: records become the buffers of Arrow arrays."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final, TypeAlias
+
+from penstock.protocol.batch import SMALLEST_RECORD_BYTES, BatchHeader, Buffer, MalformedRecords
+from penstock.protocol.records import Headers, decode_records
+
+# validity bitmap, int32 offsets, data, number of nulls
+BinaryBuffers: TypeAlias = tuple[bytearray, bytearray, bytearray, int]
+HeaderBuffers: TypeAlias = tuple[bytearray, BinaryBuffers, BinaryBuffers]
+
+_MAX_COLUMN_BYTES: Final = 0x7FFFFFFF
+
+
+class _BinarySink:
+    """One binary column under construction."""
+
+    def __init__(self) -> None:
+        self.validity = bytearray()
+        self.offsets = array("i", [0])
+        self.data = bytearray()
+        self.rows = 0
+        self.nulls = 0
+
+    def put(self, data: Buffer | None) -> None:
+        byte, bit = divmod(self.rows, 8)
+        if bit == 0:
+            self.validity.append(0)
+        if data is None:
+            self.nulls += 1
+        else:
+            self.validity[byte] |= 1 << bit
+            self.data += data
+        self.offsets.append(len(self.data))
+        self.rows += 1
+
+    def finish(self) -> BinaryBuffers:
+        return self.validity, bytearray(self.offsets), self.data, self.nulls
+
+
+class ColumnBuilder:
+    """Columns under construction: offset, timestamp, timestamp type, key, value, and headers if wanted.
+
+    `non_ascii_header_keys` tells that header keys were copied unchecked (compiled twin only: here they went
+    through str already).
+    """
+
+    def __init__(self, include_headers: bool = False) -> None:
+        self.include_headers = include_headers
+        self.non_ascii_header_keys = False
+        self._offsets = array("q")
+        self._timestamps = array("q")
+        self._timestamp_types = array("i")
+        self._list_offsets = array("i", [0])
+        self._keys = _BinarySink()
+        self._values = _BinarySink()
+        self._header_keys = _BinarySink()
+        self._header_values = _BinarySink()
+
+    @property
+    def rows(self) -> int:
+        return len(self._offsets)
+
+    def append_payload(
+        self, payload: Buffer, header: BatchHeader, start_offset: int, end_offset: int
+    ) -> None:
+        """All records of a v2 batch with an offset in [start_offset, end_offset).
+
+        `payload` is the records section, decompressed. Raises MalformedRecords with nothing appended where
+        any record does not parse, OverflowError where a column would pass 2 GiB.
+        """
+        if not 0 <= header.count <= len(payload) // SMALLEST_RECORD_BYTES:
+            raise MalformedRecords(f"{header.count} records cannot fit into {len(payload)} bytes")
+        self._check_room(len(payload))
+        timestamp_type = header.timestamp_type
+        for record in list(decode_records(header, payload)):
+            if start_offset <= record.offset < end_offset:
+                self._append(timestamp_type, *record)
+
+    def append_row(
+        self,
+        offset: int,
+        timestamp: int,
+        timestamp_type: int,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: Headers,
+    ) -> None:
+        """One record, decoded already."""
+        self._check_room(len(key or b"") + len(value or b""))
+        self._append(timestamp_type, offset, timestamp, key, value, headers)
+
+    def _append(
+        self,
+        timestamp_type: int,
+        offset: int,
+        timestamp: int,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: Headers,
+    ) -> None:
+        self._offsets.append(offset)
+        self._timestamps.append(timestamp)
+        self._timestamp_types.append(timestamp_type)
+        self._keys.put(key)
+        self._values.put(value)
+        if self.include_headers:
+            for header_key, header_value in headers:
+                self._header_keys.put(header_key.encode())
+                self._header_values.put(header_value)
+            self._list_offsets.append(self._header_keys.rows)
+
+    def _check_room(self, more_bytes: int) -> None:
+        used = max(len(self._keys.data), len(self._values.data))
+        if self.include_headers:
+            used = max(used, len(self._header_keys.data), len(self._header_values.data))
+        if used + more_bytes > _MAX_COLUMN_BYTES:
+            raise OverflowError("a column would pass 2 GiB: decode fewer batches at a time")
+
+    def finish(
+        self,
+    ) -> tuple[bytearray, bytearray, bytearray, BinaryBuffers, BinaryBuffers, HeaderBuffers | None]:
+        """The buffers, in the order of the columns. The builder is used up."""
+        headers = None
+        if self.include_headers:
+            lists = bytearray(self._list_offsets)
+            headers = (lists, self._header_keys.finish(), self._header_values.finish())
+        return (
+            bytearray(self._offsets),
+            bytearray(self._timestamps),
+            bytearray(self._timestamp_types),
+            self._keys.finish(),
+            self._values.finish(),
+            headers,
+        )

@@ -1,0 +1,40 @@
+"""The compiled kernel, of all its parts: not there (ImportError) where one of them was not built."""
+
+from penstock.protocol.kernels.batch_checks import check_batches
+from penstock.protocol.kernels.column_decoder import ColumnBuilder
+from penstock.protocol.kernels.column_encoder import RowEncoder, partition_keys, split_rows
+from penstock.protocol.kernels.compaction import (
+    OFFSET_MAP_SLOT_BYTES,
+    OffsetMap,
+    count_keyless,
+    index_records,
+    judge_records,
+    rebuild_records,
+)
+from penstock.protocol.kernels.compaction_runs import IndexMarks, ProducerIds, RunFilter, index_run
+from penstock.protocol.kernels.compaction_runs_py import KEPT_IN_EMPTY, KEPT_WHEN_REBUILT, FilteredRun, Run
+
+__all__ = [
+    "IMPLEMENTATION",
+    "KEPT_IN_EMPTY",
+    "KEPT_WHEN_REBUILT",
+    "OFFSET_MAP_SLOT_BYTES",
+    "ColumnBuilder",
+    "FilteredRun",
+    "IndexMarks",
+    "OffsetMap",
+    "ProducerIds",
+    "RowEncoder",
+    "Run",
+    "RunFilter",
+    "check_batches",
+    "count_keyless",
+    "index_records",
+    "index_run",
+    "judge_records",
+    "partition_keys",
+    "rebuild_records",
+    "split_rows",
+]
+
+IMPLEMENTATION = "compiled"

@@ -1,0 +1,48 @@
+"""The kernel in Python, of all its parts."""
+
+from penstock.protocol.kernels.batch_checks_py import check_batches
+from penstock.protocol.kernels.column_decoder_py import ColumnBuilder
+from penstock.protocol.kernels.column_encoder_py import RowEncoder, partition_keys, split_rows
+from penstock.protocol.kernels.compaction_py import (
+    OFFSET_MAP_SLOT_BYTES,
+    OffsetMap,
+    count_keyless,
+    index_records,
+    judge_records,
+    rebuild_records,
+)
+from penstock.protocol.kernels.compaction_runs_py import (
+    KEPT_IN_EMPTY,
+    KEPT_WHEN_REBUILT,
+    FilteredRun,
+    IndexMarks,
+    ProducerIds,
+    Run,
+    RunFilter,
+    index_run,
+)
+
+__all__ = [
+    "IMPLEMENTATION",
+    "KEPT_IN_EMPTY",
+    "KEPT_WHEN_REBUILT",
+    "OFFSET_MAP_SLOT_BYTES",
+    "ColumnBuilder",
+    "FilteredRun",
+    "IndexMarks",
+    "OffsetMap",
+    "ProducerIds",
+    "RowEncoder",
+    "Run",
+    "RunFilter",
+    "check_batches",
+    "count_keyless",
+    "index_records",
+    "index_run",
+    "judge_records",
+    "partition_keys",
+    "rebuild_records",
+    "split_rows",
+]
+
+IMPLEMENTATION = "pure"
