@@ -19,6 +19,7 @@ class Range:
         self.position = position
         self._size = size
         self.in_memory = True
+        self.data: memoryview | None = None
 
     def __len__(self) -> int:
         return self._size
@@ -115,3 +116,17 @@ def test_a_slice_that_left_memory_while_it_waited_has_to_be_read_first(
     piece.in_memory = True
     received += drain(outbox, pair[1], 300_004 - len(received))
     assert received == b"head" + os.pread(file, 300_000, 0)
+
+
+def test_what_was_read_already_is_sent_from_memory(
+    pair: tuple[socket.socket, socket.socket], file: int
+) -> None:
+    outbox = Outbox(pair[0])
+    part = Range(file, 0, 200_000)
+    part.data = memoryview(random.Random(8).randbytes(200_000))
+    small = Range(file, 0, 10)
+    small.data = memoryview(b"0123456789")
+    for one in (b"first", part, small, b"last"):
+        outbox.put(one)
+    assert drain(outbox, pair[1], 200_019) == b"first" + part.data + b"0123456789last"
+    assert outbox.unsent_bytes == 0

@@ -205,7 +205,7 @@ def test_the_kernel_tells_what_it_holds(tmp_path: Path, has_cachestat: bool) -> 
         drop_from_memory(path)
         assert not cache.holds(file.fileno(), 0, MIB)
         # a page or two the kernel may be busy with, and keep
-        gone = next(at for at in range(2 * MIB, 3 * MIB, 4096) if not cache.holds(file.fileno(), at, 1))
+        gone = next(at for at in range(2 * MIB, 3 * MIB, 4096) if not PAGE_CACHE.holds(file.fileno(), at, 1))
         with pytest.raises(BlockingIOError):
             read_resident(file.fileno(), 100, gone)
         os.pread(file.fileno(), MIB, 0)

@@ -43,8 +43,10 @@ def test_offset_index_against_a_list(
         for probe in probes:
             at = bisect_right(model, probe, key=lambda entry: entry[0])
             assert index.lookup(probe) == (model[at - 1] if at else (BASE, 0))
+            assert index.lookup(probe, wait=False) == index.lookup(probe)
             at = bisect_right(model, probe * 7, key=lambda entry: entry[1])
             assert index.lookup_position(probe * 7) == (model[at - 1] if at else (BASE, 0))
+            assert index.lookup_position(probe * 7, wait=False) == index.lookup_position(probe * 7)
 
     check(index, model)
     index.truncate_to(cut)

@@ -2,8 +2,9 @@
 
 What a fetch found to be absent from memory, or not yet checked since it was read from the disk, is read and
 checked here before the response is sent. Then `sendfile` waits no more, and what is damaged is never served.
-Who reads in sequence gets more read and checked than was asked for: the next fetches find it ready, and the
-kernel, which sees large reads in order, has the disk at work on what comes after that.
+Large slices that lie on the disk are read past the page cache (`storage.direct_reads`) and sent from there,
+and while the socket sends, the disk is at work on those that follow. What is in memory, but unchecked, is
+checked where it is, some of what follows as well: the next fetches find it ready.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.storage.segment_file import FileSlice
+from penstock.storage.direct_reads import read_directly
+from penstock.storage.segment_file import FileSlice, SegmentFile
 from penstock.storage.slice_check import sound_end
 
 if TYPE_CHECKING:
@@ -26,11 +29,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_T = TypeVar("_T")
+_NOTHING_FAILED: Future[None] = Future()
+_NOTHING_FAILED.set_result(None)
+
+AHEAD_SLICES = 2
+AHEAD_MAX = 32
+"""Slices of a reader that is far behind, and of all of them, that are read before he asks for them."""
+
+AHEAD_KEPT_S = 2.0
+"""What was read ahead and nobody came for is given up after so long."""
+
 READERS = 4
 """A few, so that a disk has several reads to order, and other work in threads isn't crowded out."""
 
 AHEAD_BYTES = 4 << 20
-"""So much is read and checked beyond what a fetch asks for, all its partitions together."""
+"""So much is checked beyond what a fetch asks for, all its partitions together."""
 
 
 class ColdRead:
@@ -79,33 +93,62 @@ class ColdRead:
         """As many bytes as it may become."""
         return len(self.found) if self.found is not None else self._limit_bytes
 
+    def adopt(self, found: FileSlice) -> bool:
+        """Take what was read ahead for this, if it is no more than may be read."""
+        if found.data is None or self.found is None or found.size > self.found.size:
+            return False
+        found.segments, found.is_old = self.found.segments, self.found.is_old
+        self.found = found
+        if self._read_committed:
+            try:
+                self.aborted = self._log.aborted_transactions(self._offset, self._up_to_offset, found)
+            except KafkaError as error:
+                self.found, self.error = None, error
+        return True
+
     def plan(self, ahead_bytes: int) -> None:
         """On the loop, before `run`. Raises OSError."""
-        if self.found is not None:
+        if self.found is not None and not self.found.is_loose and not self.found.is_on_disk:
             self.found.plan_check(ahead_bytes)
 
     def run(self) -> None:
         """In a worker."""
         try:
-            if self.found is None:
+            if self.found is None or not self._read(self.found):
                 self.found = self._log.read(
                     self._offset,
                     self._limit_bytes,
                     min_one_batch=self._min_one_batch,
                     up_to_offset=self._up_to_offset,
                 )
-            if self.found is not None:
-                self._log.check(self.found, self._offset)
-                if self._read_committed:
-                    self.aborted = self._log.aborted_transactions(
-                        self._offset, self._up_to_offset, self.found
-                    )
+                if self.found is not None:
+                    self._read(self.found)
+            if self.found is not None and self._read_committed:
+                self.aborted = self._log.aborted_transactions(self._offset, self._up_to_offset, self.found)
         except KafkaError as error:
             self.error = error
         except OSError as error:
             self.error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         if self.error is not None:
             self.found = None
+
+    def _read(self, found: FileSlice) -> bool:
+        """Read and check `found`; False where it must be told first where its batches end."""
+        if (found.is_loose or found.is_on_disk) and read_directly(found):
+            return True
+        if found.is_loose:
+            return False
+        self._log.check(found, self._offset)
+        return True
+
+
+class _Ahead(NamedTuple):
+    """What is being read before anybody asked for it."""
+
+    found: FileSlice
+    future: Future[bool]
+    cuts: int
+    timer: asyncio.TimerHandle
 
 
 class ColdReads:
@@ -114,33 +157,97 @@ class ColdReads:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._workers = ThreadPoolExecutor(READERS, thread_name_prefix="cold-reader")
+        self._ahead: dict[tuple[SegmentFile, int], _Ahead] = {}
         self.reads = 0
         self.read_bytes = 0
         self.damaged = 0
 
     def submit(self, reads: Sequence[ColdRead], done: Callable[[], None]) -> None:
-        """Have a worker do all of `reads`, then call `done` on the loop. Raises OSError."""
-        for read in reads:
-            read.plan(AHEAD_BYTES // len(reads))
-        self._workers.submit(_run_all, reads).add_done_callback(
-            lambda future: self._loop.call_soon_threadsafe(self._finish, future, reads, done)
-        )
+        """Have workers do all of `reads`, then call `done` on the loop. Raises OSError."""
+        left = len(reads)
 
-    def _finish(self, future: Future[None], reads: Sequence[ColdRead], done: Callable[[], None]) -> None:
-        if future.cancelled():
-            return
-        if (failure := future.exception()) is not None:
-            log.error("cold read failed", exc_info=failure)
-            for read in reads:
-                read.found, read.error = None, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        def finish(read: ColdRead, future: Future[None]) -> None:
+            nonlocal left
+            if future.cancelled():
+                return
+            self._note(read, future.exception())
+            left -= 1
+            if left == 0:
+                done()
+
+        def begin(read: ColdRead) -> None:
+            read.plan(AHEAD_BYTES // len(reads))
+            self._submit(read.run, lambda future: finish(read, future))
+
+        def adopt(read: ColdRead, found: FileSlice, future: Future[bool]) -> None:
+            if not future.cancelled() and future.exception() is None and read.adopt(found):
+                finish(read, _NOTHING_FAILED)
+            else:
+                begin(read)
+
         for read in reads:
-            self.reads += 1
-            if read.found is not None:
-                self.read_bytes += len(read.found)
-                read.found.note_checked()
-            elif read.error is not None and read.error.code == ErrorCode.CORRUPT_MESSAGE:
-                self.damaged += 1
-        done()
+            ahead = self._take_ahead(read.found)
+            if ahead is None:
+                begin(read)
+            else:
+                self._on_loop(ahead.future, partial(adopt, read, ahead.found))
+
+    def _submit(self, work: Callable[[], _T], done: Callable[[Future[_T]], None]) -> None:
+        self._on_loop(self._workers.submit(work), done)
+
+    def _on_loop(self, future: Future[_T], done: Callable[[Future[_T]], None]) -> None:
+        """Have `done` called on the loop when `future` is."""
+        future.add_done_callback(lambda future: self._loop.call_soon_threadsafe(done, future))
+
+    def _read_ahead(self, found: FileSlice) -> None:
+        """A reader that is far behind reads on: have the disk at work while the socket sends."""
+        for depth in range(AHEAD_SLICES):
+            ahead = self._ahead.get((found.file, found.position + found.size))
+            if ahead is None:
+                self._begin_ahead(found, depth)
+                return
+            if not ahead.future.done() or ahead.found.data is None:
+                return
+            found = ahead.found
+
+    def _begin_ahead(self, found: FileSlice, depth: int) -> None:
+        following = found.following() if len(self._ahead) < AHEAD_MAX else None
+        if following is None or not following.is_on_disk:
+            return
+        place = (following.file, following.position)
+        future = self._workers.submit(read_directly, following)
+        timer = self._loop.call_later(AHEAD_KEPT_S, self._ahead.pop, place, None)
+        self._ahead[place] = _Ahead(following, future, following.file.readiness.cuts, timer)
+
+        def go_on(done: Future[bool]) -> None:
+            # refers to no slice: a future keeps its callbacks, and the buffer would stay with them
+            ahead = self._ahead.get(place)
+            if ahead is None or ahead.future is not done or ahead.found.data is None:
+                return
+            if depth + 1 < AHEAD_SLICES:
+                self._begin_ahead(ahead.found, depth + 1)
+
+        self._on_loop(future, go_on)
+
+    def _take_ahead(self, found: FileSlice | None) -> _Ahead | None:
+        ahead = self._ahead.pop((found.file, found.position), None) if found is not None else None
+        if ahead is None:
+            return None
+        ahead.timer.cancel()
+        return ahead if ahead.cuts == ahead.found.file.readiness.cuts else None
+
+    def _note(self, read: ColdRead, failure: BaseException | None) -> None:
+        self.reads += 1
+        if failure is not None:
+            log.error("cold read failed", exc_info=failure)
+            read.found, read.error = None, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if read.found is not None:
+            self.read_bytes += len(read.found)
+            read.found.note_checked()
+            if read.found.data is not None:
+                self._read_ahead(read.found)
+        elif read.error is not None and read.error.code == ErrorCode.CORRUPT_MESSAGE:
+            self.damaged += 1
 
     def reload(self, part: FileRange, done: Callable[[str | None], None]) -> None:
         """Have a worker read a slice again; `done` hears on the loop what is wrong with it, or None."""
@@ -169,8 +276,3 @@ class ColdReads:
     def close(self) -> None:
         """Wait for the reads under way; those that wait are given up. Blocks."""
         self._workers.shutdown(cancel_futures=True)
-
-
-def _run_all(reads: Sequence[ColdRead]) -> None:
-    for read in reads:
-        read.run()

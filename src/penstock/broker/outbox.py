@@ -1,9 +1,10 @@
 """What a connection has yet to send: bytes and slices of segment files, in order.
 
 Bytes leave by `send`, with `MSG_MORE` when a slice follows, and slices by `sendfile`, straight from the
-page cache. A small slice is read and joined to its neighbours instead: one system call for all of them is
-cheaper than one for each. What the socket does not take now stays here; as memory may be wanted for other
-things until it does, a slice that had to wait is asked once more whether it can be sent without the disk.
+page cache, or from memory where they were read already. A small slice is read and joined to its neighbours
+instead: one system call for all of them is cheaper than one for each. What the socket does not take now
+stays here; as memory may be wanted for other things until it does, a slice that had to wait is asked once
+more whether it can be sent without the disk.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ class FileRange(Protocol):
     """A run of bytes in an open file, as the log hands them out; alive as long as it is referenced."""
 
     position: int
+    data: memoryview | None
+    """Its bytes, where somebody has read them already."""
 
     @property
     def fd(self) -> int: ...
@@ -67,7 +70,7 @@ class Outbox:
             self.put_bytes(part)
             return
         size_bytes = len(part)
-        if size_bytes > READ_BYTES_MAX:
+        if size_bytes > READ_BYTES_MAX or part.data is not None:
             self._parts.append(part)
             self._file_ranges += 1
             self.unsent_bytes += size_bytes
@@ -95,7 +98,7 @@ class Outbox:
                 elif self._has_waited and not first.is_ready(now_s):
                     raise NotReady(first)
                 else:
-                    self._send_file_range(first)
+                    self._send_range(first)
         except BlockingIOError:
             self._has_waited = True
             return False
@@ -141,10 +144,13 @@ class Outbox:
             parts.popleft()
         return run[0] if len(run) == 1 else b"".join(run)
 
-    def _send_file_range(self, part: FileRange) -> None:
+    def _send_range(self, part: FileRange) -> None:
         offset = self._sent_of_first
         left = len(part) - offset
-        sent = os.sendfile(self._fd, part.fd, part.position + offset, left)
+        if part.data is not None:
+            sent = self._socket.send(part.data[offset:], socket.MSG_MORE if len(self._parts) > 1 else 0)
+        else:
+            sent = os.sendfile(self._fd, part.fd, part.position + offset, left)
         if sent == 0:
             raise FileTooShort(f"{left} bytes missing from position {part.position + offset}")
         self.unsent_bytes -= sent

@@ -31,6 +31,8 @@ from penstock.storage.page_cache import read_resident
 MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF
 _RUN_ENTRIES: Final = 64  # entries that wait in memory before they are written
 _NO_TIMESTAMP: Final = -1
+_BLOCK_ENTRIES: Final = 2048  # read at once where a reader looks, who will look there again
+_BLOCKS_MAX: Final = 4
 
 
 class OffsetPosition(NamedTuple):
@@ -54,6 +56,8 @@ class EntryFile:
         # entries in the file, and those that follow; replaced together, for readers in other threads
         self._state: tuple[int, list[tuple[int, int]]] | None = None
         self._pinned_fd = -1
+        # entries where readers looked last, for the thread that owns the log: (slot of the first, bytes)
+        self._blocks: list[tuple[int, bytes]] = []
 
     def __del__(self) -> None:
         if self._pinned_fd >= 0:
@@ -107,6 +111,7 @@ class EntryFile:
     def keep(self, count: int) -> None:
         """Drop all entries from the `count`-th on."""
         written, tail = self._load()
+        self._blocks = []
         if count >= written:
             self._state = (written, tail[: count - written])
             return
@@ -136,7 +141,24 @@ class EntryFile:
         written, tail = self._load()
         if tail and tail[0][column] <= target:
             return tail[bisect_right(tail, target, key=itemgetter(column)) - 1]
-        return self._search(written, column, target, wait) if written else None
+        if not written:
+            return None
+        if wait:
+            return self._search(written, column, target, wait)
+        for _, block in self._blocks:
+            if (found := self._floor_in(block, column, target)) is not None:
+                return found
+        return self._search(written, column, target, wait)
+
+    def _floor_in(self, block: bytes, column: int, target: int) -> tuple[int, int] | None:
+        """The last entry of `block` at or below `target`, None where that may lie before or behind it."""
+        unpack, size = self._entry.unpack_from, self._entry.size
+        last = len(block) // size - 1
+        if not unpack(block)[column] <= target < unpack(block, last * size)[column]:
+            return None
+        slot = bisect_right(range(last), target, key=lambda slot: unpack(block, slot * size)[column]) - 1
+        first, second = unpack(block, slot * size)
+        return first, second
 
     def count_at_most(self, column: int, target: int) -> int:
         """How many entries have a `column` of at most `target`."""
@@ -170,7 +192,21 @@ class EntryFile:
         self, fd: int, written: int, column: int, target: int | None, wait: bool
     ) -> tuple[int, int] | None:
         count = written if target is None else self._bisect(fd, written, column, target, wait)
-        return self._read(fd, count - 1, wait) if count else None
+        if not count:
+            return None
+        if not wait:
+            self._keep_block(fd, count - 1, written)
+        return self._read(fd, count - 1, wait)
+
+    def _keep_block(self, fd: int, slot: int, written: int) -> None:
+        """Keep the entries from `slot` on: who reads in sequence finds his next ones without a call."""
+        size = self._entry.size
+        try:
+            block = read_resident(fd, min(_BLOCK_ENTRIES, written - slot) * size, slot * size)
+        except BlockingIOError:
+            return
+        if len(block) >= 2 * size:
+            self._blocks = [*self._blocks[1 - _BLOCKS_MAX :], (slot, block)]
 
     def _bisect(self, fd: int, written: int, column: int, target: int, wait: bool) -> int:
         low, high = 0, written

@@ -58,6 +58,17 @@ class PageCache:
         """Whether all of these bytes are in memory. Raises OSError for a descriptor that can't be read."""
         if not self._has_cachestat:
             return _sampled(fd, position, size)
+        cached = self._cached_pages(fd, position, size)
+        if cached is None:
+            return _sampled(fd, position, size)
+        return cached >= _pages(position, size)
+
+    def holds_most(self, fd: int, position: int, size: int) -> bool:
+        """Whether at least half of these bytes are in memory, as far as can be told. Raises OSError."""
+        cached = self._cached_pages(fd, position, size) if self._has_cachestat else None
+        return cached is None or 2 * cached >= _pages(position, size)
+
+    def _cached_pages(self, fd: int, position: int, size: int) -> int | None:
         call = self._call
         call.range.offset = position
         call.range.length = size
@@ -65,10 +76,13 @@ class PageCache:
             if ctypes.get_errno() == errno.EBADF:
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             self._has_cachestat = False  # an older kernel, or a sandbox that doesn't know the call
-            return _sampled(fd, position, size)
-        pages = (position + size - 1) // mmap.PAGESIZE - position // mmap.PAGESIZE + 1
+            return None
         cached: int = call.result.cached
-        return cached >= pages
+        return cached
+
+
+def _pages(position: int, size: int) -> int:
+    return (position + size - 1) // mmap.PAGESIZE - position // mmap.PAGESIZE + 1
 
 
 def _sampled(fd: int, position: int, size: int) -> bool:

@@ -32,7 +32,16 @@ class Readiness:
     Belongs to the event loop, or to whoever has the log for himself.
     """
 
-    __slots__ = ("_boundaries", "_ends", "_hot_from", "_hot_until_s", "_page_cache", "_starts")
+    __slots__ = (
+        "_boundaries",
+        "_ends",
+        "_hot_from",
+        "_hot_until_s",
+        "_page_cache",
+        "_starts",
+        "cuts",
+        "was_cold",
+    )
 
     def __init__(self, appended_from: int = 0, page_cache: PageCache = PAGE_CACHE) -> None:
         self._page_cache: PageCache | None = page_cache
@@ -43,6 +52,10 @@ class Readiness:
         self._boundaries: list[int] = []
         self._hot_from = 0
         self._hot_until_s = -1.0
+        self.cuts = 0
+        """How often the segment was truncated: what was read before may be something else now."""
+        self.was_cold = False
+        """Something of it was found to have left memory."""
 
     def covers(self, fd: int, position: int, end: int, segment_end: int, now_s: float) -> bool:
         """Whether [position, end) may be sent from the loop. Raises OSError."""
@@ -107,6 +120,7 @@ class Readiness:
         The same goes for what the kernel will read ahead; what it holds already it won't. Raises OSError.
         """
         self._hot_until_s = -1.0
+        self.was_cold = True
         self._remove(position, end)
         limit = min(end + _KERNEL_AHEAD_BYTES, os.fstat(fd).st_size)
         for at in range(end, limit, _STEP_BYTES):
@@ -116,6 +130,7 @@ class Readiness:
 
     def truncate_to(self, position: int) -> None:
         """The segment was cut there; what follows is appended anew."""
+        self.cuts += 1
         self._remove(position, _FOREVER)
         self._boundaries = [boundary for boundary in self._boundaries if boundary <= position]
         if self._ends and self._ends[-1] == position:

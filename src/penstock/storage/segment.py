@@ -31,7 +31,7 @@ from penstock.storage.names import (
 )
 from penstock.storage.scan import headers as scan_headers
 from penstock.storage.scan import last_header
-from penstock.storage.segment_file import FileSlice, SegmentFile
+from penstock.storage.segment_file import DIRECT_BYTES_MIN, FileSlice, SegmentFile
 from penstock.storage.transaction_index import TransactionIndex
 from penstock.storage.writeback import WRITE_BACK_BYTES, WRITE_BACK_MARGIN_BYTES
 
@@ -330,11 +330,19 @@ class Segment:
 
         Where more follow, it is cut at a boundary that memory or the index knows, else after the first batch
         (beyond `max_bytes` only with `min_one_batch`), so that no byte is sent in vain. `wait` as in
-        `position_of`.
+        `position_of`; but a large slice is left loose instead, as who reads it will see where batches end.
         """
         size = end_position - position
-        if size > max_bytes:
-            size = self._boundary_below(position, position + max_bytes, wait) - position
+        is_loose = False
+        if size > max_bytes >= DIRECT_BYTES_MIN and not wait and self.file.is_known_cold_at(position):
+            size, is_loose = max_bytes, True
+        elif size > max_bytes:
+            try:
+                size = self._boundary_below(position, position + max_bytes, wait) - position
+            except BlockingIOError:
+                if max_bytes < DIRECT_BYTES_MIN:
+                    raise
+                size, is_loose = max_bytes, True
             if size <= 0:
                 _, first = next(scan_headers(self.file, position, end_position, wait=wait))
                 size = first.size_bytes
@@ -344,8 +352,10 @@ class Segment:
             self.file,
             position,
             size,
+            limit=end_position,
             segment_end=self.size,
-            is_cut=position + size < end_position,
+            expect_read=self._expect_read,
+            is_loose=is_loose,
         )
 
     def _boundary_below(self, start: int, limit: int, wait: bool) -> int:

@@ -1,0 +1,119 @@
+"""Large slices that have left memory are read past the page cache: whole, checked, cut where batches end."""
+
+import os
+from pathlib import Path
+
+import pytest
+from log_building import LogBench, append_values
+
+from penstock.protocol import batch
+from penstock.storage.config import LogConfig
+from penstock.storage.direct_reads import DIRECT_BYTES_MAX, Buffers, read_directly
+from penstock.storage.log import Log
+from penstock.storage.page_cache import PAGE_CACHE
+from penstock.storage.segment_file import FileSlice
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def cold_log(bench: LogBench) -> Log:
+    """300 batches of 10 KiB in one segment, none of it in memory but the first page's header."""
+    log = bench.open()
+    for number in range(300):
+        append_values(log, b"%5d" % number * 2048)
+    log.flush()
+    path = log.segments.first.file.path
+    drop_from_memory(path)
+    assert not slice_at(log, 0).is_ready(0.0)  # from now on it is known to be cold
+    drop_from_memory(path)
+    return log
+
+
+def drop_from_memory(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        if PAGE_CACHE.holds_most(fd, MIB, MIB):
+            pytest.skip("this file system keeps all in memory")
+    finally:
+        os.close(fd)
+
+
+def slice_at(log: Log, offset: int, max_bytes: int = MIB, *, wait: bool = True) -> FileSlice:
+    found = log.read(offset, max_bytes, wait=wait)
+    assert found is not None
+    return found
+
+
+def read_or_skip(found: FileSlice, buffers: Buffers | None = None) -> None:
+    if not read_directly(found, buffers or Buffers()):
+        pytest.skip("this file system has no direct reads")
+
+
+def test_a_reader_in_sequence_reads_all_without_the_page_cache(cold_log: Log) -> None:
+    content = cold_log.segments.first.file.path.read_bytes()
+    found: FileSlice | None = slice_at(cold_log, 0)
+    drop_from_memory(cold_log.segments.first.file.path)
+    offset, read = 0, b""
+    while found is not None:
+        assert not found.is_ready(0.0)
+        read_or_skip(found)
+        assert found.is_ready(0.0)
+        assert found.data is not None
+        assert len(found.data) == len(found) <= DIRECT_BYTES_MAX
+        headers = [header for _, header in batch.iter_headers(found.data)]
+        assert headers[0].base_offset == offset
+        offset = headers[-1].next_offset
+        assert not found.is_cut or found.read_next_offset() == offset
+        read += found.data
+        found.note_checked()  # which tells where the reader goes on
+        found = cold_log.read(offset, MIB, wait=False)
+        assert found is None or found.is_loose or not found.is_cut
+    assert offset == 300
+    assert read == content
+
+
+def test_what_follows_is_known_before_it_is_asked_for(cold_log: Log) -> None:
+    found = slice_at(cold_log, 0)
+    read_or_skip(found)
+    following = found.following()
+    assert following is not None
+    read_or_skip(following)
+    assert following.data is not None
+    assert following.position == found.position + len(found)
+    assert batch.parse_header(following.data).base_offset == found.read_next_offset()
+    last = slice_at(cold_log, 290)
+    assert last.following() is None
+
+
+def test_damage_ends_what_is_given_out(cold_log: Log) -> None:
+    path = cold_log.segments.first.file.path
+    data = path.read_bytes()
+    place = [position for position, _ in batch.iter_headers(data)][17]
+    with path.open("r+b") as file:
+        file.seek(place + 500)
+        file.write(b"?")
+    found = slice_at(cold_log, 0)
+    read_or_skip(found)
+    assert len(found) == place
+    assert found.is_cut
+    assert not read_directly(slice_at(cold_log, 17))  # the plain way tells what is wrong
+
+
+def test_buffers_are_bounded_and_used_again(cold_log: Log) -> None:
+    buffers = Buffers(2)
+    slices = [slice_at(cold_log, offset) for offset in (0, 50, 100)]
+    read_or_skip(slices[0], buffers)
+    assert read_directly(slices[1], buffers)
+    assert not read_directly(slices[2], buffers)
+    del slices[0]
+    assert read_directly(slices[1], buffers)
+
+
+def test_a_batch_larger_than_a_buffer_is_read_the_plain_way(bench: LogBench) -> None:
+    bench.config = LogConfig(max_message_bytes=8 * MIB)
+    log = bench.open()
+    append_values(log, b"x" * 3 * MIB)
+    append_values(log, b"y")
+    assert not read_directly(slice_at(log, 0, 8 * MIB))
