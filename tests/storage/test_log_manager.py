@@ -96,6 +96,22 @@ def test_kill_and_start(node: Node) -> None:
     node.manager.close()
 
 
+def test_what_was_recovered_is_not_recovered_again(node: Node) -> None:
+    """However soon the next kill comes."""
+    names = [TopicPartition("flights", 0), TopicPartition("flights", 1)]
+    for name in names:
+        log = node.manager.create(name.topic, TOPIC_ID, name.partition, CONFIG)
+        eventually(lambda log=log: not log.unflushed_messages and log.last_flush_ms)
+        append_values(log, b"a", b"b")
+    node.kill()
+    manager = node.start()
+    for name in names:
+        manager.create(name.topic, TOPIC_ID, name.partition, CONFIG)
+    for directory in node.directories:
+        points = directory / checkpoints.RECOVERY_POINTS
+        eventually(lambda file=points: set(checkpoints.read_offsets(file).values()) == {2})
+
+
 def test_checkpoints_at_their_intervals(node: Node) -> None:
     log = node.manager.create("flights", TOPIC_ID, 0, CONFIG)
     directory = log.directory.parent

@@ -87,7 +87,7 @@ def test_a_failed_write_leaves_the_log_as_it_was(
 def test_what_a_failed_sync_left_in_the_cache_is_dropped_at_once(
     bench: LogBench, files: FailingFiles
 ) -> None:
-    """The kernel takes it for written. Recovery trusts the cache then, and needs no disk after a mere kill."""
+    """The kernel takes it for written. Recovery trusts the cache, and needs no disk after a mere kill."""
     log = bench.open()
     append_values(log, b"a")
     log.flush()

@@ -3,6 +3,9 @@
 Coordinators' topics are compacted, so only the newest record of a key counts. That is decided on the encoded
 keys, before anything else is decoded: a partition that has not been compacted for long still loads quickly.
 Records written in transactions are left as they are, for their markers decide about them.
+
+So a group of nothing but offsets that were all deleted is gone after a load, as it is in Kafka once its log
+was compacted; until then Kafka lists it, empty.
 """
 
 from __future__ import annotations

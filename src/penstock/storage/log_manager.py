@@ -38,6 +38,7 @@ from penstock.storage.names import (
 logger = logging.getLogger(__name__)
 
 _REMOVAL_INTERVAL_MS: Final = 1_000
+_RECOVERED_INTERVAL_MS: Final = 100
 _CLOSING_WORKERS: Final = 8
 _RETAINED_LOGS_PER_TICK: Final = 200  # a few milliseconds, where each has an index entry to read
 
@@ -99,6 +100,9 @@ class LogManager:
         self._delete_delays: list[tuple[int, Path]] = []
         self._awaiting_retention: deque[Log] = deque()
         self._flushing: set[Log] = set()
+        self._recovered: set[Log] = set()
+        """Those that had to be recovered, until they are flushed: see `_flush`."""
+        self._recovered_noted_ms = 0
         self._due: dict[str, int] = {}
         self._periodic: dict[str, Future[None]] = {}
         self._turns: deque[Callable[[], None]] = deque()
@@ -188,6 +192,7 @@ class LogManager:
             if name in self._logs:
                 log, directory = self._only_one_of(self._logs[name], log, directory)
             self._add(log, directory)
+        self._recovered = {log for log in self if log.unflushed_messages}
 
     def _fail_in_load(self, directory: LogDirectory, reason: str) -> None:
         """Go on without the directory. Raises LogDirectoryError where that can't be."""
@@ -349,6 +354,7 @@ class LogManager:
         log = self._logs.pop(name, None)
         if log is None:
             return None
+        self._recovered.discard(log)
         directory = self._directory_of.pop(name)
         renamed = directory.path / marked_directory_name(name, mark)
         directory.has_unsynced_renames = True
@@ -416,8 +422,15 @@ class LogManager:
             self._in_background(lambda: self._flush(log))
 
     def _flush(self, log: Log) -> None:
+        """As what was recovered becomes durable that is written down, soon: who was killed may be again."""
         self._flushing.discard(log)
         log.flush()
+        if log in self._recovered:
+            self._recovered.discard(log)
+            now_ms = self._clock()
+            if not self._recovered or now_ms >= self._recovered_noted_ms + _RECOVERED_INTERVAL_MS:
+                self._recovered_noted_ms = now_ms
+                self.checkpoint_recovery_points()
 
     def _in_background_once(self, task: str, work: Callable[[], None]) -> None:
         """As `_in_background`, but not while the task runs from last time: a disk may be slow."""
