@@ -10,6 +10,8 @@ from penstock.protocol.messages import (
     ZERO_UUID,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
     DescribeClusterRequest,
     DescribeClusterResponse,
     DescribeTopicPartitionsRequest,
@@ -220,3 +222,17 @@ def test_a_client_without_a_proper_name_is_told_so(wire: Wire, name: str) -> Non
         request = ApiVersionsRequest(client_software_name=fields[0], client_software_version=fields[1])
         response = wire.ask(request, ApiVersionsResponse, 4)
         assert (response.error_code, response.api_keys) == (ErrorCode.INVALID_REQUEST, [])
+
+
+@pytest.mark.parametrize("version", [2, 4, 5, 7])
+def test_hundreds_of_topics_are_answered_for_in_turns(wire: Wire, version: int) -> None:
+    """Their answer is encoded piece by piece; it reads as one."""
+    topic = CreateTopicsRequest.CreatableTopic
+    names = [f"many-{number}" for number in range(230)]
+    request = CreateTopicsRequest(
+        topics=[topic(name=name, num_partitions=1, replication_factor=1) for name in names],
+        validate_only=True,
+    )
+    answer = wire.ask(request, CreateTopicsResponse, version)
+    assert [result.name for result in answer.topics] == names
+    assert {result.error_code for result in answer.topics} == {ErrorCode.NONE}

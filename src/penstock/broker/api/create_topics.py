@@ -6,9 +6,11 @@ answer goes out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Final
 
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.encoder import uvarint_bytes
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
 
@@ -18,12 +20,20 @@ if TYPE_CHECKING:
 
 API_KEY = ApiKey.CREATE_TOPICS
 
+TOPICS_PER_TURN: Final = 100
+"""So many are encoded in a turn of the loop: each is told with all its configs."""
+
+_FLEXIBLE_SINCE: Final = 5
+
 
 async def handle(
     broker: Broker, request: CreateTopicsRequest, context: RequestContext
-) -> CreateTopicsResponse:
+) -> CreateTopicsResponse | bytes:
     try:
-        return await broker.controller.create_topics(request)
+        response = await broker.controller.create_topics(request)
+        if len(response.topics) <= TOPICS_PER_TURN:
+            return response
+        return await _encode_in_turns(response, context.api_version)
     except KafkaError as error:
         result = CreateTopicsResponse.CreatableTopicResult
         return CreateTopicsResponse(
@@ -32,3 +42,18 @@ async def handle(
                 for topic in request.topics
             ]
         )
+
+
+async def _encode_in_turns(response: CreateTopicsResponse, version: int) -> bytes:
+    """What `response.encode` gives, with turns for others in between."""
+    topics = response.topics
+    is_flexible = version >= _FLEXIBLE_SINCE
+    count = uvarint_bytes(len(topics) + 1) if is_flexible else len(topics).to_bytes(4, "big")
+    # what a response says before its topics, and after them
+    before, after = (4 + 1, 1) if is_flexible else (4 + 4, 0)
+    parts = [response.throttle_time_ms.to_bytes(4, "big"), count]
+    for start in range(0, len(topics), TOPICS_PER_TURN):
+        some = CreateTopicsResponse(topics=topics[start : start + TOPICS_PER_TURN]).encode(version)
+        parts.append(some[before : len(some) - after])
+        await asyncio.sleep(0)
+    return b"".join([*parts, bytes(after)])
