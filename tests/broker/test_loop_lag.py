@@ -1,9 +1,11 @@
 """The event loop's longest turns are seen, each of them on a loop of our own."""
 
 import asyncio
+import selectors
+import socket
 import time
 
-from penstock.broker.loop_lag import LoopLag, new_event_loop
+from penstock.broker.loop_lag import READY_PER_TURN, LoopLag, TurnSelector, new_event_loop
 
 
 def stand_still_for(seconds: float) -> None:
@@ -54,3 +56,20 @@ def test_any_other_loop_is_sampled() -> None:
     lag = asyncio.run(stand_still())
     assert lag.slow_turns == 1
     assert lag.max_ms > 10
+
+
+def test_no_turn_serves_more_than_a_few_and_all_have_theirs() -> None:
+    pairs = [socket.socketpair() for _ in range(3 * READY_PER_TURN + 1)]
+    with TurnSelector() as turns:
+        for near, far in pairs:
+            turns.register(near, selectors.EVENT_READ)
+            far.send(b"never read, so ready all the time")
+        served: list[int] = []
+        for _ in range(4):
+            ready = turns.select(0)
+            assert len(ready) == READY_PER_TURN
+            served += [key.fd for key, _ in ready]
+        assert set(served) == {near.fileno() for near, _ in pairs}
+    for pair in pairs:
+        for end in pair:
+            end.close()
