@@ -265,3 +265,22 @@ def test_a_batch_length_gone_wrong_is_told_with_its_place_and_hides_nothing(
             log.read(second + 2, 1 << 20)
     assert sum("corrupt log: flights-0" in message for message in caplog.messages) == 1
     assert log.read(log.segments.base_offsets[2], 1 << 20) is not None
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("which", [1, -1], ids=["inside", "last of a segment"])
+def test_a_magic_gone_wrong_hides_no_record_of_its_batch(bench: LogBench, magic: int, which: int) -> None:
+    bench.config = LogConfig(segment_bytes=1000)
+    log = bench.open()
+    for number in range(12):
+        append_values(log, *(b"%d" % number * 10 for _ in range(5)))
+    log.close()
+    second, third = log.segments.base_offsets[1:3]
+    data = bytearray(bench.file(second, ".log").read_bytes())
+    at, damaged = list(batch.iter_headers(data))[which]
+    data[at + 16] = magic
+    bench.file(second, ".log").write_bytes(data)
+    log = bench.open(clean=True)
+    with pytest.raises(CorruptLog, match=rf"offset {damaged.base_offset + 3}, .*{second}\.log: .*checksum"):
+        log.read(damaged.base_offset + 3, 1 << 20)
+    assert log.read(third, 1 << 20) is not None

@@ -43,6 +43,7 @@ WORKERS = 4
 DECODING_WORKERS = 2
 TICK_S = 1.0
 MENDING_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EFBIG})
+"""A limit was met but the disk is sound: appends are refused until there is room, no directory is lost."""
 REOPEN_INTERVAL_S = 5.0
 """Between attempts to open logs that could not be: a disk may have been full."""
 

@@ -28,7 +28,8 @@ def in_turns(steps: Steps[T]) -> T | Awaitable[T]:
     try:
         _take_turn(steps)
     except StopIteration as done:
-        return done.value  # type: ignore[no-any-return]
+        result: T = done.value
+        return result
     return _go_on(steps)
 
 
@@ -38,7 +39,8 @@ async def _go_on(steps: Steps[T]) -> T:
         try:
             _take_turn(steps)
         except StopIteration as done:
-            return done.value  # type: ignore[no-any-return]
+            result: T = done.value
+            return result
 
 
 def _take_turn(steps: Steps[T]) -> None:

@@ -10,7 +10,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from penstock.protocol.batch import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, CorruptBatch
+from penstock.protocol.batch import (
+    CURRENT_MAGIC,
+    LOG_OVERHEAD,
+    NO_TIMESTAMP,
+    BatchHeader,
+    CorruptBatch,
+    crc_is_valid,
+)
 from penstock.storage.config import LogConfig
 from penstock.storage.files import FileSystem
 from penstock.storage.index import (
@@ -286,14 +293,29 @@ class Segment:
             return expected if expected < end_position else None
         else:
             position = self._position_in(self.offset_index.lookup, offset, wait)
-        reached = position
+        reached, passed = position, None
         for at, header in scan_headers(self.file, position, end_position, wait=wait):
             if header.last_offset >= offset:
+                if header.base_offset > offset and passed is not None:
+                    self._check_old_format(*passed, wait)
                 return at
-            reached = at + header.size_bytes
+            reached, passed = at + header.size_bytes, (at, header)
+        if passed is not None:
+            self._check_old_format(*passed, wait)
         if reached < end_position:
             raise CorruptBatch(f"the batch at byte {reached} ends beyond byte {end_position}")
         return None
+
+    def _check_old_format(self, position: int, header: BatchHeader, wait: bool) -> None:
+        """That a batch which seems to end before a gap is no newer one whose magic was damaged.
+
+        The magic lies outside of the checksum. Read as the single record of an old format, a batch would seem
+        to hold none of its later records, which then were passed over. Raises CorruptBatch, OSError.
+        """
+        if header.magic != CURRENT_MAGIC and not crc_is_valid(
+            self.file.pread(header.size_bytes, position, wait=wait), header
+        ):
+            raise CorruptBatch(f"batch at byte {position} (offset {header.base_offset}) fails its checksum")
 
     def _position_in(self, lookup: Callable[..., OffsetPosition], target: int, wait: bool) -> int:
         """The batch boundary that the offset index gives; the beginning where the index is damaged.

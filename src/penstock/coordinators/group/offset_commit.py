@@ -20,7 +20,7 @@ __all__ = [
     "commit_error_response",
     "handle_offset_commit",
     "handle_offset_delete",
-    "is_metadata_too_large",
+    "judge_metadata",
 ]
 
 #: From this version on, a group that does not exist is told apart from a generation that is over.
@@ -40,17 +40,14 @@ def handle_offset_commit(
         return [], commit_error_response(request, error)
     retention_ms = request.retention_time_ms
     expire_ms = None if retention_ms == NO_RETENTION_TIME else now_ms + retention_ms
-    metadata_limit = shard.config.offset_metadata_max_bytes
     records: Records = []
     topics = []
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
             metadata = partition.committed_metadata or ""
-            error = ErrorCode.NONE
-            if is_metadata_too_large(metadata, metadata_limit):
-                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            else:
+            error = judge_metadata(shard, metadata)
+            if error is ErrorCode.NONE:
                 offset = CommittedOffset(
                     partition.committed_offset,
                     partition.committed_leader_epoch,
@@ -74,9 +71,12 @@ def handle_offset_commit(
     return records, OffsetCommitResponse(topics=topics)
 
 
-def is_metadata_too_large(metadata: str, limit: int) -> bool:
+def judge_metadata(shard: Shard, metadata: str) -> ErrorCode:
     """`offset.metadata.max.bytes` counts what Java calls the length."""
-    return len(metadata) * 2 > limit and utf16_length(metadata) > limit
+    limit = shard.config.offset_metadata_max_bytes
+    if len(metadata) * 2 > limit and utf16_length(metadata) > limit:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return ErrorCode.NONE
 
 
 def commit_error_response(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:

@@ -5,7 +5,7 @@ request names one (version 3). Unlike a plain commit this one neither waits for 
 renews the member's session, as in Kafka.
 """
 
-from penstock.coordinators.group.offset_commit import is_metadata_too_large
+from penstock.coordinators.group.offset_commit import judge_metadata
 from penstock.coordinators.group.offset_store import CommittedOffset
 from penstock.coordinators.group.records import offset_record
 from penstock.coordinators.group.shard import Shard
@@ -27,17 +27,14 @@ def handle_txn_offset_commit(
     error = _validate(shard, request)
     if error is not ErrorCode.NONE:
         return [], txn_commit_error_response(request, error)
-    metadata_limit = shard.config.offset_metadata_max_bytes
     records: Records = []
     topics = []
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
             metadata = partition.committed_metadata or ""
-            error = ErrorCode.NONE
-            if is_metadata_too_large(metadata, metadata_limit):
-                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            else:
+            error = judge_metadata(shard, metadata)
+            if error is ErrorCode.NONE:
                 offset = CommittedOffset(
                     partition.committed_offset,
                     partition.committed_leader_epoch,
