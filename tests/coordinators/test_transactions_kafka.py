@@ -17,9 +17,10 @@ from penstock.client.connection import Connection
 from penstock.coordinators.records import Records
 from penstock.coordinators.transaction.config import TransactionCoordinatorConfig
 from penstock.coordinators.transaction.coordinator import TransactionCoordinator
-from penstock.coordinators.transaction.metadata import TransactionMetadata
+from penstock.coordinators.transaction.metadata import TransactionMetadata, is_epoch_exhausted
 from penstock.coordinators.transaction.records import transaction_record
 from penstock.coordinators.transaction.results import NeedsProducerId
+from penstock.coordinators.transaction.states import TransactionState
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     AddPartitionsToTxnRequest,
@@ -108,6 +109,14 @@ class Ours:
     def verify(self, who: tuple[str, int, int], partitions: list[int]) -> list[ErrorCode]:
         errors = self.coordinator.handle_verify_partitions(*who, [("a", number) for number in partitions])
         return list(errors.values())
+
+    def last_value(self, transactional_id: str) -> TransactionLogValue | None:
+        for record in reversed(self.log):
+            assert isinstance(record.key, TransactionLogKey)
+            if record.key.transactional_id == transactional_id:
+                assert isinstance(record.value, TransactionLogValue)
+                return record.value
+        return None
 
     def seen(self, transactional_id: str) -> Seen | None:
         return seen(self.coordinator.handle_describe_transaction(transactional_id))
@@ -254,6 +263,28 @@ def left_behind() -> Records:
     ]
 
 
+def trips_a_guard(state: Seen | None, expected: Identity) -> bool:
+    """Whether Apache Kafka would answer UNKNOWN_SERVER_ERROR where ours says whether it is a retry or fenced.
+
+    It refuses to bump a used-up epoch before it sees that the producer expects another, and asks for none.
+    """
+    if state is None or expected == (-1, -1):
+        return False
+    epoch = state[2]
+    return is_epoch_exhausted(epoch) and expected[1] != epoch
+
+
+def would_share_an_epoch(last: TransactionLogValue | None, request: EndTxnRequest, version: int) -> bool:
+    """Whether Apache Kafka takes who was replaced, by a client of the first protocol, for its successor."""
+    return (
+        version == 2
+        and last is not None
+        and last.client_transaction_version < 2
+        and TransactionState.of_status(last.transaction_status).has_no_transaction
+        and (request.producer_id, request.producer_epoch + 1) == (last.producer_id, last.producer_epoch)
+    )
+
+
 def one_step(chance: random.Random, ours: Ours, theirs: Theirs, known: dict[str, list[Identity]]) -> str:
     """A request to both. Returns what it was."""
     transactional_id = chance.choice(IDS)
@@ -275,6 +306,8 @@ def one_step(chance: random.Random, ours: Ours, theirs: Theirs, known: dict[str,
             producer_epoch=who[2],
             committed=chance.random() < 0.5,
         )
+        if would_share_an_epoch(ours.last_value(transactional_id), request, version):
+            return f"left out: {request}"
         answer = theirs.end(request, version)
         if version == 0:
             answer = (answer[0], -1, -1)  # not in the response
@@ -282,6 +315,8 @@ def one_step(chance: random.Random, ours: Ours, theirs: Theirs, known: dict[str,
         kind = f"{kind} commit={request.committed}"
     else:
         expected = who[1:] if chance.random() < 0.6 else (-1, -1)
+        if trips_a_guard(ours.seen(transactional_id), expected):
+            return f"left out: init {expected}"
         request = InitProducerIdRequest(
             transactional_id=transactional_id,
             transaction_timeout_ms=60_000,

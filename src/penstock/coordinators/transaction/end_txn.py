@@ -17,6 +17,10 @@ producer may already be who it will be then (`producer_after_completion`), and m
 
 "Aborts nothing" goes through the log and bumps the epoch like any other end: a batch that is still under way
 must not begin a transaction that nobody ends.
+
+"Told again" takes for granted that the last transaction ended with a bump. Where it did not, because a client
+of the first protocol has taken over the id, the epoch before is that of the client it replaced: that one is
+fenced. Apache Kafka 4.3 would tell it the epoch of its successor, and the two would share a transaction.
 """
 
 from penstock.coordinators.records import Records
@@ -107,7 +111,7 @@ def _end_v2(
     if state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     is_after_rotation = _is_after_rotation(metadata, request)
-    is_repeated = is_after_rotation or metadata.producer_epoch == request.producer_epoch + 1
+    is_repeated = is_after_rotation or _is_before_bump(metadata, request)
     if metadata.producer_id != request.producer_id and not is_after_rotation:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if is_repeated and state not in (TransactionState.EMPTY, TransactionState.ONGOING):
@@ -133,6 +137,14 @@ def _is_after_rotation(metadata: TransactionMetadata, request: EndTxnRequest) ->
         metadata.previous_producer_id == request.producer_id
         and is_epoch_exhausted(request.producer_epoch)
         and metadata.producer_epoch == 0
+    )
+
+
+def _is_before_bump(metadata: TransactionMetadata, request: EndTxnRequest) -> bool:
+    """The producer has not heard of the epoch that the end of its last transaction gave it."""
+    return (
+        metadata.producer_epoch == request.producer_epoch + 1
+        and metadata.client_transaction_version >= EPOCH_BUMP_VERSION
     )
 
 

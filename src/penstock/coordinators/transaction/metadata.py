@@ -79,7 +79,8 @@ class TransactionMetadata:
 
         A producer that goes on after an error says which epoch it expects (KIP-360). If it is the last one,
         the answer to its first try was lost: it gets the epoch that was meant for it. Nobody else can be
-        fenced by that, for a newcomer's InitProducerId leaves no last epoch. Raises PRODUCER_FENCED.
+        fenced by that, for a newcomer's InitProducerId leaves no last epoch. It is so with the last of all
+        epochs too, where Apache Kafka 4.3 answers UNKNOWN_SERVER_ERROR. Raises PRODUCER_FENCED.
         """
         epoch, last_epoch = self.producer_epoch + 1, NO_PRODUCER_EPOCH
         if expected_epoch is not None and self.producer_epoch != NO_PRODUCER_EPOCH:
