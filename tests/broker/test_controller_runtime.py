@@ -11,7 +11,7 @@ import pytest
 from penstock.broker import node
 from penstock.broker.metadata_log import MetadataLog
 from penstock.broker.node import Broker, CannotStart
-from penstock.broker.replicas import DELETES_PER_TURN
+from penstock.broker.replica_manager import DELETES_PER_TURN
 from penstock.consensus.quorum_state import ElectionState
 from penstock.metadata.configs import BrokerConfig
 from penstock.metadata.controller.state import Decision

@@ -13,7 +13,7 @@ from in_process import create, run, running_node
 from penstock.broker import transaction_markers
 from penstock.broker.group_coordinator import GROUP_METADATA_TOPIC
 from penstock.broker.node import Broker
-from penstock.broker.replicas import Replica
+from penstock.broker.replica import Replica
 from penstock.broker.transaction_coordinator import TRANSACTION_STATE_TOPIC, TV0, TV2
 from penstock.broker.transaction_metrics import transaction_metrics
 from penstock.coordinators.transaction.metadata import TransactionMetadata

@@ -23,7 +23,7 @@ from penstock.protocol.messages import CreateTopicsRequest
 
 if TYPE_CHECKING:
     from penstock.broker.node import Broker
-    from penstock.broker.replicas import Replica
+    from penstock.broker.replica import Replica
     from penstock.metadata.image.image import MetadataDelta
     from penstock.storage.log import Log
 

@@ -49,7 +49,7 @@ from penstock.protocol.messages import (
 if TYPE_CHECKING:
     from penstock.broker.context import RequestContext
     from penstock.broker.node import Broker
-    from penstock.broker.replicas import Replica
+    from penstock.broker.replica import Replica
     from penstock.broker.transaction_markers import Marker
     from penstock.metadata.configs import BrokerConfig
     from penstock.metadata.image.image import MetadataDelta

@@ -23,7 +23,7 @@ from penstock.broker.loop_lag import LoopLag
 from penstock.broker.node_limits import cleaner_config, server_limits, storage_config
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.purgatory import Purgatory
-from penstock.broker.replicas import ReplicaManager
+from penstock.broker.replica_manager import ReplicaManager
 from penstock.broker.server import Server
 from penstock.broker.topic_settings import TopicSettings, topic_settings
 from penstock.broker.transaction_coordinator import TransactionCoordinatorRuntime

@@ -26,7 +26,7 @@ from penstock.protocol.records import (
 )
 
 if TYPE_CHECKING:
-    from penstock.broker.replicas import Replica
+    from penstock.broker.replica import Replica
     from penstock.storage.config import LogConfig
 
 CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}

@@ -17,7 +17,7 @@ from penstock.storage.verification import NOT_REQUIRED, Verification
 
 if TYPE_CHECKING:
     from penstock.broker.node import Broker
-    from penstock.broker.replicas import Replica
+    from penstock.broker.replica import Replica
 
 Codes = Mapping[tuple[str, int], ErrorCode]
 """What the coordinator says, by topic and partition."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from penstock.broker.context import RequestContext
     from penstock.broker.node import Broker
-    from penstock.broker.replicas import Replica
+    from penstock.broker.replica import Replica
 
 API_KEY = ApiKey.DESCRIBE_LOG_DIRS
 

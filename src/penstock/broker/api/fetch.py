@@ -28,7 +28,7 @@ from penstock.storage.segment_file import FileSlice
 if TYPE_CHECKING:
     from penstock.broker.context import RequestContext
     from penstock.broker.node import Broker
-    from penstock.broker.replicas import Replica
+    from penstock.broker.replica import Replica
     from penstock.storage.transaction_index import AbortedTransaction
 
 API_KEY = ApiKey.FETCH

@@ -18,7 +18,7 @@ from penstock.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
 if TYPE_CHECKING:
     from penstock.broker.context import RequestContext
     from penstock.broker.node import Broker
-    from penstock.broker.replicas import Replica
+    from penstock.broker.replica import Replica
 
 API_KEY = ApiKey.LIST_OFFSETS
 

@@ -40,7 +40,7 @@ from penstock.protocol.messages import ProduceRequest, ProduceResponse
 if TYPE_CHECKING:
     from penstock.broker.context import RequestContext
     from penstock.broker.node import Broker
-    from penstock.broker.replicas import Replica
+    from penstock.broker.replica import Replica
     from penstock.protocol.batch import BatchHeader
     from penstock.storage.log import AppendInfo
 

@@ -1,9 +1,4 @@
-"""The partitions this node has a replica of, and what leading them means.
-
-A replica joins a log on disk with its place in the cluster: who leads, in which epoch, up to where records
-are committed. With one replica a record is committed once it is appended, so the high watermark moves with
-the log's end; whoever waits for it is woken from here.
-"""
+"""The partitions this node has a replica of, kept in step with the metadata image."""
 
 from __future__ import annotations
 
@@ -12,12 +7,10 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
-from penstock.broker import produce_conversion
-from penstock.broker.purgatory import WaitList
+from penstock.broker.replica import NO_EPOCH, Replica
 from penstock.metadata.image import MetadataDelta, ResourceType
-from penstock.protocol.batch import TRANSACTIONAL_MASK, check_batches, set_log_append_time
+from penstock.protocol.batch import check_batches
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.records import encode_end_txn_marker
 from penstock.storage.producer_state import Origin
 
 if TYPE_CHECKING:
@@ -28,18 +21,13 @@ if TYPE_CHECKING:
         PartitionRegistration,
         TopicImage,
     )
-    from penstock.protocol.batch import BatchHeader
     from penstock.storage.log import AppendInfo, Log
     from penstock.storage.log_manager import LogManager
     from penstock.storage.names import TopicPartition
-    from penstock.storage.producer_snapshot import SnapshotEntry
     from penstock.storage.verification import Verification
 
 log = logging.getLogger(__name__)
 
-LOG_APPEND_TIME = "LogAppendTime"
-NO_EPOCH = -1
-NEVER = 2**63 - 1
 DELETES_PER_TURN = 16
 OPENED_PER_TURN = 64
 """Logs that a worker opens, and replicas that begin to serve, before others have their turn."""
@@ -52,240 +40,6 @@ class RunInWorker(Protocol):
     """Calls a function that blocks in a worker thread."""
 
     def __call__(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]: ...
-
-
-class Replica:
-    """This node's copy of one partition."""
-
-    __slots__ = (
-        "_clock_ms",
-        "_opened_at_bytes",
-        "_unsynced",
-        "appended_bytes",
-        "compression_levels",
-        "config",
-        "high_watermark",
-        "is_leader",
-        "isr_size",
-        "leader_epoch",
-        "log",
-        "partition",
-        "produce_responses",
-        "replica_count",
-        "sees_every_batch",
-        "stable_waiters",
-        "stamps_append_time",
-        "timestamps_good_until_ms",
-        "topic",
-        "topic_id",
-        "waiters",
-    )
-
-    def __init__(
-        self,
-        topic: str,
-        topic_id: bytes,
-        partition: int,
-        log: Log,
-        settings: TopicSettings,
-        clock_ms: Callable[[], int],
-        unsynced: set[Log] | None = None,
-    ) -> None:
-        self._clock_ms = clock_ms
-        self._unsynced = unsynced
-        self.topic = topic
-        self.topic_id = topic_id
-        self.partition = partition
-        self.log = log
-        self.configure(settings)
-        self.leader_epoch = NO_EPOCH
-        self.is_leader = False
-        self.isr_size = 1
-        self.replica_count = 1
-        self.high_watermark = log.log_end_offset
-        log.producer_state.on_high_watermark(log.log_end_offset)
-        self.waiters = WaitList()
-        self.stable_waiters = WaitList()
-        """Those of `read_committed` clients: what an open transaction holds back is no news for them."""
-        self.appended_bytes = 0
-        self._opened_at_bytes = dict.fromkeys(log.producer_state.open_offsets, 0)
-        """`appended_bytes` when each transaction began, by its first offset; the first of them is open."""
-        self.produce_responses: dict[int, tuple[bytes, bytes]] = {}
-        """By version, what stands around the offsets of a good produce response; see `api.produce`."""
-
-    def configure(self, settings: TopicSettings) -> None:
-        """Obey these topic configs from now on."""
-        self.config = settings.log
-        self.compression_levels = settings.compression_levels
-        self.sees_every_batch = produce_conversion.sees_every_batch(settings.log)
-        self.stamps_append_time = settings.log.message_timestamp_type == LOG_APPEND_TIME
-        self.timestamps_good_until_ms = 0
-        self.log.update_config(settings.log)
-
-    def must_convert(self, header: BatchHeader, records: memoryview) -> bool:
-        """Whether the records of this batch still have to be looked at before it's appended.
-
-        The clock only goes forward, so what was no time in the future once is none later: most batches are
-        judged without asking it.
-        """
-        if (
-            not self.sees_every_batch
-            and header.base_timestamp <= header.max_timestamp <= self.timestamps_good_until_ms
-        ):
-            return False
-        now_ms = self._clock_ms()
-        self.timestamps_good_until_ms = now_ms + self.config.message_timestamp_after_max_ms
-        return produce_conversion.is_needed(self, header, records, now_ms)
-
-    @property
-    def last_stable_offset(self) -> int:
-        """Up to where a `read_committed` client may read: before the first open transaction."""
-        return self.log.last_stable_offset(self.high_watermark)
-
-    def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
-        """Raise unless this node leads the partition in the epoch that the client believes in (KIP-320)."""
-        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
-            if current_leader_epoch < self.leader_epoch:
-                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
-            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
-        if not self.is_leader:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-    def append(
-        self,
-        records: memoryview | bytearray,
-        headers: list[BatchHeader],
-        *,
-        origin: Origin = Origin.CLIENT,
-        transaction_version: int = 0,
-        verification: Verification | None = None,
-    ) -> AppendInfo:
-        """Append as leader; `records` is writable and gets its offsets. Raises KafkaError.
-
-        `verification` lets in the first batch of a transaction; see `begin_verification`.
-        """
-        if self.stamps_append_time:
-            now_ms = self._clock_ms()
-            headers = _stamp(records, headers, now_ms)
-        info = self.log.append(
-            records,
-            headers,
-            self.leader_epoch,
-            origin=origin,
-            transaction_version=transaction_version,
-            verification=verification,
-        )
-        if not info.duplicate:
-            self.high_watermark = self.log.log_end_offset
-            size_bytes = len(records)
-            self.appended_bytes += size_bytes
-            if self._unsynced is not None:
-                self._unsynced.add(self.log)
-            if self.waiters.waiting:
-                self.waiters.grown(size_bytes)
-            if self._opened_at_bytes or headers[0].attributes & TRANSACTIONAL_MASK:
-                self._follow_transactions(info.first_offset, size_bytes)
-            elif self.stable_waiters.waiting:
-                self.stable_waiters.grown(size_bytes)
-        return info
-
-    def _follow_transactions(self, first_offset: int, size_bytes: int) -> None:
-        """After an append: a transaction may have begun or ended, and the last stable offset moved."""
-        state = self.log.producer_state
-        state.on_high_watermark(self.high_watermark)
-        opened = self._opened_at_bytes
-        bytes_before = self.appended_bytes - size_bytes
-        stable_before = next(iter(opened.values()), bytes_before)
-        if state.is_opened_at(first_offset):
-            opened[first_offset] = bytes_before
-        undecided = state.first_undecided_offset
-        while opened and (oldest := next(iter(opened))) != undecided:
-            del opened[oldest]
-        grown_bytes = next(iter(opened.values()), self.appended_bytes) - stable_before
-        if grown_bytes:
-            self.stable_waiters.grown(grown_bytes)
-
-    def wake_all(self) -> None:
-        """Something else than an append has happened that waiting fetches must answer."""
-        self.waiters.changed()
-        self.stable_waiters.changed()
-
-    def append_marker(
-        self,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        coordinator_epoch: int,
-        committed: bool,
-        transaction_version: int,
-    ) -> AppendInfo:
-        """End the producer's transaction here, if one is open. Raises KafkaError.
-
-        A marker is written even where nothing is open: the coordinator may be repeating itself after a crash.
-        """
-        self.check_leader()
-        self.check_enough_replicas()
-        marker = encode_end_txn_marker(
-            committed=committed,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            coordinator_epoch=coordinator_epoch,
-            timestamp=self._clock_ms(),
-        )
-        batch = bytearray(marker)
-        return self.append(
-            batch, check_batches(batch), origin=Origin.COORDINATOR, transaction_version=transaction_version
-        )
-
-    def begin_verification(
-        self, producer_id: int, epoch: int, sequence: int, *, supports_epoch_bump: bool
-    ) -> Verification | None:
-        """What has to be asked for before this transactional batch is appended; None where nothing.
-
-        Raises KafkaError, INVALID_PRODUCER_EPOCH.
-        """
-        return self.log.producer_state.begin_verification(
-            producer_id, epoch, sequence, supports_epoch_bump, self._clock_ms()
-        )
-
-    def active_producers(self) -> Iterator[SnapshotEntry]:
-        """What is remembered of each producer that is known now."""
-        return (entry.to_snapshot() for entry in list(self.log.producer_state.producers.values()))
-
-    @property
-    def flushes_by_count(self) -> bool:
-        """Whether `flush.messages` may make an acknowledgement wait."""
-        return self.config.flush_messages != NEVER
-
-    def flush_if_due(self, flush: Callable[[Log], Awaitable[object]]) -> Awaitable[object] | None:
-        """By `flush.messages` or `penstock.acks.fsync`: the fsync that has to be waited for, or None."""
-        unflushed = self.log.log_end_offset - self.log.recovery_point
-        if not unflushed or (self._unsynced is None and unflushed < self.config.flush_messages):
-            return None
-        return flush(self.log)
-
-    def check_enough_replicas(self) -> None:
-        """`min.insync.replicas`, for acks=all; never more than the partition has replicas."""
-        if self.isr_size < min(self.config.min_insync_replicas, self.replica_count):
-            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
-
-    def epoch_of(self, offset: int) -> int:
-        """The leader epoch in which the record at `offset` was written, -1 if unknown."""
-        return self.log.leader_epochs.epoch_for(offset)
-
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch not above `epoch`, and where it ended; (-1, -1) if unknown."""
-        return self.log.end_offset_for_epoch(epoch)
-
-
-def _stamp(records: memoryview | bytearray, headers: list[BatchHeader], now_ms: int) -> list[BatchHeader]:
-    """LogAppendTime: the time of the append goes into each header; records stay as they are."""
-    stamped = []
-    position = 0
-    for header in headers:
-        stamped.append(set_log_append_time(records, header, now_ms, position))
-        position += header.size_bytes
-    return stamped
 
 
 class ReplicaManager:
