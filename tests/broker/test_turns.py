@@ -1,14 +1,22 @@
-"""However much clients pipeline, a turn of the event loop handles a bounded number of requests."""
+"""However much clients pipeline, a turn of the event loop handles a bounded number of requests.
+
+And however many connections there are, it ends when its time is over: the others wait in line.
+"""
 
 import asyncio
 import socket
 import struct
 import threading
+from itertools import count
 from pathlib import Path
 
+import pytest
+
+from penstock.broker import server as server_module
 from penstock.broker.connection import REQUESTS_PER_TURN, Connection, Reply
 from penstock.broker.loop_lag import TurnSelector
 from penstock.broker.node import Broker
+from penstock.broker.server import TURN_NS_MAX, Server, ServerLimits
 from penstock.metadata.configs import BrokerConfig
 
 REQUESTS = 20_000
@@ -62,3 +70,47 @@ def test_a_flood_is_taken_in_turns(tmp_path: Path) -> None:
     assert sum(turns) == 2 * REQUESTS
     # of each connection the rest of what was read before, and then what came since
     assert max(turns) <= 2 * 2 * REQUESTS_PER_TURN
+
+
+@pytest.fixture
+def line(monkeypatch: pytest.MonkeyPatch) -> Server:
+    """A server whose clock goes on by a third of a turn whenever it is asked."""
+    monkeypatch.setattr(server_module, "_now_ns", count(step=TURN_NS_MAX // 3 + 1).__next__)
+    loop = asyncio.new_event_loop()
+    return Server(loop, lambda *_: None, ServerLimits(), lambda: None, lambda *_: None)
+
+
+def turns_of(server: Server, expected: int, served: list[str]) -> list[list[str]]:
+    """Who was served in each turn of the loop, until that many were."""
+    turns = []
+
+    async def count_turns() -> None:
+        before = 0
+        while before < expected:
+            turns.append(served[before:])
+            before = len(served)
+            await asyncio.sleep(0)
+
+    server.loop.run_until_complete(count_turns())
+    server.loop.close()
+    return turns
+
+
+def test_who_finds_a_turn_full_is_served_in_the_next_in_order(line: Server) -> None:
+    served: list[str] = []
+    for name in "abcdefgh":
+        line.wait_in_line(lambda name=name: served.append(name))  # type: ignore[misc]
+    assert turns_of(line, 8, served) == [["a", "b", "c"], ["d", "e", "f"], ["g", "h"]]
+
+
+def test_who_comes_again_waits_behind_the_others(line: Server) -> None:
+    served: list[str] = []
+
+    def greedy() -> None:
+        served.append("greedy")
+        line.wait_in_line(greedy)
+
+    line.wait_in_line(greedy)
+    for name in "abcd":
+        line.wait_in_line(lambda name=name: served.append(name))  # type: ignore[misc]
+    assert turns_of(line, 7, served) == [["greedy", "a", "b"], ["c", "d", "greedy"], ["greedy"]]

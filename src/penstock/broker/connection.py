@@ -167,7 +167,7 @@ class Connection:
             return  # what was read before comes first
         if _now_ns() > self._server.turn_deadline_ns():
             self._turn_scheduled = True
-            self._loop.call_soon(self._receive)
+            self._server.wait_in_line(self._receive)
             return
         self._receive()
 
@@ -194,8 +194,12 @@ class Connection:
         self._turn()
 
     def _on_writable(self) -> None:
-        if not self._turn_scheduled:
-            self._turn()
+        if self._turn_scheduled:
+            return
+        if _now_ns() > self._server.turn_deadline_ns():
+            self.schedule_turn()
+            return
+        self._turn()
 
     def _turn(self) -> None:
         """Handle what waits in the buffer, then send what can be sent."""
@@ -227,14 +231,11 @@ class Connection:
     def schedule_turn(self) -> None:
         if not self._turn_scheduled and not self.closed:
             self._turn_scheduled = True
-            self._loop.call_soon(self._scheduled_turn)
+            self._server.wait_in_line(self._scheduled_turn)
 
     def _scheduled_turn(self) -> None:
-        if _now_ns() > self._server.turn_deadline_ns():
-            self._loop.call_soon(self._scheduled_turn)
-        else:
-            self._turn_scheduled = False
-            self._turn()
+        self._turn_scheduled = False
+        self._turn()
 
     # Requests
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -74,6 +74,8 @@ class Server:
         self.request_memory = RequestMemory(limits.queued_max_request_bytes)
         self.connections: dict[int, Connection] = {}
         self._turns = loop.turns if isinstance(loop, MeasuredEventLoop) else None
+        self._line: deque[Callable[[], None]] = deque()
+        self._line_is_scheduled = False
         self.stats = ServerStats()
         self._handle_request = handle_request
         self._per_ip: Counter[str] = Counter()
@@ -110,6 +112,25 @@ class Server:
     def turn_deadline_ns(self) -> int:
         """Until when requests may be handled in this turn of the loop; then others have theirs."""
         return (_now_ns() if self._turns is None else self._turns.began_ns) + TURN_NS_MAX
+
+    def wait_in_line(self, callback: Callable[[], None]) -> None:
+        """Call back in the next turn, or if those that came before fill it, in the one after."""
+        self._line.append(callback)
+        if not self._line_is_scheduled:
+            self._line_is_scheduled = True
+            self.loop.call_soon(self._serve_line)
+
+    def _serve_line(self) -> None:
+        line, deadline_ns = self._line, self.turn_deadline_ns()
+        try:
+            for _ in range(len(line)):  # before who comes again meanwhile, sockets are asked
+                line.popleft()()
+                if _now_ns() > deadline_ns:
+                    break
+        finally:
+            self._line_is_scheduled = bool(line)
+            if line:
+                self.loop.call_soon(self._serve_line)
 
     def connection_closed(self, connection: Connection) -> None:
         del self.connections[connection.fd]
