@@ -55,6 +55,8 @@ class Stalls(NamedTuple):
 
     max_ms: float
     over_10_ms: int
+    queued: int
+    """Those of them that were long only because the node waited for a processor."""
 
 
 class Broker(ABC):
@@ -180,6 +182,7 @@ class Penstock(Broker):
         return Stalls(
             _metric(text, "penstock_loop_lag_max_seconds") * 1000,
             int(_metric(text, "penstock_loop_slow_turns_total")),
+            int(_metric(text, "penstock_loop_queued_turns_total")),
         )
 
 

@@ -99,9 +99,12 @@ def _summary(rows: list[RowRuns], results: Results) -> str:
     lines += _standing("p99 at a fixed rate", latency, _sooner)
     stalls = [run.measurement for run in results.runs if run.broker == OURS and run.measurement is not None]
     slow = sum(measurement.stalls_over_10_ms or 0 for measurement in stalls)
+    queued = sum(measurement.queued_stalls or 0 for measurement in stalls)
     worst_ms = max((measurement.worst_stall_ms or 0.0 for measurement in stalls), default=0.0)
+    because = f" ({queued} of them only as the node waited for a processor)" if queued else ""
     lines.append(
-        f"- Stalls of Penstock's event loop over 10 ms: {slow} in all runs; the longest {worst_ms:.1f} ms."
+        f"- Stalls of Penstock's event loop over 10 ms: {slow} in all runs{because};"
+        f" the longest {worst_ms:.1f} ms."
     )
     return "\n".join([*lines, ""])
 

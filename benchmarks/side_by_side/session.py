@@ -40,7 +40,8 @@ class Measurement:
 
     `mb` counts the bytes of values, whatever they were compressed to. `broker_busy` and
     `broker_cpu_s` are of the broker's process, `core_busy` is of its core, the kernel's work on it included.
-    `worst_stall_ms` is the loop's worst since the node's start, `stalls_over_10_ms` those of this row.
+    `worst_stall_ms` is the loop's worst since the node's start, `stalls_over_10_ms` those of this row,
+    `queued_stalls` those of them in which the node waited for a processor and did not take 10 ms otherwise.
     """
 
     seconds: float
@@ -55,6 +56,7 @@ class Measurement:
     resident_mb: float | None = None
     worst_stall_ms: float | None = None
     stalls_over_10_ms: int | None = None
+    queued_stalls: int | None = None
     facts: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -223,6 +225,7 @@ class Session:
             stalls_over_10_ms=stalls.over_10_ms - stalls_before.over_10_ms
             if stalls and stalls_before
             else None,
+            queued_stalls=stalls.queued - stalls_before.queued if stalls and stalls_before else None,
             facts=outcome.facts,
         )
 

@@ -1,9 +1,13 @@
 """The event loop's longest turns are seen, each of them on a loop of our own."""
 
 import asyncio
+import logging
 import selectors
 import socket
 import time
+from collections.abc import Callable
+
+import pytest
 
 from penstock.broker.loop_lag import READY_PER_TURN, LoopLag, TurnSelector, new_event_loop
 
@@ -29,6 +33,45 @@ def test_every_long_turn_is_seen() -> None:
         lag = runner.run(stand_still())
     assert lag.slow_turns >= 3
     assert lag.max_ms >= 15
+
+
+def test_what_a_long_turn_was_spent_on_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "penstock.broker.loop_lag")
+
+    async def stand_still() -> None:
+        lag = LoopLag(asyncio.get_running_loop())
+        lag.start()
+        await asyncio.sleep(0.01)
+        stand_still_for(0.02)
+        lag.took("OFFSET_FETCH", 20_000_000)
+        lag.took("METADATA", 1_500_000)
+        await asyncio.sleep(0.15)
+        lag.stop()
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(stand_still())
+    (told,) = [record.getMessage() for record in caplog.records if "OFFSET_FETCH" in record.getMessage()]
+    assert "longest request OFFSET_FETCH 20.0 ms" in told
+
+
+def test_turns_that_are_slow_for_want_of_a_processor_are_told_apart() -> None:
+    class Machine(TurnSelector):
+        """On which others have the processor for as long as is said."""
+
+        def queue(self, read: Callable[[], int]) -> None:
+            self._queue.read = read  # type: ignore[method-assign]
+
+    with Machine() as turns:
+        turns.queue(lambda: 0)
+        turns.began_ns -= 15_000_000
+        turns.select(0)
+        assert (turns.slow_turns, turns.queued_turns) == (1, 0)
+        turns.queue(lambda: 600_000_000)
+        turns.began_ns -= 500_000_000
+        turns.select(0)
+        assert (turns.slow_turns, turns.queued_turns) == (2, 1)
+        assert turns.worst is not None
+        assert turns.worst.queued_ns == turns.worst.turn_ns
 
 
 def test_waiting_for_something_to_do_is_no_turn() -> None:

@@ -40,6 +40,9 @@ be millions of elements to decode, judge and answer one by one while the event l
 
 BULKY_REQUESTS = frozenset({ApiKey.PRODUCE, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 
+LONG_NS = 1_000_000
+"""A request that holds the loop for longer than that is named when the turn was long."""
+
 HEADER_TAGS_MAX = 64
 """Kafka has defined none so far."""
 
@@ -193,7 +196,10 @@ class Dispatcher:
             raise
         except Exception as error:
             return self._failed(served, correlation_id, error)
-        stats.handler_ns += _now_ns() - started_ns
+        took_ns = _now_ns() - started_ns
+        stats.handler_ns += took_ns
+        if took_ns > LONG_NS:
+            self._broker.loop_lag.took(served.api_key.name, took_ns)
         if type(response) is bytes:
             return frame_reply(served, correlation_id, response)
         if response is None:

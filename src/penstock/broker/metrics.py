@@ -119,6 +119,11 @@ class BrokerCollector(Collector):
                 "penstock_loop_slow_turns", "Turns of the event loop of more than 10 ms.", lag.slow_turns
             ),
             CounterMetricFamily(
+                "penstock_loop_queued_turns",
+                "Slow turns that waited for a processor, and took no more than 10 ms otherwise.",
+                lag.queued_turns,
+            ),
+            CounterMetricFamily(
                 "penstock_cold_reads", "Slices of logs that a worker read from the disk.", cold.reads
             ),
             CounterMetricFamily("penstock_cold_read_bytes", "Bytes of them.", cold.read_bytes),
