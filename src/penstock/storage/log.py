@@ -2,17 +2,16 @@
 
 **What may run where.** One thread, the broker's event loop, owns a log: `append`, `roll`, `truncate_to`,
 `truncate_fully_and_start_at`, `delete_records_before`, `delete_old_segments`, `replace_segments`,
-`update_config` and the producer state are its own. `read`, `offset_for_timestamp`, `max_timestamp_offset`,
-`end_offset_for_epoch` and `aborted_transactions` may run in any thread beside it. `check`, `flush` and
-`remove_deleted_files`, which block, belong into worker threads. `open` and `close` run while nobody else
-uses the log.
+`update_config` and the producer state are its own. `end_offset_for_epoch` and the methods of its `LogReader`
+(`read`, `offset_for_timestamp`, `max_timestamp_offset`, `aborted_transactions`) may run in any thread beside
+it. `check`, `flush` and `remove_deleted_files`, which block, belong into worker threads. `open` and `close`
+run while nobody else uses the log.
 """
 
 from __future__ import annotations
 
 import logging
 import random
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,16 +22,14 @@ from penstock.protocol.batch import (
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_MASK,
     BatchHeader,
-    CorruptBatch,
-    MalformedRecords,
     assign_offsets,
 )
-from penstock.storage import partition_metadata, retention, timestamps
+from penstock.storage import partition_metadata, retention
 from penstock.storage.compaction.cleaned_segment import CleanedSegment
 from penstock.storage.compaction.errors import CleaningAborted
 from penstock.storage.config import LogConfig
+from penstock.storage.deleted_files import DeletedFiles
 from penstock.storage.errors import (
-    CorruptLog,
     InconsistentTopicId,
     MessageTooLarge,
     OffsetOutOfRange,
@@ -41,23 +38,20 @@ from penstock.storage.errors import (
 )
 from penstock.storage.files import REAL_FILES, FileSystem
 from penstock.storage.leader_epochs import EpochEntry, LeaderEpochs
+from penstock.storage.log_flusher import LogFlusher
 from penstock.storage.log_hooks import LogHooks
+from penstock.storage.log_reader import LogReader
 from penstock.storage.names import TopicPartition
 from penstock.storage.producer_state import Origin, ProducerState, StagedAppend
 from penstock.storage.recovery import LogLoader, rebuild_producers
 from penstock.storage.segment import Segment
-from penstock.storage.segment_file import FileSlice
 from penstock.storage.segments import Segments
-from penstock.storage.slice_check import sound_end
-from penstock.storage.timestamps import TimestampAndOffset
-from penstock.storage.transaction_index import AbortedTransaction
-from penstock.storage.transactions import aborted_transactions, note_append
+from penstock.storage.transactions import note_append
 from penstock.storage.verification import NOT_REQUIRED, Verification
 
 logger = logging.getLogger(__name__)
 
 PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
-DAMAGES_TOLD_MAX: Final = 100
 
 
 class AppendInfo(NamedTuple):
@@ -76,37 +70,39 @@ _new_tuple = tuple.__new__
 class Log:
     """Append-only batches of one partition in segments, with their indexes and producers; see `open`."""
 
-    def __init__(
-        self,
-        loader: LogLoader,
-        clock: Callable[[], int],
-        hooks: LogHooks,
-    ) -> None:
+    def __init__(self, loader: LogLoader, clock: Callable[[], int], hooks: LogHooks, *, is_new: bool) -> None:
         segments, end_offset = loader.load()
         self.directory = loader.directory
         self.name = loader.name
         self.config = loader.config
         self.log_start_offset = loader.log_start_offset
         self.log_end_offset = end_offset
-        self.recovery_point = end_offset if loader.clean else min(loader.recovery_point, end_offset)
+        self.topic_id = partition_metadata.topic_id_or_none(loader.directory)
         self.leader_epochs = loader.leader_epochs
         self.producer_state = loader.producer_state
-        self.topic_id = partition_metadata.topic_id_or_none(loader.directory)
-        self._topic_id_unsynced = False
         self.failure: str | None = None  # why appends are refused
         self.closed = False  # by `close`, cleanly
         self.deleted = False
-        self.last_flush_ms = clock()
         self._rng = loader.rng
         self.producer_id_expiration_ms = loader.producer_id_expiration_ms
         self._clock = clock
         self._files = loader.files
         self._hooks = hooks
-        self._flush_lock = threading.Lock()
-        self._directory_changed = True
-        self._parent_changed = False  # the directory itself is new, or was to a process that was killed
-        self._damages_told: set[str] = set()
-        self._deleted_files: list[tuple[int, list[Path]]] = []
+        self._flusher = LogFlusher(
+            loader.directory,
+            loader.files,
+            clock,
+            recovery_point=end_offset if loader.clean else min(loader.recovery_point, end_offset),
+            parent_changed=is_new or not loader.clean,
+        )
+        self._deleted_files = DeletedFiles(loader.files)
+        self._reader = LogReader(loader.name, loader.log_start_offset, segments, end_offset)
+        # Its methods, not calls to them: a fetch of many partitions would notice those.
+        self.read = self._reader.read
+        self.check = self._reader.check
+        self.offset_for_timestamp = self._reader.offset_for_timestamp
+        self.max_timestamp_offset = self._reader.max_timestamp_offset
+        self.aborted_transactions = self._reader.aborted_transactions
         self._install(segments)
 
     @classmethod
@@ -149,16 +145,13 @@ class Log:
             leader_epochs=LeaderEpochs(directory, files),
             producer_state=ProducerState(directory, name, files),
         )
-        log = cls(loader, clock, hooks or LogHooks())
-        log._parent_changed = is_new or not clean
-        return log
+        return cls(loader, clock, hooks or LogHooks(), is_new=is_new)
 
     def _install(self, segments: Segments) -> None:
         """Make `segments` the log's, and the last of them the one that is appended to."""
         (active := segments.active).prepare_for_appends()
-        self._segments = segments
-        # end offset, active segment, its size: replaced in one go, for readers in other threads
-        self._tail = (self.log_end_offset, active, active.size)
+        self._reader.segments = segments
+        self._reader.tail = (self.log_end_offset, active, active.size)
 
     # --- appending
 
@@ -182,7 +175,7 @@ class Log:
         """
         if self.failure is not None:
             raise StorageFailed(f"{self.name}: {self.failure}")
-        first_offset, segment, _ = self._tail
+        first_offset, segment, _ = self._reader.tail
         size_bytes = len(records)
         count, max_timestamp, idempotent = self._survey(headers, size_bytes)
         next_offset = first_offset + count
@@ -207,7 +200,7 @@ class Log:
             segment.append(records, headers, first_offset)
         except OSError as error:
             raise self._append_failed(segment, error) from error
-        self._tail = (next_offset, segment, segment.size)
+        self._reader.tail = (next_offset, segment, segment.size)
         self.log_end_offset = next_offset
         if leader_epoch != self.leader_epochs.latest and leader_epoch >= 0:
             self.leader_epochs.assign(leader_epoch, first_offset)
@@ -263,7 +256,7 @@ class Log:
         self._roll(self.log_end_offset)
 
     def _roll(self, base_offset: int) -> Segment:
-        old = self._segments.active
+        old = self.segments.active
         if old.base_offset == base_offset:
             return old
         try:
@@ -279,8 +272,8 @@ class Log:
                 raise self._fail(f"a failed roll could not be taken back ({second})", error) from error
             self._hooks.io_error(self, error)
             raise StorageFailed(f"{self.name}: no new segment at offset {base_offset}: {error}") from error
-        self._install(self._segments.with_roll(segment))
-        self._directory_changed = True
+        self._install(self.segments.with_roll(segment))
+        self._flusher.directory_changed()
         self._hooks.wants_flush(self)
         return segment
 
@@ -289,108 +282,7 @@ class Log:
             self.directory, base_offset, self.config, self._files, now_ms=self._clock(), rng=self._rng
         )
 
-    # --- reading
-
-    def read(
-        self,
-        offset: int,
-        max_bytes: int,
-        *,
-        min_one_batch: bool = True,
-        up_to_offset: int | None = None,
-        wait: bool = True,
-    ) -> FileSlice | None:
-        """Whole batches from the one that holds `offset` on, below `up_to_offset`, of one segment.
-
-        At most `max_bytes`, but the first batch whole with `min_one_batch`. None where there is nothing to
-        read yet. The first batch may begin below `offset`: readers skip its first records. Raises
-        OffsetOutOfRange outside [log start, log end], CorruptLog, StorageFailed; without `wait`
-        BlockingIOError where finding the place would have to wait for the disk.
-        """
-        end_offset, active, end_position = self._tail
-        if not self.log_start_offset <= offset <= end_offset:
-            raise OffsetOutOfRange(
-                f"{self.name}: offset {offset} is outside of the log, {self.log_start_offset} to {end_offset}"
-            )
-        if up_to_offset is None or up_to_offset > end_offset:
-            up_to_offset = end_offset
-        if offset >= up_to_offset:
-            return None
-        segments = self._segments
-        candidates = (active,) if offset >= active.base_offset else segments.from_offset(offset)
-        try:
-            for segment in candidates:
-                limit = end_position if segment is active else segment.size
-                if up_to_offset < end_offset:
-                    position = segment.position_of(up_to_offset, limit, wait=wait)
-                    limit = limit if position is None else position
-                position = segment.position_of(offset, limit, wait=wait)
-                if position is not None:
-                    found = segment.slice(position, limit, max_bytes, min_one_batch=min_one_batch, wait=wait)
-                    found.segments = segments
-                    if segment is not active and limit == segment.size:
-                        found.is_old = True
-                    return found if found.size else None
-                if segment is active:
-                    break
-        except CorruptBatch as error:
-            raise self._corrupt(f"{self.name}, offset {offset}, {segment.file.path}: {error}") from error
-        except BlockingIOError:
-            raise
-        except OSError as error:
-            raise StorageFailed(f"{self.name}: reading {segment.file.path} failed: {error}") from error
-        return None
-
-    def check(self, found: FileSlice, offset: int) -> None:
-        """Read a slice for `offset` that isn't ready to be sent, check it, and cut it before any damage.
-
-        Blocks: for a worker. Raises CorruptLog where its first batch is damaged, StorageFailed.
-        """
-        try:
-            sound_to, damage = sound_end(found)
-        except OSError as error:
-            raise StorageFailed(f"{self.name}: reading {found.file.path} failed: {error}") from error
-        if damage is not None and sound_to < found.position + found.size:
-            corrupt = self._corrupt(f"{self.name}, read for offset {offset}, {found.file.path}: {damage}")
-            if sound_to <= found.position:
-                raise corrupt from damage
-        found.cut_to_sound(sound_to)
-
-    def _corrupt(self, damage: str) -> CorruptLog:
-        """The error to raise; logged once, however often clients ask."""
-        if damage not in self._damages_told and len(self._damages_told) < DAMAGES_TOLD_MAX:
-            self._damages_told.add(damage)
-            logger.error("corrupt log: %s", damage)
-        return CorruptLog(damage)
-
-    def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        """The first record at or after `timestamp` (milliseconds), None where there is none.
-
-        Decodes one batch. Raises CorruptLog, StorageFailed.
-        """
-        start = self.log_start_offset
-        return self._by_time(
-            lambda: timestamps.first_at_or_after(self._segments.from_offset(start), timestamp, start)
-        )
-
-    def max_timestamp_offset(self) -> TimestampAndOffset | None:
-        """The first record with the largest timestamp, None where no record has one (KIP-734)."""
-        return self._by_time(
-            lambda: timestamps.latest_timestamp(self._segments.from_offset(self.log_start_offset))
-        )
-
-    def _by_time(self, find: Callable[[], TimestampAndOffset | None]) -> TimestampAndOffset | None:
-        segments = self._segments
-        try:
-            return find()
-        except FileNotFoundError as error:
-            if self._segments is not segments:
-                return self._by_time(find)  # retention took a segment out meanwhile
-            raise StorageFailed(f"{self.name}: reading by time failed: {error}") from error
-        except (CorruptBatch, MalformedRecords) as error:
-            raise self._corrupt(f"{self.name}: {error}") from error
-        except OSError as error:
-            raise StorageFailed(f"{self.name}: reading by time failed: {error}") from error
+    # --- what there is
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEntry:
         """(largest epoch at or below `epoch`, its end offset), (-1, -1) where unknown (KIP-101)."""
@@ -403,27 +295,13 @@ class Log:
             return high_watermark
         return min(max(unstable, self.log_start_offset), high_watermark)
 
-    def aborted_transactions(
-        self, start_offset: int, up_to_offset: int, found: FileSlice | None = None
-    ) -> list[AbortedTransaction]:
-        """The aborted transactions that have records in [start, up to), or in what was `found` there.
-
-        Raises CorruptLog, StorageFailed.
-        """
-        try:
-            return aborted_transactions(self._segments, start_offset, up_to_offset, found)
-        except ValueError as error:
-            raise self._corrupt(f"{self.name}: {error}") from error
-        except OSError as error:
-            raise StorageFailed(f"{self.name}: reading aborted transactions failed: {error}") from error
-
     @property
     def size_bytes(self) -> int:
-        return sum(segment.size for segment in self._segments)
+        return sum(segment.size for segment in self.segments)
 
     @property
     def segments(self) -> Segments:
-        return self._segments
+        return self._reader.segments
 
     # --- cutting
 
@@ -431,11 +309,11 @@ class Log:
         """Drop all records at or above `offset`, for good. Blocks for some syncs. Raises StorageFailed."""
         if offset >= self.log_end_offset:
             return
-        if offset < self._segments.first.base_offset:
+        if offset < self.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
             return
-        dropped = [s for s in self._segments if s.base_offset > offset]
-        kept = self._segments.without(dropped)
+        dropped = [s for s in self.segments if s.base_offset > offset]
+        kept = self.segments.without(dropped)
         with self._truncating(offset):
             # Durable before anything follows, and never with a hole: a crash must not bring back a part.
             self._drop(dropped[::-1])
@@ -447,20 +325,20 @@ class Log:
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop all records and go on at `offset`, as after a snapshot. Blocks. Raises StorageFailed."""
         with self._truncating(offset):
-            self._drop(list(self._segments)[::-1])
+            self._drop(list(self.segments)[::-1])
             self._files.sync_directory(self.directory)
             segment = self._create_segment(offset)
             self.leader_epochs.clear()
             self.producer_state.remove_snapshots_above(-1)
-            self.log_start_offset = offset
+            self.log_start_offset = self._reader.start_offset = offset
             self._restart_at(offset, Segments([segment]))
 
     @contextmanager
     def _truncating(self, offset: int) -> Iterator[None]:
         """No flush meanwhile, and no recovery point above `offset`; what fails ends appends."""
         logger.info("%s: truncating to offset %d", self.name, offset)
-        with self._flush_lock:
-            self.recovery_point = min(self.recovery_point, offset)
+        with self._flusher.lock:
+            self._flusher.lower_recovery_point(offset)
             try:
                 self._hooks.truncated(self, offset)
                 yield
@@ -470,9 +348,8 @@ class Log:
     def _restart_at(self, offset: int, segments: Segments) -> None:
         """Let the log end at `offset`, with all that follows from its end."""
         self.log_end_offset = offset
-        self.log_start_offset = min(self.log_start_offset, offset)
-        self.recovery_point = min(self.recovery_point, offset)
-        self._directory_changed = True
+        self.log_start_offset = self._reader.start_offset = min(self.log_start_offset, offset)
+        self._flusher.directory_changed()
         self._install(segments)
         self.leader_epochs.truncate_from_end(offset)
         rebuild_producers(
@@ -499,7 +376,7 @@ class Log:
         return self.log_start_offset
 
     def _start_at(self, offset: int) -> None:
-        self.log_start_offset = offset
+        self.log_start_offset = self._reader.start_offset = offset
         self.leader_epochs.truncate_from_start(offset)
 
     # --- retention
@@ -514,7 +391,7 @@ class Log:
             return 0
         deletable = retention.deletable_segments(
             self.name,
-            self._segments,
+            self.segments,
             self.config,
             log_start_offset=self.log_start_offset,
             log_end_offset=self.log_end_offset,
@@ -523,11 +400,11 @@ class Log:
         )
         if not deletable:
             return 0
-        if len(deletable) == len(self._segments):
+        if len(deletable) == len(self.segments):
             self._roll(self.log_end_offset)
-        remaining = self._segments.without(deletable)
+        remaining = self.segments.without(deletable)
         self._start_at(max(self.log_start_offset, remaining.first.base_offset))
-        self._segments = remaining
+        self._reader.segments = remaining
         try:
             self._drop(deletable)
         except OSError as error:
@@ -539,14 +416,14 @@ class Log:
 
         Raises CleaningAborted where they aren't the log's any more, StorageFailed.
         """
-        if self.failure is not None or not set(replaced) <= set(self._segments):
+        if self.failure is not None or not set(replaced) <= set(self.segments):
             raise CleaningAborted(f"{self.name}: the segments of {cleaned.base_offset} are gone")
         try:
             self._drop(replaced, snapshots_of=replaced[1:])  # the first one's base offset stays one
             cleaned.put_in_place()
         except OSError as error:
             raise self._fail("putting a compacted segment in place failed", error) from error
-        self._segments = self._segments.with_replaced(replaced, cleaned.to_segment(self._rng))
+        self._reader.segments = self.segments.with_replaced(replaced, cleaned.to_segment(self._rng))
         self._hooks.wants_flush(self)
 
     def _drop(self, segments: Sequence[Segment], snapshots_of: Sequence[Segment] | None = None) -> None:
@@ -555,15 +432,12 @@ class Log:
         for segment in segments if snapshots_of is None else snapshots_of:
             paths += self.producer_state.mark_snapshot_deleted(segment.base_offset)
         if paths:
-            self._deleted_files.append((self._clock() + self.config.file_delete_delay_ms, paths))
-            self._directory_changed = True
+            self._deleted_files.add(paths, self._clock() + self.config.file_delete_delay_ms)
+            self._flusher.directory_changed()
 
     def remove_deleted_files(self, now_ms: int) -> None:
         """Remove the files whose `file.delete.delay.ms` is over. Blocks: for a worker. Raises OSError."""
-        while self._deleted_files and self._deleted_files[0][0] <= now_ms:
-            for path in self._deleted_files[0][1]:
-                self._files.remove_if_exists(path)
-            del self._deleted_files[0]
+        self._deleted_files.remove_due(now_ms)
 
     def remove_expired_producers(self, now_ms: int) -> int:
         """Forget producers that have been idle for `producer.id.expiration.ms`. Returns how many."""
@@ -577,34 +451,23 @@ class Log:
         Blocks: for a worker. Raises StorageFailed; the log then takes no more appends, as the kernel may
         have dropped what it could not write.
         """
-        with self._flush_lock:
+        with self._flusher.lock:
             if self.deleted:
                 return
-            end_offset = self.log_end_offset
-            segments = self._segments
             try:
-                # From one below: a segment that was active when it was flushed last has indexes to sync.
-                for segment in segments.from_offset(self.recovery_point - 1):
-                    segment.sync(finished=segment is not segments.active)
-                self.producer_state.sync_snapshots()
-                if self.deleted:
-                    return  # its old directory's name may be another log's by now
-                self.leader_epochs.flush()
-                if self._topic_id_unsynced:
-                    self._files.sync_path(self.directory / partition_metadata.FILE_NAME)
-                    self._topic_id_unsynced = False
-                if self._directory_changed:
-                    self._directory_changed = False
-                    self._files.sync_directory(self.directory)
-                if self._parent_changed:
-                    self._files.sync_directory(self.directory.parent)
-                    self._parent_changed = False
+                self._flusher.flush(self)
             except OSError as error:
-                if self.deleted:
-                    return
-                raise self._fail("flushing it failed", error) from error
-            self.recovery_point = min(max(self.recovery_point, end_offset), self.log_end_offset)
-            self.last_flush_ms = self._clock()
+                if not self.deleted:
+                    raise self._fail("flushing it failed", error) from error
+
+    @property
+    def recovery_point(self) -> int:
+        """What lies below it is durable."""
+        return self._flusher.recovery_point
+
+    @property
+    def last_flush_ms(self) -> int:
+        return self._flusher.last_flush_ms
 
     @property
     def unflushed_messages(self) -> int:
@@ -617,9 +480,10 @@ class Log:
         whose it is for a stray, so no record may come before it. Raises InconsistentTopicId, OSError.
         """
         if self.topic_id is None:
-            partition_metadata.write_topic_id(self._files, self.directory, topic_id)
+            self._flusher.file_written(
+                partition_metadata.write_topic_id(self._files, self.directory, topic_id)
+            )
             self.topic_id = topic_id
-            self._topic_id_unsynced = self._directory_changed = True
         elif self.topic_id != topic_id:
             raise InconsistentTopicId(
                 f"{self.name}: {self.directory} holds topic id {self.topic_id.hex()}, not {topic_id.hex()}"
@@ -649,10 +513,10 @@ class Log:
             return
         self.failure = "it is closed"
         try:
-            self._segments.active.finish()
-            self._segments.active.sync(finished=True)
+            self.segments.active.finish()
+            self.segments.active.sync(finished=True)
             self.producer_state.take_snapshot()
-            self._directory_changed = True
+            self._flusher.directory_changed()
         except OSError as error:
             raise self._fail("closing it failed", error) from error
         self.flush()

@@ -53,9 +53,11 @@ def topic_id_or_none(directory: Path) -> bytes | None:
         return None
 
 
-def write_topic_id(files: FileSystem, directory: Path, topic_id: bytes) -> None:
-    """Write the file, whole or not at all should the process die; syncing it is left to the caller."""
+def write_topic_id(files: FileSystem, directory: Path, topic_id: bytes) -> Path:
+    """Write the file, whole or not at all should the process die. Syncing the path returned is left to do."""
     text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
     temporary = directory / f"{FILE_NAME}.tmp"
     files.write_file(temporary, f"version: {_VERSION}\ntopic_id: {text}".encode(), sync=False)
-    files.rename(temporary, directory / FILE_NAME)
+    path = directory / FILE_NAME
+    files.rename(temporary, path)
+    return path

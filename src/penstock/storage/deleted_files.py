@@ -1,0 +1,25 @@
+"""Files that are out of a log already, and stay for its readers until `file.delete.delay.ms` is over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.storage.files import FileSystem
+
+
+class DeletedFiles:
+    """One log's, renamed and waiting. One thread adds, another removes."""
+
+    def __init__(self, files: FileSystem) -> None:
+        self._files = files
+        self._waiting: list[tuple[int, list[Path]]] = []
+
+    def add(self, paths: list[Path], remove_at_ms: int) -> None:
+        self._waiting.append((remove_at_ms, paths))
+
+    def remove_due(self, now_ms: int) -> None:
+        """Blocks: for a worker. Raises OSError."""
+        while self._waiting and self._waiting[0][0] <= now_ms:
+            for path in self._waiting[0][1]:
+                self._files.remove_if_exists(path)
+            del self._waiting[0]
