@@ -1,4 +1,4 @@
-"""Reads a coordinator's partition before it is replayed. Runs in a worker thread.
+"""Replays a coordinator's partition. Runs in a worker thread.
 
 Coordinators' topics are compacted, so only the newest record of a key counts. That is decided on the encoded
 keys, before anything else is decoded: a partition that has not been compacted for long still loads quickly.
@@ -10,7 +10,9 @@ was compacted; until then Kafka lists it, empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.protocol.batch import NO_PRODUCER_ID, iter_headers
@@ -19,7 +21,9 @@ from penstock.protocol.records import ControlRecordType, control_record_type, de
 if TYPE_CHECKING:
     from penstock.storage.log import Log
 
-__all__ = ["StoredRecord", "newest_records"]
+__all__ = ["StoredRecord", "replay_newest"]
+
+log = logging.getLogger(__name__)
 
 READ_BYTES = 5 * 1024 * 1024
 
@@ -35,12 +39,25 @@ class StoredRecord(NamedTuple):
     commits: bool = False
 
 
-def newest_records(partition_log: Log, end_offset: int) -> list[StoredRecord]:
-    """What counts of everything below `end_offset`, in the order of the log. Blocks.
+def replay_newest(partition_log: Log, end_offset: int, replay: Callable[[StoredRecord], bool]) -> None:
+    """Call `replay` with what counts of everything below `end_offset`, in the order of the log. Blocks.
 
-    Raises KafkaError, MalformedMessage, CorruptBatch.
+    False from it says that the record is of a kind that is not served here. Raises KafkaError,
+    MalformedMessage, CorruptBatch.
     """
-    return _compact(_read(partition_log, end_offset))
+    started = time.monotonic()
+    survivors = _compact(_read(partition_log, end_offset))
+    unserved = 0
+    for stored in survivors:
+        if not replay(stored):
+            unserved += 1
+    log.info(
+        "loaded coordinator partition=%s records=%d unserved=%d ms=%d",
+        partition_log.name,
+        len(survivors),
+        unserved,
+        (time.monotonic() - started) * 1000,
+    )
 
 
 def _read(partition_log: Log, end_offset: int) -> Iterator[StoredRecord]:

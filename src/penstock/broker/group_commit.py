@@ -59,7 +59,6 @@ class GroupCommit:
         self.acks_fsync = acks_fsync
         self.unsynced: set[Log] = set()
         self.rounds = 0
-        self.synced_logs = 0
         self._loop = loop
         self._flushers = ThreadPoolExecutor(FLUSHERS, thread_name_prefix="group-commit")
         self._waiting: list[Then] = []
@@ -107,7 +106,6 @@ class GroupCommit:
             self._end_round(waiting, [])
             return
         self.rounds += 1
-        self.synced_logs += len(logs)
         gathered = asyncio.gather(*syncs, return_exceptions=True)
         gathered.add_done_callback(lambda done: self._end_round(waiting, done.result()))
 

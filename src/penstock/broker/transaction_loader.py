@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from typing import TYPE_CHECKING
 
-from penstock.broker.coordinator_loader import newest_records
+from penstock.broker.coordinator_loader import StoredRecord, replay_newest
 from penstock.coordinators.records import CoordinatorRecord
 from penstock.protocol.codec import UnsupportedVersion
 from penstock.protocol.messages import TransactionLogKey
@@ -23,27 +21,17 @@ if TYPE_CHECKING:
 
 __all__ = ["load"]
 
-log = logging.getLogger(__name__)
-
 
 def load(partition_log: Log, end_offset: int, coordinator: TransactionCoordinator, now_ms: int) -> None:
     """Replay everything below `end_offset`. Raises KafkaError, MalformedMessage, CorruptBatch."""
-    started = time.monotonic()
-    survivors = newest_records(partition_log, end_offset)
-    unserved = 0
-    for stored in survivors:
+
+    def replay(stored: StoredRecord) -> bool:
         record = _decode(stored.key, stored.value)
-        if record is None:
-            unserved += 1
-        else:
+        if record is not None:
             coordinator.replay(record, now_ms)
-    log.info(
-        "loaded transactions partition=%s records=%d unserved=%d ms=%d",
-        partition_log.name,
-        len(survivors),
-        unserved,
-        (time.monotonic() - started) * 1000,
-    )
+        return record is not None
+
+    replay_newest(partition_log, end_offset, replay)
 
 
 def _decode(key_bytes: bytes | None, value_bytes: bytes | None) -> CoordinatorRecord | None:

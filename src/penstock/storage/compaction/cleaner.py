@@ -181,7 +181,6 @@ class Cleaner:
                         return False
                     if header.last_offset >= start_offset:
                         offsets.latest_offset = header.last_offset
-                self._stats.map_bytes_read += read_bytes
                 self._take(read_bytes)
         return True
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class CleanerStats:
-    map_bytes_read: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
     messages_read: int = 0
