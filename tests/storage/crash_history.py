@@ -32,7 +32,7 @@ from penstock.storage.log import Log
 from penstock.storage.log_directory import CLEAN_SHUTDOWN_FILE
 from penstock.storage.log_manager import LogManager
 from penstock.storage.names import TopicPartition
-from penstock.storage.producer_state import Origin
+from penstock.storage.staged_append import Origin
 
 _UNCHECKED_BYTES = 16  # nothing tells a wrong leader epoch, nor always a wrong offset or length
 

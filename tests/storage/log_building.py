@@ -9,7 +9,7 @@ from penstock.protocol.records import Record, decode_batch, encode_batch, encode
 from penstock.storage.config import LogConfig
 from penstock.storage.files import REAL_FILES, FileSystem
 from penstock.storage.log import AppendInfo, Log
-from penstock.storage.producer_state import Origin
+from penstock.storage.staged_append import Origin
 
 START_MS = 1_700_000_000_000
 

@@ -29,7 +29,7 @@ from penstock.storage.compaction.config import CleanerConfig
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import LogError
 from penstock.storage.log import Log
-from penstock.storage.producer_state import Origin
+from penstock.storage.staged_append import Origin
 
 HISTORIES = int(os.environ.get("PENSTOCK_HISTORIES", "150"))
 RETENTION_MS = 5_000

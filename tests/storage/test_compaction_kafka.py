@@ -20,7 +20,7 @@ from penstock.storage.compaction.throttler import Throttler
 from penstock.storage.config import LogConfig
 from penstock.storage.files import REAL_FILES
 from penstock.storage.log import Log
-from penstock.storage.producer_state import Origin
+from penstock.storage.staged_append import Origin
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 

@@ -20,7 +20,7 @@ from penstock.storage.errors import (
     TransactionCoordinatorFenced,
 )
 from penstock.storage.log import AppendInfo, Log
-from penstock.storage.producer_state import Origin
+from penstock.storage.staged_append import Origin
 
 MAX_SEQUENCE = 2**31 - 1
 

@@ -15,7 +15,7 @@ from penstock.storage.errors import (
 )
 from penstock.storage.files import REAL_FILES
 from penstock.storage.log import AppendInfo, Log
-from penstock.storage.producer_state import Origin
+from penstock.storage.staged_append import Origin
 from penstock.storage.transaction_index import AbortedTransaction, TransactionIndex
 from penstock.storage.verification import NOT_REQUIRED, Verification
 

@@ -15,7 +15,7 @@ from penstock.broker.purgatory import WaitList
 from penstock.protocol.batch import TRANSACTIONAL_MASK, check_batches, set_log_append_time
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import encode_end_txn_marker
-from penstock.storage.producer_state import Origin
+from penstock.storage.staged_append import Origin
 
 if TYPE_CHECKING:
     from penstock.broker.topic_settings import TopicSettings

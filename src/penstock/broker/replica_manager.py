@@ -11,7 +11,7 @@ from penstock.broker.replica import NO_EPOCH, Replica
 from penstock.metadata.image import MetadataDelta, ResourceType
 from penstock.protocol.batch import check_batches
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.storage.producer_state import Origin
+from penstock.storage.staged_append import Origin
 
 if TYPE_CHECKING:
     from penstock.broker.topic_settings import TopicSettings

@@ -42,10 +42,11 @@ from penstock.storage.log_flusher import LogFlusher
 from penstock.storage.log_hooks import LogHooks
 from penstock.storage.log_reader import LogReader
 from penstock.storage.names import TopicPartition
-from penstock.storage.producer_state import Origin, ProducerState, StagedAppend
+from penstock.storage.producer_state import ProducerState
 from penstock.storage.recovery import LogLoader, rebuild_producers
 from penstock.storage.segment import Segment
 from penstock.storage.segments import Segments
+from penstock.storage.staged_append import Origin, StagedAppend
 from penstock.storage.transactions import note_append
 from penstock.storage.verification import NOT_REQUIRED, Verification
 
@@ -329,7 +330,7 @@ class Log:
             self._files.sync_directory(self.directory)
             segment = self._create_segment(offset)
             self.leader_epochs.clear()
-            self.producer_state.remove_snapshots_above(-1)
+            self.producer_state.snapshots.remove_above(-1)
             self.log_start_offset = self._reader.start_offset = offset
             self._restart_at(offset, Segments([segment]))
 
@@ -430,7 +431,7 @@ class Log:
         """Rename the files of `segments` and hand them over to `remove_deleted_files`. Raises OSError."""
         paths = [path for segment in segments for path in segment.mark_deleted()]
         for segment in segments if snapshots_of is None else snapshots_of:
-            paths += self.producer_state.mark_snapshot_deleted(segment.base_offset)
+            paths += self.producer_state.snapshots.mark_deleted(segment.base_offset)
         if paths:
             self._deleted_files.add(paths, self._clock() + self.config.file_delete_delay_ms)
             self._flusher.directory_changed()

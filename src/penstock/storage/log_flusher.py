@@ -60,7 +60,7 @@ class LogFlusher:
         # From one below: a segment that was active when it was flushed last has indexes to sync.
         for segment in segments.from_offset(self.recovery_point - 1):
             segment.sync(finished=segment is not segments.active)
-        log.producer_state.sync_snapshots()
+        log.producer_state.snapshots.sync()
         if log.deleted:
             return  # its directory's name may be another log's by now
         log.leader_epochs.flush()

@@ -5,286 +5,40 @@ and where its open transaction begins. An append is judged against it before it 
 noted after (`apply`); recovery replays batches through the same path, unjudged. Open transactions hold back
 the last stable offset until their marker has been appended and replicated.
 
-Belongs to the thread that appends. Snapshots are written by it too; their sync is the flush's.
+Belongs to the thread that appends.
 """
 
 from __future__ import annotations
 
-import logging
-from bisect import bisect_left
 from collections.abc import Iterable
-from enum import Enum, auto
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from penstock.protocol.batch import (
-    NO_PRODUCER_EPOCH,
-    NO_SEQUENCE,
-    NO_TIMESTAMP,
-    BatchHeader,
-    Buffer,
-    decrement_sequence,
-)
+from penstock.protocol.batch import BatchHeader, Buffer
 from penstock.protocol.records import EndTxnMarker, decode_batch, decode_end_txn_marker
-from penstock.storage.errors import (
-    InvalidProducerEpoch,
-    InvalidTransactionState,
-    OutOfOrderSequence,
-    TransactionCoordinatorFenced,
-)
+from penstock.storage.errors import InvalidProducerEpoch, InvalidTransactionState
 from penstock.storage.files import FileSystem
-from penstock.storage.names import (
-    DELETED_SUFFIX,
-    PRODUCER_SNAPSHOT_SUFFIX,
-    TopicPartition,
-    offset_file_name,
-    offset_of_file,
-)
-from penstock.storage.producer_snapshot import SnapshotCorrupt, SnapshotEntry, decode, encode
+from penstock.storage.names import TopicPartition
+from penstock.storage.producer_entry import NO_OFFSET, BatchMetadata, CompletedTransaction, ProducerEntry
+from penstock.storage.producer_snapshots import ProducerSnapshots
+from penstock.storage.staged_append import Origin, StagedAppend
 from penstock.storage.verification import NOT_REQUIRED, Verification
 
-logger = logging.getLogger(__name__)
-
 BATCHES_RETAINED: Final = 5
-_MAX_SEQUENCE: Final = 0x7FFFFFFF
-_NO_OFFSET: Final = -1
-_NO_COORDINATOR_EPOCH: Final = -1
-_MAX_EPOCH: Final = 0x7FFF
-_TRANSACTIONS_V2: Final = 2
-
-
-class Origin(Enum):
-    """Who appends, and so what is checked: sequences of clients only, epochs of all but replicas."""
-
-    CLIENT = auto()
-    COORDINATOR = auto()
-    REPLICATION = auto()
-
-
-class BatchMetadata(NamedTuple):
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp: int
-
-    @property
-    def first_sequence(self) -> int:
-        return decrement_sequence(self.last_sequence, self.offset_delta)
-
-    @property
-    def first_offset(self) -> int:
-        return self.last_offset - self.offset_delta
-
-
-class CompletedTransaction(NamedTuple):
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    aborted: bool
-
-
-class ProducerEntry:
-    """The state of one producer id."""
-
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "txn_first_offset")
-
-    def __init__(self, producer_id: int) -> None:
-        self.producer_id = producer_id
-        self.epoch = NO_PRODUCER_EPOCH
-        self.coordinator_epoch = _NO_COORDINATOR_EPOCH
-        self.last_timestamp = NO_TIMESTAMP
-        self.txn_first_offset = _NO_OFFSET
-        self.batches: list[BatchMetadata] = []
-
-    @property
-    def last_sequence(self) -> int:
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
-
-    def duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
-        """The retained batch that `header` repeats."""
-        if header.producer_epoch == self.epoch:
-            last_sequence = header.last_sequence
-            for batch in self.batches:
-                if batch.last_sequence == last_sequence and batch.first_sequence == header.base_sequence:
-                    return batch
-        return None
-
-    def to_snapshot(self) -> SnapshotEntry:
-        last = self.batches[-1] if self.batches else BatchMetadata(NO_SEQUENCE, _NO_OFFSET, 0, NO_TIMESTAMP)
-        return SnapshotEntry(
-            self.producer_id,
-            self.epoch,
-            last.last_sequence,
-            last.last_offset,
-            last.offset_delta,
-            self.last_timestamp,
-            self.coordinator_epoch,
-            self.txn_first_offset,
-        )
-
-    @classmethod
-    def from_snapshot(cls, snapshot: SnapshotEntry) -> ProducerEntry:
-        entry = cls(snapshot.producer_id)
-        entry.epoch = snapshot.epoch
-        entry.coordinator_epoch = snapshot.coordinator_epoch
-        entry.last_timestamp = snapshot.timestamp
-        entry.txn_first_offset = max(snapshot.txn_first_offset, _NO_OFFSET)
-        if snapshot.last_offset >= 0:
-            entry.batches.append(
-                BatchMetadata(
-                    snapshot.last_sequence, snapshot.last_offset, snapshot.offset_delta, snapshot.timestamp
-                )
-            )
-        return entry
-
-
-class StagedAppend:
-    """What one append would change of one producer's entry, and the checks that it passes on the way."""
-
-    def __init__(
-        self,
-        current: ProducerEntry,
-        origin: Origin,
-        log_name: TopicPartition,
-        verification: Verification | None = None,
-    ) -> None:
-        self.producer_id = current.producer_id
-        self.epoch = current.epoch
-        self.coordinator_epoch = current.coordinator_epoch
-        self.last_timestamp = current.last_timestamp
-        self.txn_first_offset = current.txn_first_offset
-        self.batches: list[BatchMetadata] = []
-        self.started: list[int] = []
-        self.completed: list[CompletedTransaction] = []
-        self._current = current
-        self._origin = origin
-        self._log_name = log_name
-        self._verification = verification
-
-    def add_data(self, header: BatchHeader, first_offset: int) -> None:
-        self._check_epoch(header.producer_epoch, first_offset)
-        if self._origin is Origin.CLIENT:
-            self._check_sequence(header, first_offset)
-        self._move_to_epoch(header.producer_epoch)
-        last_offset = first_offset + header.last_offset_delta
-        self.batches.append(
-            BatchMetadata(header.last_sequence, last_offset, header.last_offset_delta, header.max_timestamp)
-        )
-        self.last_timestamp = header.max_timestamp
-        if header.is_transactional:
-            if self.txn_first_offset == _NO_OFFSET:
-                self.txn_first_offset = first_offset
-                self.started.append(first_offset)
-        elif self.txn_first_offset != _NO_OFFSET and self._origin is not Origin.REPLICATION:
-            raise InvalidTransactionState(
-                f"{self._where(first_offset)}: a batch outside of its open transaction, which began at "
-                f"offset {self.txn_first_offset}"
-            )
-
-    def add_marker(
-        self, header: BatchHeader, offset: int, marker: EndTxnMarker, transaction_version: int = 0
-    ) -> None:
-        if transaction_version >= _TRANSACTIONS_V2:
-            self._check_bumped_epoch(header.producer_epoch, offset)
-        else:
-            self._check_epoch(header.producer_epoch, offset)
-        if marker.coordinator_epoch < self.coordinator_epoch and self._origin is not Origin.REPLICATION:
-            raise TransactionCoordinatorFenced(
-                f"{self._where(offset)}: coordinator epoch {marker.coordinator_epoch} is older than "
-                f"{self.coordinator_epoch}"
-            )
-        if self.txn_first_offset != _NO_OFFSET:
-            self.completed.append(
-                CompletedTransaction(self.producer_id, self.txn_first_offset, offset, not marker.committed)
-            )
-        self._move_to_epoch(header.producer_epoch)
-        self.coordinator_epoch = marker.coordinator_epoch
-        self.txn_first_offset = _NO_OFFSET
-        self.last_timestamp = header.max_timestamp
-
-    def _move_to_epoch(self, epoch: int) -> None:
-        if epoch != self.epoch:
-            self.epoch = epoch
-            self.batches.clear()
-
-    def _check_epoch(self, epoch: int, offset: int) -> None:
-        if epoch < self.epoch and self._origin is not Origin.REPLICATION:
-            raise InvalidProducerEpoch(
-                f"{self._where(offset)}: epoch {epoch} is older than the last seen {self.epoch}"
-            )
-
-    def _check_bumped_epoch(self, epoch: int, offset: int) -> None:
-        """The marker of a transaction of version 2 has a higher epoch than its records (KIP-1228).
-
-        So one that comes late can't end the transaction that began meanwhile. One of the same epoch is a
-        retry if nothing is open; at the highest epoch there is none above it to take.
-        """
-        if epoch > self.epoch or self._origin is Origin.REPLICATION:
-            return
-        if epoch == self.epoch and (self.txn_first_offset == _NO_OFFSET or epoch == _MAX_EPOCH):
-            return
-        raise InvalidProducerEpoch(
-            f"{self._where(offset)}: a marker of epoch {epoch}, which is not above the last seen {self.epoch}"
-        )
-
-    def _check_sequence(self, header: BatchHeader, offset: int) -> None:
-        """Sequences go on where the last batch ended; a new epoch begins at 0.
-
-        A producer without state may begin anywhere, since its records may have been deleted; in transactions
-        of version 2 it can't have been, their epoch is new. While a batch waits to be verified none with a
-        higher sequence may overtake it.
-        """
-        sequence = header.base_sequence
-        if (verification := self._verification) is not None:
-            lowest = verification.lowest_sequence
-            if verification.supports_epoch_bump and not self._current.batches:
-                lowest = 0
-            if sequence > lowest:
-                raise OutOfOrderSequence(
-                    f"{self._where(offset)}: sequence {sequence} comes before {lowest}, which is awaited"
-                )
-        if header.producer_epoch != self.epoch:
-            if sequence != 0 and self.epoch != NO_PRODUCER_EPOCH:
-                raise OutOfOrderSequence(
-                    f"{self._where(offset)}: sequence {sequence} begins epoch {header.producer_epoch} "
-                    f"(last seen epoch {self.epoch}), expected 0"
-                )
-            return
-        current = self._current
-        if current.epoch == NO_PRODUCER_EPOCH:
-            return
-        if self.batches:
-            last = self.batches[-1].last_sequence
-        else:
-            last = current.last_sequence if header.producer_epoch == current.epoch else NO_SEQUENCE
-        if sequence != last + 1 and not (sequence == 0 and last == _MAX_SEQUENCE):
-            raise OutOfOrderSequence(
-                f"{self._where(offset)}: sequence {sequence} does not follow the last one, {last}"
-            )
-
-    def _where(self, offset: int) -> str:
-        return f"{self._log_name}, offset {offset}, producer id {self.producer_id}"
 
 
 class ProducerState:
     """The producers of one log, the transactions open on it, and the snapshots of both on disk."""
 
     def __init__(self, directory: Path, log_name: TopicPartition, files: FileSystem) -> None:
-        self._directory = directory
         self._log_name = log_name
-        self._files = files
         self.producers: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}  # first offset → producer id, in offset order
         self._unreplicated: dict[int, int] = {}  # first offset → offset of the marker
         self.verifications: dict[int, Verification] = {}
         """By producer id, while its transaction's first batch awaits the coordinator's word (KIP-890)."""
-        self._unsynced: list[Path] = []
+        self.snapshots = ProducerSnapshots(directory, files)
         self.end_offset = 0  # the state is that of all records below
-        self._snapshot_offsets = sorted(
-            offset
-            for path in directory.glob("*" + PRODUCER_SNAPSHOT_SUFFIX)
-            if (offset := offset_of_file(path.name)) is not None
-        )
 
     # --- appends
 
@@ -399,7 +153,7 @@ class ProducerState:
     def is_open(self, producer_id: int, epoch: int) -> bool:
         """Whether this producer has a transaction in this log, in this epoch."""
         entry = self.producers.get(producer_id)
-        return entry is not None and entry.txn_first_offset != _NO_OFFSET and entry.epoch == epoch
+        return entry is not None and entry.txn_first_offset != NO_OFFSET and entry.epoch == epoch
 
     def _check_not_fenced(self, producer_id: int, epoch: int) -> None:
         entry = self.producers.get(producer_id)
@@ -471,7 +225,7 @@ class ProducerState:
         expired = [
             entry.producer_id
             for entry in self.producers.values()
-            if entry.txn_first_offset == _NO_OFFSET and now_ms - entry.last_timestamp >= expiration_ms
+            if entry.txn_first_offset == NO_OFFSET and now_ms - entry.last_timestamp >= expiration_ms
         ]
         for producer_id in expired:
             del self.producers[producer_id]
@@ -482,59 +236,26 @@ class ProducerState:
 
     # --- snapshots
 
-    @property
-    def snapshot_offsets(self) -> list[int]:
-        return self._snapshot_offsets
-
-    def snapshot_path(self, offset: int) -> Path:
-        return self._directory / offset_file_name(offset, PRODUCER_SNAPSHOT_SUFFIX)
-
     def take_snapshot(self) -> None:
-        """Write the state at `end_offset`, unless it is there; `sync_snapshots` makes it durable."""
-        latest = self._snapshot_offsets[-1] if self._snapshot_offsets else _NO_OFFSET
-        if self.end_offset <= max(latest, 0):
-            return
-        path = self.snapshot_path(self.end_offset)
-        data = encode(entry.to_snapshot() for entry in self.producers.values())
-        self._files.write_file(path, data, sync=False)
-        self._snapshot_offsets.append(self.end_offset)
-        self._unsynced.append(path)
-
-    def sync_snapshots(self) -> None:
-        """Make the snapshots taken so far durable. May run in a worker."""
-        while self._unsynced:
-            self._files.sync_path(self._unsynced[0])
-            del self._unsynced[0]
+        """Write the state at `end_offset`, unless it is there; the next flush makes it durable."""
+        self.snapshots.write(self.end_offset, (entry.to_snapshot() for entry in self.producers.values()))
 
     def load(self, log_start_offset: int, log_end_offset: int, now_ms: int, expiration_ms: int) -> None:
-        """Become the newest sound snapshot in (start, end]; `end_offset` tells what remains to be replayed.
-
-        Snapshots outside that range, and broken ones, are removed.
-        """
+        """Become the newest snapshot in (start, end]; `end_offset` tells what remains to be replayed."""
         self.forget()
-        for offset in list(self._snapshot_offsets):
-            if not log_start_offset < offset <= log_end_offset:
-                self.remove_snapshot(offset)
         self.end_offset = log_start_offset
-        for offset in reversed(list(self._snapshot_offsets)):
-            path = self.snapshot_path(offset)
-            try:
-                entries = decode(path.read_bytes())
-            except SnapshotCorrupt as error:
-                logger.warning("%s: producer snapshot %s is dropped: %s", self._log_name, path, error)
-                self.remove_snapshot(offset)
-                continue
+        found = self.snapshots.newest(log_start_offset, log_end_offset)
+        if found is not None:
+            self.end_offset, entries = found
             self._take(map(ProducerEntry.from_snapshot, entries))
             self.remove_expired(now_ms, expiration_ms)
-            self.end_offset = offset
-            return
 
     def _take(self, entries: Iterable[ProducerEntry]) -> None:
         self.producers = {entry.producer_id: entry for entry in entries}
         open_transactions = sorted(
             (entry.txn_first_offset, entry.producer_id)
             for entry in self.producers.values()
-            if entry.txn_first_offset != _NO_OFFSET
+            if entry.txn_first_offset != NO_OFFSET
         )
         self._ongoing = dict(open_transactions)
 
@@ -545,34 +266,3 @@ class ProducerState:
         self._unreplicated.clear()
         self.verifications.clear()
         self.end_offset = 0
-
-    def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
-        """Keep snapshots at segment boundaries and the newest one beyond them (KAFKA-9393)."""
-        strays = [offset for offset in self._snapshot_offsets if offset not in set(base_offsets)]
-        newest_base = base_offsets[-1] if base_offsets else _NO_OFFSET
-        keep = strays[-1:] if strays and strays[-1] > newest_base else []
-        for offset in strays:
-            if offset not in keep:
-                self.remove_snapshot(offset)
-
-    def remove_snapshots_above(self, offset: int) -> None:
-        for snapshot in self._snapshot_offsets[bisect_left(self._snapshot_offsets, offset + 1) :]:
-            self.remove_snapshot(snapshot)
-
-    def remove_snapshot(self, offset: int) -> None:
-        if offset in self._snapshot_offsets:
-            self._snapshot_offsets.remove(offset)
-        self._files.remove_if_exists(self.snapshot_path(offset))
-
-    def mark_snapshot_deleted(self, offset: int) -> list[Path]:
-        """Rename the snapshot at `offset`, if any, out of the way. Returns it, for a worker to remove."""
-        if offset not in self._snapshot_offsets:
-            return []
-        self._snapshot_offsets.remove(offset)
-        path = self.snapshot_path(offset)
-        renamed = path.with_name(path.name + DELETED_SUFFIX)
-        try:
-            self._files.rename(path, renamed)
-        except FileNotFoundError:
-            return []
-        return [renamed]

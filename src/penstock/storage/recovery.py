@@ -98,8 +98,8 @@ class LogLoader:
         loaded = Segments(segments)
         if unsound is None:
             self._load_producers(loaded, end_offset)
-        self.producer_state.remove_snapshots_above(end_offset)
-        self.producer_state.remove_stray_snapshots(loaded.base_offsets)
+        self.producer_state.snapshots.remove_above(end_offset)
+        self.producer_state.snapshots.remove_stray(loaded.base_offsets)
         for segment in loaded:
             segment.release_file()
         return loaded, end_offset
@@ -168,7 +168,7 @@ class LogLoader:
         """Verify the segments from `from_offset` on. Returns those that remain, and the log end offset."""
         kept = [segment for segment in segments if segment.base_offset < from_offset]
         pending = segments[len(kept) :]
-        self.producer_state.remove_stray_snapshots([segment.base_offset for segment in segments])
+        self.producer_state.snapshots.remove_stray([segment.base_offset for segment in segments])
         self._load_producers(Segments(kept), from_offset)
         while pending:
             segment = pending.pop(0)
@@ -266,7 +266,7 @@ class LogLoader:
         for segment in reversed(segments):
             for path in segment.mark_deleted():
                 self.files.remove_if_exists(path)
-            self.producer_state.remove_snapshot(segment.base_offset)
+            self.producer_state.snapshots.remove(segment.base_offset)
         if segments:
             self.files.sync_directory(self.directory)
 
@@ -299,7 +299,7 @@ def rebuild_producers(
     skip_without_snapshot: bool = False,
 ) -> None:
     """Make `state` that of all records below `end_offset`, and take a snapshot there. Raises OSError."""
-    had_snapshot = bool(state.snapshot_offsets)
+    had_snapshot = bool(state.snapshots)
     state.load(log_start_offset, end_offset, now_ms, expiration_ms)
     if had_snapshot or not skip_without_snapshot:
         for segment in segments.from_offset(state.end_offset) if len(segments) else ():

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from operator import attrgetter
 
-from penstock.storage.producer_state import ProducerState, StagedAppend
+from penstock.storage.producer_state import ProducerState
 from penstock.storage.segment import Segment
 from penstock.storage.segment_file import FileSlice
 from penstock.storage.segments import Segments
+from penstock.storage.staged_append import StagedAppend
 from penstock.storage.transaction_index import AbortedTransaction
 
 

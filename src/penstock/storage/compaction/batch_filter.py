@@ -26,7 +26,7 @@ from penstock.protocol.records import (
 )
 from penstock.storage.compaction.stats import CleanerStats
 from penstock.storage.compaction.transactions import CleanedTransactions
-from penstock.storage.producer_state import ProducerEntry
+from penstock.storage.producer_entry import ProducerEntry
 
 DECOMPRESSED_BYTES_MAX: Final = 256 << 20
 """Beyond this a batch is taken for a bomb, and its partition is not cleaned."""
