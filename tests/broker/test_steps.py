@@ -17,8 +17,8 @@ def steps(number: int) -> Steps[int]:
 
 
 @pytest.fixture(autouse=True)
-def a_step_takes_a_hundredth_of_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "_now_ns", count(step=turns.TURN_NS // 100).__next__)
+def a_step_takes_a_hundredth_of_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "_now_ns", count(step=turns.PIECE_NS // 100).__next__)
 
 
 def test_what_is_soon_done_is_answered_at_once() -> None:

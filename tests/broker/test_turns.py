@@ -7,16 +7,17 @@ import asyncio
 import socket
 import struct
 import threading
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from penstock.broker import server as server_module
+from penstock.broker import turns as turns_module
 from penstock.broker.connection import REQUESTS_PER_TURN, Connection, Reply
 from penstock.broker.loop_lag import TurnSelector
 from penstock.broker.node import Broker
-from penstock.broker.server import TURN_NS_MAX, Server, ServerLimits
+from penstock.broker.turns import TURN_NS_MAX, Line, line_of
 from penstock.metadata.configs import BrokerConfig
 
 REQUESTS = 20_000
@@ -73,14 +74,20 @@ def test_a_flood_is_taken_in_turns(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def line(monkeypatch: pytest.MonkeyPatch) -> Server:
-    """A server whose clock goes on by a third of a turn whenever it is asked."""
-    monkeypatch.setattr(server_module, "_now_ns", count(step=TURN_NS_MAX // 3 + 1).__next__)
+def loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.AbstractEventLoop]:
+    """With a clock that goes on by a third of a turn whenever it is asked."""
+    monkeypatch.setattr(turns_module, "_now_ns", count(step=TURN_NS_MAX // 3 + 1).__next__)
     loop = asyncio.new_event_loop()
-    return Server(loop, lambda *_: None, ServerLimits(), lambda: None, lambda *_: None)
+    yield loop
+    loop.close()
 
 
-def turns_of(server: Server, expected: int, served: list[str]) -> list[list[str]]:
+@pytest.fixture
+def line(loop: asyncio.AbstractEventLoop) -> Line:
+    return line_of(loop)
+
+
+def turns_of(loop: asyncio.AbstractEventLoop, expected: int, served: list[str]) -> list[list[str]]:
     """Who was served in each turn of the loop, until that many were."""
     turns = []
 
@@ -91,26 +98,27 @@ def turns_of(server: Server, expected: int, served: list[str]) -> list[list[str]
             before = len(served)
             await asyncio.sleep(0)
 
-    server.loop.run_until_complete(count_turns())
-    server.loop.close()
+    loop.run_until_complete(count_turns())
     return turns
 
 
-def test_who_finds_a_turn_full_is_served_in_the_next_in_order(line: Server) -> None:
+def test_who_finds_a_turn_full_is_served_in_the_next_in_order(
+    loop: asyncio.AbstractEventLoop, line: Line
+) -> None:
     served: list[str] = []
     for name in "abcdefgh":
-        line.wait_in_line(lambda name=name: served.append(name))  # type: ignore[misc]
-    assert turns_of(line, 8, served) == [["a", "b", "c"], ["d", "e", "f"], ["g", "h"]]
+        line.wait(lambda name=name: served.append(name))  # type: ignore[misc]
+    assert turns_of(loop, 8, served) == [["a", "b", "c"], ["d", "e", "f"], ["g", "h"]]
 
 
-def test_who_comes_again_waits_behind_the_others(line: Server) -> None:
+def test_who_comes_again_waits_behind_the_others(loop: asyncio.AbstractEventLoop, line: Line) -> None:
     served: list[str] = []
 
     def greedy() -> None:
         served.append("greedy")
-        line.wait_in_line(greedy)
+        line.wait(greedy)
 
-    line.wait_in_line(greedy)
+    line.wait(greedy)
     for name in "abcd":
-        line.wait_in_line(lambda name=name: served.append(name))  # type: ignore[misc]
-    assert turns_of(line, 7, served) == [["greedy", "a", "b"], ["c", "d", "greedy"], ["greedy"]]
+        line.wait(lambda name=name: served.append(name))  # type: ignore[misc]
+    assert turns_of(loop, 7, served) == [["greedy", "a", "b"], ["c", "d", "greedy"], ["greedy"]]

@@ -60,11 +60,13 @@ class HostileFrame(CloseConnection):
 class PendingReply:
     """A place in the order of responses, filled later."""
 
-    __slots__ = ("_connection", "in_order", "on_abandon", "parts")
+    __slots__ = ("_connection", "holds_frame", "in_order", "on_abandon", "parts")
 
-    def __init__(self, connection: Connection, *, in_order: bool) -> None:
+    def __init__(self, connection: Connection, *, in_order: bool, holds_frame: bool = False) -> None:
         self._connection = connection
         self.in_order = in_order
+        self.holds_frame = holds_frame
+        """Whether the handler, still at work, reads from the frame: its memory stays as it is until then."""
         self.parts: Iterable[Part] | None = None
         self.on_abandon: Callable[[], None] | None = None
         """Called when the connection closes first."""
@@ -90,6 +92,7 @@ class Connection:
         "_eof",
         "_handle_request",
         "_held_back",
+        "_holds_frame",
         "_in_turn",
         "_loop",
         "_outbox",
@@ -146,6 +149,7 @@ class Connection:
         self._replies: deque[bytes | list[Part] | PendingReply] = deque()
         self._blocked_by: PendingReply | None = None
         self._held_back = False
+        self._holds_frame = False
         self._eof = False
         self._in_turn = False
         self._turn_scheduled = False
@@ -248,6 +252,8 @@ class Connection:
 
     def _handle_frames(self) -> None:
         self._held_back = False
+        if self._holds_frame:
+            return
         buffer = self._buffer
         if buffer is None:
             if self._eof:
@@ -279,11 +285,13 @@ class Connection:
             if self._reserved_bytes:
                 self._release_reservation()
             reply = self._handle_request(self, buffer[start + FRAME_SIZE_BYTES : frame_end])
+            self._start = start = frame_end
             if type(reply) is bytes and not replies:
                 outbox.put_bytes(reply)
             elif reply is not None:
                 self._take_reply(reply)
-            self._start = start = frame_end
+                if self._holds_frame:
+                    return
             size = -1
             if self.closed:
                 return
@@ -341,7 +349,7 @@ class Connection:
     def _make_room(self) -> bool:
         """The buffer is full of frames that wait: move them down, or else stop reading for now."""
         assert self._buffer is not None
-        if self._start == 0:
+        if self._start == 0 or self._holds_frame:
             self._stop_reading()
             return False
         rest = self._end - self._start
@@ -370,6 +378,7 @@ class Connection:
                 self._drain_replies()
             elif not reply.in_order:
                 self._blocked_by = reply
+                self._holds_frame = reply.holds_frame
 
     def reply_completed(self, reply: PendingReply) -> None:
         """A promised response is there: send it, if none before it is missing."""
@@ -377,6 +386,7 @@ class Connection:
             return
         if self._blocked_by is reply:
             self._blocked_by = None
+            self._holds_frame = False
         self._drain_replies()
         if not self._in_turn:
             self._turn()
@@ -460,7 +470,7 @@ class Connection:
             self._release_reservation()
         self._outbox.clear()
         replies, self._replies = self._replies, deque()
-        if self._buffer is not None and not self._in_turn:
+        if self._buffer is not None and not self._in_turn and not self._holds_frame:
             self._server.buffers.give(self._buffer)
         self._buffer = None
         self._socket.close()

@@ -153,7 +153,7 @@ class Dispatcher:
         """For ApiVersions: each served API with its lowest and highest version."""
 
     def handle_request(self, connection: Connection, frame: memoryview) -> Reply:
-        """The reply to one frame. The frame's bytes are reused after the return.
+        """The reply to one frame. Its bytes are reused after the return, or when a Produce is answered.
 
         Raises:
             HostileFrame: nothing sensible can be answered; the connection must be closed.
@@ -264,7 +264,7 @@ class Dispatcher:
             response.deliver_to(deliver)
             return pending
         assert isinstance(response, Awaitable), f"{served.api_key.name} returned {type(response).__name__}"
-        pending = PendingReply(connection, in_order=False)
+        pending = PendingReply(connection, in_order=False, holds_frame=served.api_key is ApiKey.PRODUCE)
         future: asyncio.Future[object] = asyncio.ensure_future(response)
         self._tasks.add(future)
 

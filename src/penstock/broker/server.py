@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from penstock.broker.buffers import BufferPool, RequestMemory
 from penstock.broker.connection import Connection, Reply
-from penstock.broker.loop_lag import MeasuredEventLoop
 from penstock.broker.outbox import FileRange
+from penstock.broker.turns import line_of
 from penstock.metadata.configs import Listener
 
 log = logging.getLogger(__name__)
@@ -21,9 +20,6 @@ log = logging.getLogger(__name__)
 ACCEPTS_PER_TURN = 64
 BACKLOG = 511
 ACCEPT_PAUSE_S = 0.1
-TURN_NS_MAX = 4_000_000
-
-_now_ns = time.perf_counter_ns
 
 
 @dataclass(frozen=True)
@@ -65,6 +61,9 @@ class Server:
         reload: Callable[[FileRange, Callable[[str | None], None]], None],
     ) -> None:
         self.loop = loop
+        line = line_of(loop)
+        self.wait_in_line = line.wait
+        self.turn_deadline_ns = line.deadline_ns
         self.after_turn = after_turn
         self.reload = reload
         """Has a worker bring a slice back into memory; tells what is wrong with it, or None."""
@@ -73,9 +72,6 @@ class Server:
         self.buffers = BufferPool()
         self.request_memory = RequestMemory(limits.queued_max_request_bytes)
         self.connections: dict[int, Connection] = {}
-        self._turns = loop.turns if isinstance(loop, MeasuredEventLoop) else None
-        self._line: deque[Callable[[], None]] = deque()
-        self._line_is_scheduled = False
         self.stats = ServerStats()
         self._handle_request = handle_request
         self._per_ip: Counter[str] = Counter()
@@ -108,29 +104,6 @@ class Server:
             self._idle_timer.cancel()
         for connection in list(self.connections.values()):
             connection.close("shutting down")
-
-    def turn_deadline_ns(self) -> int:
-        """Until when requests may be handled in this turn of the loop; then others have theirs."""
-        return (_now_ns() if self._turns is None else self._turns.began_ns) + TURN_NS_MAX
-
-    def wait_in_line(self, callback: Callable[[], None]) -> None:
-        """Call back in the next turn, or if those that came before fill it, in the one after."""
-        self._line.append(callback)
-        if not self._line_is_scheduled:
-            self._line_is_scheduled = True
-            self.loop.call_soon(self._serve_line)
-
-    def _serve_line(self) -> None:
-        line, deadline_ns = self._line, self.turn_deadline_ns()
-        try:
-            for _ in range(len(line)):  # before who comes again meanwhile, sockets are asked
-                line.popleft()()
-                if _now_ns() > deadline_ns:
-                    break
-        finally:
-            self._line_is_scheduled = bool(line)
-            if line:
-                self.loop.call_soon(self._serve_line)
 
     def connection_closed(self, connection: Connection) -> None:
         del self.connections[connection.fd]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from penstock.broker import produce_conversion
 from penstock.broker.connection import CloseConnection
@@ -29,6 +29,7 @@ from penstock.broker.transaction_verification import (
     Verified,
     verify,
 )
+from penstock.broker.turns import Steps, in_turns
 from penstock.metadata.controller.topic_names import INTERNAL_TOPICS
 from penstock.protocol import batch
 from penstock.protocol.api_keys import ApiKey
@@ -56,6 +57,11 @@ ABORTABLE_ERROR_SINCE_VERSION = 11
 ADDS_PARTITIONS_SINCE_VERSION = 12
 CLIENT_OF_ADMINS = "__admin_client"
 
+BYTES_PER_STEP = 128 * 1024
+"""After so many of them it is asked whether others should have their turn."""
+BYTES_AS_A_PARTITION = 8 * 1024
+"""A batch takes as long as that many bytes of it, however small it is."""
+
 PartitionResponse = ProduceResponse.PartitionProduceResponse
 TopicResponse = ProduceResponse.TopicProduceResponse
 
@@ -74,14 +80,10 @@ def handle(
         if response_or_bytes is not None:
             return response_or_bytes if acks else None
     if request.transactional_id is None:
-        return _append_all(broker, request, context, Verified())
+        return _append_in_turns(broker, request, context, Verified())
     verified = _verify(broker, request, request.transactional_id, context)
     if isinstance(verified, Verified):
-        return _append_all(broker, request, context, verified)
-    for topic in request.topic_data:
-        for wanted in topic.partition_data:
-            # The frame's memory is reused as soon as this returns.
-            wanted.records = memoryview(bytearray(wanted.records or b""))
+        return _append_in_turns(broker, request, context, verified)
     return _append_verified(broker, request, context, verified)
 
 
@@ -135,22 +137,62 @@ def _transactional_batches(
 async def _append_verified(
     broker: Broker, request: ProduceRequest, context: RequestContext, verified: Awaitable[Verified]
 ) -> ProduceResponse | None:
-    response = _append_all(broker, request, context, await verified)
+    response = _append_in_turns(broker, request, context, await verified)
     return await response if isinstance(response, Awaitable) else response
+
+
+class Appended(NamedTuple):
+    """What became of a request's batches so far."""
+
+    response: ProduceResponse
+    later: list[Awaitable[object]]
+    """What has to end before it can be answered."""
+    failed: bool
+
+
+def _append_in_turns(
+    broker: Broker, request: ProduceRequest, context: RequestContext, verified: Verified
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    appended = in_turns(_append_all(broker, request, context, verified))
+    if type(appended) is Appended:
+        return _conclude(broker, appended, request.acks, context)
+    return _conclude_later(broker, cast("Awaitable[Appended]", appended), request.acks, context)
+
+
+async def _conclude_later(
+    broker: Broker, appended: Awaitable[Appended], acks: int, context: RequestContext
+) -> ProduceResponse | None:
+    response = _conclude(broker, await appended, acks, context)
+    return await response if isinstance(response, Awaitable) else response
+
+
+def _conclude(
+    broker: Broker, appended: Appended, acks: int, context: RequestContext
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    response, later, failed = appended
+    if later:
+        return _finish(broker, later, response, acks, context)
+    if failed:
+        return _with_errors(broker, response, acks, context)
+    return response if acks else None
 
 
 def _append_all(
     broker: Broker, request: ProduceRequest, context: RequestContext, verified: Verified
-) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+) -> Steps[Appended]:
     """Append the request's batches, one after the other; any may be refused."""
-    acks = request.acks
     by_id = context.api_version >= TOPIC_IDS_SINCE_VERSION
     topics: list[TopicResponse] = []
     later: list[Awaitable[object]] = []
     failed = False
+    done_bytes = 0
     for topic in request.topic_data:
         partitions: list[PartitionResponse] = []
         for wanted in topic.partition_data:
+            done_bytes += BYTES_AS_A_PARTITION + len(wanted.records or b"")
+            if done_bytes > BYTES_PER_STEP:
+                done_bytes = 0
+                yield
             answer = PartitionResponse(index=wanted.index, base_offset=-1)
             partitions.append(answer)
             try:
@@ -161,7 +203,7 @@ def _append_all(
                 _refuse(answer, error)
                 continue
             if info is None:
-                # The frame's memory is reused as soon as this returns.
+                # A copy: should another partition's conversion fail, the frame's memory may be used anew.
                 records = bytearray(wanted.records or b"")
                 later.append(_convert_and_append(broker, replica, records, answer, verified))
                 continue
@@ -169,12 +211,7 @@ def _append_all(
             if replica.flushes_by_count and (flush := replica.flush_if_due(broker.group_commit.flush)):
                 later.append(flush)
         topics.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
-    response = ProduceResponse(responses=topics)
-    if later:
-        return _finish(broker, later, response, acks, context)
-    if failed:
-        return _with_errors(broker, response, acks, context)
-    return response if acks else None
+    return Appended(ProduceResponse(responses=topics), later, failed)
 
 
 def _append_single(
