@@ -1,6 +1,7 @@
 """Large slices that have left memory are read past the page cache: whole, checked, cut where batches end."""
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from log_building import LogBench, append_values
 
 from penstock.protocol import batch
 from penstock.storage.config import LogConfig
-from penstock.storage.direct_reads import DIRECT_BYTES_MAX, Buffers, read_directly
+from penstock.storage.direct_reads import BUFFER_BYTES, Buffers, read_directly
 from penstock.storage.log import Log
 from penstock.storage.page_cache import PAGE_CACHE
 from penstock.storage.segment_file import FileSlice
@@ -46,9 +47,12 @@ def slice_at(log: Log, offset: int, max_bytes: int = MIB, *, wait: bool = True) 
     return found
 
 
-def read_or_skip(found: FileSlice, buffers: Buffers | None = None) -> None:
-    if not read_directly(found, buffers or Buffers()):
+def read_or_skip(found: FileSlice, buffers: Buffers | None = None) -> list[FileSlice]:
+    slices = read_directly(found, buffers or Buffers())
+    if not slices:
         pytest.skip("this file system has no direct reads")
+    assert slices[0] is found
+    return slices
 
 
 def test_a_reader_in_sequence_reads_all_without_the_page_cache(cold_log: Log) -> None:
@@ -61,7 +65,7 @@ def test_a_reader_in_sequence_reads_all_without_the_page_cache(cold_log: Log) ->
         read_or_skip(found)
         assert found.is_ready(0.0)
         assert found.data is not None
-        assert len(found.data) == len(found) <= DIRECT_BYTES_MAX
+        assert len(found.data) == len(found) <= MIB
         headers = [header for _, header in batch.iter_headers(found.data)]
         assert headers[0].base_offset == offset
         offset = headers[-1].next_offset
@@ -75,16 +79,32 @@ def test_a_reader_in_sequence_reads_all_without_the_page_cache(cold_log: Log) ->
 
 
 def test_what_follows_is_known_before_it_is_asked_for(cold_log: Log) -> None:
-    found = slice_at(cold_log, 0)
-    read_or_skip(found)
-    following = found.following()
+    slices = read_or_skip(slice_at(cold_log, 0, 512 * 1024))
+    assert len(slices) == 4
+    assert BUFFER_BYTES - MIB // 8 < sum(map(len, slices)) <= BUFFER_BYTES
+    for found, following in pairwise(slices):
+        assert following.data is not None
+        assert following.position == found.position + len(found)
+        assert batch.parse_header(following.data).base_offset == found.read_next_offset()
+    following = slices[-1].following()
     assert following is not None
-    read_or_skip(following)
-    assert following.data is not None
-    assert following.position == found.position + len(found)
-    assert batch.parse_header(following.data).base_offset == found.read_next_offset()
+    assert following.is_on_disk
     last = slice_at(cold_log, 290)
     assert last.following() is None
+
+
+def test_the_rest_of_a_log_is_read_with_what_is_before_it(cold_log: Log) -> None:
+    found, last = read_or_skip(slice_at(cold_log, 150))
+    assert found.is_cut
+    assert last.data is not None
+    assert [header.next_offset for _, header in batch.iter_headers(last.data)][-1] == 300
+    assert not last.is_cut
+
+
+def test_what_is_in_memory_is_not_read_with_what_is_not(cold_log: Log) -> None:
+    size = slice_at(cold_log, 0).size
+    slice_at(cold_log, 0).file.pread(2 * MIB, size)
+    assert len(read_or_skip(slice_at(cold_log, 0))) == 1
 
 
 def test_damage_ends_what_is_given_out(cold_log: Log) -> None:
@@ -95,7 +115,7 @@ def test_damage_ends_what_is_given_out(cold_log: Log) -> None:
         file.seek(place + 500)
         file.write(b"?")
     found = slice_at(cold_log, 0)
-    read_or_skip(found)
+    assert read_or_skip(found) == [found]
     assert len(found) == place
     assert found.is_cut
     assert not read_directly(slice_at(cold_log, 17))  # the plain way tells what is wrong
@@ -104,8 +124,11 @@ def test_damage_ends_what_is_given_out(cold_log: Log) -> None:
 def test_buffers_are_bounded_and_used_again(cold_log: Log) -> None:
     buffers = Buffers(2)
     slices = [slice_at(cold_log, offset) for offset in (0, 50, 100)]
+    assert buffers.are_plenty
     read_or_skip(slices[0], buffers)
+    assert buffers.are_plenty
     assert read_directly(slices[1], buffers)
+    assert not buffers.are_plenty
     assert not read_directly(slices[2], buffers)
     del slices[0]
     assert read_directly(slices[1], buffers)

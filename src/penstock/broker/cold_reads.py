@@ -2,9 +2,9 @@
 
 What a fetch found to be absent from memory, or not yet checked since it was read from the disk, is read and
 checked here before the response is sent. Then `sendfile` waits no more, and what is damaged is never served.
-Large slices that lie on the disk are read past the page cache (`storage.direct_reads`) and sent from there,
-and while the socket sends, the disk is at work on those that follow. What is in memory, but unchecked, is
-checked where it is, some of what follows as well: the next fetches find it ready.
+Large slices that lie on the disk are read past the page cache (`storage.direct_reads`), several at once, and
+sent from there; while the socket sends, the disk is at work on those that follow. What is in memory, but
+unchecked, is checked where it is, some of what follows as well: the next fetches find it ready.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.storage.direct_reads import read_directly
+from penstock.storage.direct_reads import BUFFER_BYTES, BUFFERS, read_directly
 from penstock.storage.segment_file import FileSlice, SegmentFile
 from penstock.storage.slice_check import sound_end
 
@@ -30,12 +30,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-_NOTHING_FAILED: Future[None] = Future()
-_NOTHING_FAILED.set_result(None)
 
-AHEAD_SLICES = 2
-AHEAD_MAX = 32
-"""Slices of a reader that is far behind, and of all of them, that are read before he asks for them."""
+AHEAD_BYTES_MIN = BUFFER_BYTES // 2
+"""Who is far behind has more read before he asks for it when no more than this is left."""
 
 AHEAD_KEPT_S = 2.0
 """What was read ahead and nobody came for is given up after so long."""
@@ -58,6 +55,8 @@ class ColdRead:
         "_read_committed",
         "_up_to_offset",
         "aborted",
+        "ahead",
+        "cuts",
         "error",
         "found",
         "place",
@@ -81,6 +80,10 @@ class ColdRead:
         """The records; None as long as they are not even located, or where there are none."""
         self.aborted: list[AbortedTransaction] = []
         self.error: KafkaError | None = None
+        self.ahead: list[FileSlice] = []
+        """What follows `found` and was read with it."""
+        self.cuts = 0
+        """Those of the file, before they were read."""
         self._log = log
         self._offset = offset
         self._limit_bytes = limit_bytes
@@ -134,8 +137,12 @@ class ColdRead:
 
     def _read(self, found: FileSlice) -> bool:
         """Read and check `found`; False where it must be told first where its batches end."""
-        if (found.is_loose or found.is_on_disk) and read_directly(found):
-            return True
+        if found.is_loose or found.is_on_disk:
+            self.cuts = found.file.readiness.cuts
+            slices = read_directly(found)
+            if slices:
+                self.ahead = slices[1:]
+                return True
         if found.is_loose:
             return False
         self._log.check(found, self._offset)
@@ -143,10 +150,10 @@ class ColdRead:
 
 
 class _Ahead(NamedTuple):
-    """What is being read before anybody asked for it."""
+    """What was read before anybody asked for it; or is being read, then `future` tells when it is there."""
 
     found: FileSlice
-    future: Future[bool]
+    future: Future[list[FileSlice]] | None
     cuts: int
     timer: asyncio.TimerHandle
 
@@ -166,68 +173,84 @@ class ColdReads:
         """Have workers do all of `reads`, then call `done` on the loop. Raises OSError."""
         left = len(reads)
 
-        def finish(read: ColdRead, future: Future[None]) -> None:
+        def finish(read: ColdRead, failure: BaseException | None = None) -> None:
             nonlocal left
-            if future.cancelled():
-                return
-            self._note(read, future.exception())
+            self._note(read, failure)
             left -= 1
             if left == 0:
                 done()
 
         def begin(read: ColdRead) -> None:
             read.plan(AHEAD_BYTES // len(reads))
-            self._submit(read.run, lambda future: finish(read, future))
+            self._submit(read.run, lambda future: finish(read, future.exception()))
 
-        def adopt(read: ColdRead, found: FileSlice, future: Future[bool]) -> None:
-            if not future.cancelled() and future.exception() is None and read.adopt(found):
-                finish(read, _NOTHING_FAILED)
+        def adopt(read: ColdRead, found: FileSlice) -> None:
+            if read.adopt(found):
+                finish(read)
             else:
                 begin(read)
+
+        def adopt_later(read: ColdRead, found: FileSlice, future: Future[list[FileSlice]]) -> None:
+            self._on_loop(future, lambda _: adopt(read, found))
 
         for read in reads:
             ahead = self._take_ahead(read.found)
             if ahead is None:
                 begin(read)
+            elif ahead.future is None:
+                adopt(read, ahead.found)
             else:
-                self._on_loop(ahead.future, partial(adopt, read, ahead.found))
+                adopt_later(read, ahead.found, ahead.future)
 
-    def _submit(self, work: Callable[[], _T], done: Callable[[Future[_T]], None]) -> None:
-        self._on_loop(self._workers.submit(work), done)
+    def _submit(self, work: Callable[[], _T], done: Callable[[Future[_T]], None]) -> Future[_T]:
+        future = self._workers.submit(work)
+        self._on_loop(future, done)
+        return future
 
     def _on_loop(self, future: Future[_T], done: Callable[[Future[_T]], None]) -> None:
-        """Have `done` called on the loop when `future` is."""
-        future.add_done_callback(lambda future: self._loop.call_soon_threadsafe(done, future))
+        """Have `done` called on the loop when `future` is, unless it is given up."""
+
+        def call(future: Future[_T]) -> None:
+            if not future.cancelled():
+                self._loop.call_soon_threadsafe(done, future)
+
+        future.add_done_callback(call)
 
     def _read_ahead(self, found: FileSlice) -> None:
         """A reader that is far behind reads on: have the disk at work while the socket sends."""
-        for depth in range(AHEAD_SLICES):
+        ahead_bytes = 0
+        while ahead_bytes <= AHEAD_BYTES_MIN:
             ahead = self._ahead.get((found.file, found.position + found.size))
             if ahead is None:
-                self._begin_ahead(found, depth)
+                self._begin_ahead(found)
                 return
-            if not ahead.future.done() or ahead.found.data is None:
+            if ahead.future is not None:
                 return
             found = ahead.found
+            ahead_bytes += found.size
 
-    def _begin_ahead(self, found: FileSlice, depth: int) -> None:
-        following = found.following() if len(self._ahead) < AHEAD_MAX else None
+    def _begin_ahead(self, found: FileSlice) -> None:
+        following = found.following() if BUFFERS.are_plenty else None
         if following is None or not following.is_on_disk:
             return
-        place = (following.file, following.position)
-        future = self._workers.submit(read_directly, following)
-        timer = self._loop.call_later(AHEAD_KEPT_S, self._ahead.pop, place, None)
-        self._ahead[place] = _Ahead(following, future, following.file.readiness.cuts, timer)
+        place, cuts = (following.file, following.position), following.file.readiness.cuts
 
-        def go_on(done: Future[bool]) -> None:
+        def keep(future: Future[list[FileSlice]]) -> None:
             # refers to no slice: a future keeps its callbacks, and the buffer would stay with them
+            slices = [] if future.exception() is not None else future.result()
             ahead = self._ahead.get(place)
-            if ahead is None or ahead.future is not done or ahead.found.data is None:
-                return
-            if depth + 1 < AHEAD_SLICES:
-                self._begin_ahead(ahead.found, depth + 1)
+            if slices and ahead is not None and ahead.future is future:
+                self._ahead[place] = ahead._replace(future=None)
+            for piece in slices[1:]:
+                self._keep_ahead(piece, cuts)
 
-        self._on_loop(future, go_on)
+        self._keep_ahead(following, cuts, self._submit(partial(read_directly, following), keep))
+
+    def _keep_ahead(self, found: FileSlice, cuts: int, future: Future[list[FileSlice]] | None = None) -> None:
+        place = (found.file, found.position)
+        if place not in self._ahead:
+            timer = self._loop.call_later(AHEAD_KEPT_S, self._ahead.pop, place, None)
+            self._ahead[place] = _Ahead(found, future, cuts, timer)
 
     def _take_ahead(self, found: FileSlice | None) -> _Ahead | None:
         ahead = self._ahead.pop((found.file, found.position), None) if found is not None else None
@@ -245,6 +268,8 @@ class ColdReads:
             self.read_bytes += len(read.found)
             read.found.note_checked()
             if read.found.data is not None:
+                for piece in read.ahead:
+                    self._keep_ahead(piece, read.cuts)
                 self._read_ahead(read.found)
         elif read.error is not None and read.error.code == ErrorCode.CORRUPT_MESSAGE:
             self.damaged += 1

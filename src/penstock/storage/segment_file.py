@@ -176,10 +176,10 @@ class FileSlice:
             self.fd, self.position, self.position + self.size, self._segment_end, ahead_bytes
         )
 
-    def following(self) -> FileSlice | None:
-        """What its reader will want next, as much again; None at his limit."""
+    def following(self, size_max: int = 0) -> FileSlice | None:
+        """What its reader will want next, as much again or up to `size_max`; None at his limit."""
         position = self.position + self.size
-        size = min(self._asked_bytes, self._limit - position)
+        size = min(size_max or self._asked_bytes, self._limit - position)
         if size <= 0:
             return None
         found = FileSlice(
@@ -205,7 +205,7 @@ class FileSlice:
             self.size, self.is_cut = size, True
         self._lease = lease
         self._next_offset = next_offset
-        self.data = memoryview(lease.memory)[start : start + size]
+        self.data = lease.memory[start : start + size]
 
     @property
     def to_check(self) -> tuple[int, int]:
