@@ -5,6 +5,7 @@ import os
 import random
 import socket
 import struct
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -115,6 +116,31 @@ def test_a_client_that_reads_nothing_is_held_back(wire: Wire, topic: str, node: 
         greedy.socket.settimeout(20)
         for _ in range(20):
             assert len(greedy.receive(FetchResponse).responses[0].partitions[0].records or b"") > 900_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/net/tcp")
+def test_what_cannot_be_sent_waits_in_the_node_not_in_the_kernel(wire: Wire, topic: str) -> None:
+    wire.produce(topic, batch_of(b"x" * 900_000))
+    wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
+    for _ in range(8):
+        wire.send(fetch_request(topic, {0: 0}), 12)
+    with contextlib.suppress(TimeoutError):
+        wire.socket.settimeout(0.5)
+        wire.socket.recv(8 << 20, socket.MSG_PEEK | socket.MSG_WAITALL)
+    assert 0 < queued_for(wire.socket) < 512 << 10
+    wire.socket.settimeout(20)
+    for _ in range(8):
+        assert len(wire.receive(FetchResponse).responses[0].partitions[0].records or b"") > 900_000
+
+
+def queued_for(client: socket.socket) -> int:
+    """Bytes that the kernel holds for this client: on their way, or yet to be sent."""
+    peer, own = client.getpeername()[1], client.getsockname()[1]
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, remote, _, queues, *_ = line.split()
+        if (int(local.split(":")[1], 16), int(remote.split(":")[1], 16)) == (peer, own):
+            return int(queues.split(":")[0], 16)
+    raise AssertionError("no such connection")
 
 
 def test_many_large_answers_to_a_fast_reader(wire: Wire, topic: str) -> None:

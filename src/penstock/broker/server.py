@@ -21,6 +21,11 @@ ACCEPTS_PER_TURN = 64
 BACKLOG = 511
 ACCEPT_PAUSE_S = 0.1
 
+NOT_SENT_YET_BYTES_MAX = 96 * 1024
+"""So much the kernel takes of what it cannot send yet. It would take megabytes, to be sent piece by piece as
+acknowledgements come, by whichever processor handles those: often the client's. It has to be more than the
+largest segment, the 64 KiB of the loopback: MSG_MORE holds back what is less, and it would be waited for."""
+
 
 @dataclass(frozen=True)
 class ServerLimits:
@@ -205,5 +210,7 @@ def _prepare(sock: socket.socket, limits: ServerLimits) -> None:
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, NOT_SENT_YET_BYTES_MAX)
     if limits.socket_send_buffer_bytes > 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.socket_send_buffer_bytes)
