@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Generator
+from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +15,8 @@ from message_values import all_message_versions, messages
 from penstock.protocol import messages as m
 from penstock.protocol.codec import MalformedMessage, UnencodableMessage, UnsupportedVersion
 from penstock.protocol.messages import message_class
+
+T = TypeVar("T")
 
 
 @pytest.mark.parametrize(("name", "version"), all_message_versions())
@@ -26,8 +30,29 @@ def test_round_trip(name: str, version: int) -> None:
         assert cls.decode(version, encoded) == (message, len(encoded))
         around = before + encoded + b"after"
         assert cls.decode(version, memoryview(around), len(before)) == (message, len(before) + len(encoded))
+        assert last_of(message.encode_in_steps(version)) == encoded
+        assert last_of(cls.decode_in_steps(version, encoded)) == (message, len(encoded))
 
     check()
+
+
+def last_of(steps: Generator[None, None, T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+
+def test_long_messages_take_many_steps() -> None:
+    topics = [m.MetadataRequest.MetadataRequestTopic(name=f"topic-{number}") for number in range(5_000)]
+    request = m.MetadataRequest(topics=topics)
+    encoded = request.encode(12)
+    assert sum(1 for _ in request.encode_in_steps(12)) > 30
+    assert sum(1 for _ in m.MetadataRequest.decode_in_steps(12, encoded)) > 30
+    with pytest.raises(MalformedMessage, match=r"topics\.name"):
+        last_of(m.MetadataRequest.decode_in_steps(12, encoded[:-10]))
 
 
 # -- the classes --------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from penstock.broker import api as api_package
 from penstock.broker.connection import CloseConnection, Connection, HostileFrame, PendingReply, Reply
 from penstock.broker.context import RequestContext
 from penstock.broker.outbox import Part
+from penstock.broker.turns import in_turns
 from penstock.protocol import api_keys
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.codec import MalformedMessage, Message
@@ -42,6 +43,10 @@ BULKY_REQUESTS = frozenset({ApiKey.PRODUCE, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP
 
 LONG_NS = 1_000_000
 """A request that holds the loop for longer than that is named when the turn was long."""
+
+LONG_REQUEST_BYTES = 16 * 1024
+"""Requests beyond are decoded in turns, and so are answers that took turns encoded. Not so Produce, whose
+bytes are batches."""
 
 HEADER_TAGS_MAX = 64
 """Kafka has defined none so far."""
@@ -114,10 +119,12 @@ class Served:
     __slots__ = (
         "api_key",
         "decode",
+        "decode_in_steps",
         "flexible_request",
         "flexible_response",
         "handle",
         "has_records",
+        "long_request_bytes",
         "request_bytes_max",
         "response_class",
         "stats",
@@ -129,7 +136,10 @@ class Served:
         self.version = version
         self.handle = handle
         self.stats = stats
-        self.decode = api_keys.request_class(api_key).decode
+        request_class = api_keys.request_class(api_key)
+        self.decode = request_class.decode
+        self.decode_in_steps = request_class.decode_in_steps
+        self.long_request_bytes = sys.maxsize if api_key is ApiKey.PRODUCE else LONG_REQUEST_BYTES
         self.response_class = api_keys.response_class(api_key)
         self.flexible_request = api_keys.request_header_version(api_key, version) >= 2
         self.flexible_response = api_keys.response_header_version(api_key, version) >= 1
@@ -183,7 +193,13 @@ class Dispatcher:
         try:
             if served.flexible_request:
                 body = body + 1 if frame[body] == 0 else _skip_tagged_fields(frame, body)
-            request, _ = served.decode(api_version, frame, body)
+            if len(frame) > served.long_request_bytes:
+                decoded = in_turns(served.decode_in_steps(api_version, frame, body))
+                if isinstance(decoded, Awaitable):
+                    return self._handle_later(served, correlation_id, connection, len(frame), decoded)
+                request, _ = decoded
+            else:
+                request, _ = served.decode(api_version, frame, body)
         except (MalformedMessage, IndexError) as error:
             raise HostileFrame(f"{served.api_key.name} v{api_version}: {error}") from None
         context = connection.contexts.get(api_version) or _context(connection, api_version)
@@ -207,6 +223,36 @@ class Dispatcher:
         if isinstance(response, served.response_class):
             return encode_reply(served, correlation_id, response)
         return self._reply_later(served, correlation_id, response, connection)
+
+    def _handle_later(
+        self,
+        served: Served,
+        correlation_id: int,
+        connection: Connection,
+        frame_bytes: int,
+        decoded: Awaitable[tuple[Message, int]],
+    ) -> PendingReply:
+        """Once the request is decoded. Nothing of its frame is needed any more."""
+        context = connection.contexts.get(served.version) or _context(connection, served.version)
+
+        async def handle() -> object:
+            try:
+                request, _ = await decoded
+            except MalformedMessage as error:
+                self._broker.server.stats.hostile_frames += 1
+                raise HostileFrame(f"{served.api_key.name} v{served.version}: {error}") from None
+            stats = served.stats
+            stats.requests += 1
+            stats.request_bytes += frame_bytes
+            started_ns = _now_ns()
+            response = served.handle(self._broker, request, context)
+            stats.handler_ns += _now_ns() - started_ns
+            if isinstance(response, Promise):
+                return await _kept(response, pending)
+            return await response if isinstance(response, Awaitable) else response
+
+        pending = self._reply_later(served, correlation_id, handle(), connection)
+        return pending
 
     async def abandon_requests(self) -> None:
         """Cancel what handlers are still at work on, and return when nothing of it runs any more."""
@@ -274,10 +320,15 @@ class Dispatcher:
                 connection.close("request cancelled")
                 return
             error = done.exception()
-            if error is None:
-                self._complete(pending, served, correlation_id, done.result())
-                return
             try:
+                if error is None:
+                    response = self._encode_in_turns(served, done.result())
+                    if isinstance(response, asyncio.Future):
+                        self._tasks.add(response)
+                        response.add_done_callback(finished)
+                        return
+                    self._complete(pending, served, correlation_id, response)
+                    return
                 if isinstance(error, CloseConnection):
                     raise error
                 reply = self._failed(served, correlation_id, error)
@@ -288,6 +339,12 @@ class Dispatcher:
 
         future.add_done_callback(finished)
         return pending
+
+    def _encode_in_turns(self, served: Served, response: object) -> object:
+        """Its bytes, or who will have them when they are there; what has none to be encoded as it is."""
+        if isinstance(response, Message) and not served.has_records:
+            return in_turns(response.encode_in_steps(served.version))
+        return response
 
     def _complete(self, pending: PendingReply, served: Served, correlation_id: int, response: object) -> None:
         if response is None:
@@ -351,6 +408,28 @@ def frame_reply(served: Served, correlation_id: int, body: bytes) -> bytes:
     if served.flexible_response:
         return _response_v1(len(body) + 5, correlation_id, 0) + body
     return _response_v0(len(body) + 4, correlation_id) + body
+
+
+async def _kept(promise: Promise, pending: PendingReply) -> object:
+    """The response that was promised while the request blocks its connection already."""
+    kept: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+    def deliver(response: Kept) -> None:
+        if kept.done():
+            return
+        if isinstance(response, BaseException):
+            kept.set_exception(CloseConnection(str(response)))
+        else:
+            kept.set_result(response)
+
+    def abandon() -> None:
+        kept.cancel()
+        if promise.on_abandon is not None:
+            promise.on_abandon()
+
+    pending.on_abandon = abandon
+    promise.deliver_to(deliver)
+    return await kept
 
 
 def _context(connection: Connection, api_version: int) -> RequestContext:

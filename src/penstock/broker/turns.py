@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary, ref
 
 from penstock.broker.loop_lag import MeasuredEventLoop
 
-__all__ = ["Line", "Steps", "in_turns", "line_of"]
+__all__ = ["Line", "Steps", "in_turns", "line_of", "next_turn"]
 
 T = TypeVar("T")
 
@@ -104,6 +104,14 @@ def in_turns(steps: Steps[T]) -> T | Awaitable[T]:
 
     line.wait(go_on)
     return finished
+
+
+async def next_turn() -> None:
+    """Let others have theirs first."""
+    loop = asyncio.get_running_loop()
+    come: asyncio.Future[None] = loop.create_future()
+    line_of(loop).wait(lambda: None if come.done() else come.set_result(None))
+    await come
 
 
 def _take_piece(steps: Steps[T]) -> None:

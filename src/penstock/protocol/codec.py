@@ -10,13 +10,13 @@ A field that a version does not carry keeps its default when decoded and is drop
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from operator import attrgetter
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from penstock.protocol import definition as definitions
-from penstock.protocol.decoder import Decoder, compile_decoder
-from penstock.protocol.encoder import Encoder, compile_encoder
+from penstock.protocol.decoder import Decoder, DecoderInSteps, compile_decoder, compile_decoder_in_steps
+from penstock.protocol.encoder import Encoder, EncoderInSteps, compile_encoder, compile_encoder_in_steps
 from penstock.protocol.malformed import MalformedMessage, UnencodableMessage, UnsupportedVersion
 
 __all__ = [
@@ -71,6 +71,8 @@ class Message(MessageStruct):
     _classes: ClassVar[dict[str, type]]
     _encoders: ClassVar[dict[int, Encoder]]
     _decoders: ClassVar[dict[int, Decoder]]
+    _encoders_in_steps: ClassVar[dict[int, EncoderInSteps]]
+    _decoders_in_steps: ClassVar[dict[int, DecoderInSteps]]
 
     def encode(self, version: int) -> bytes:
         """The bytes of this message.
@@ -109,6 +111,32 @@ class Message(MessageStruct):
         Raises MalformedMessage, UnsupportedVersion.
         """
         decoder = cls._decoders.get(version) or cls._compile_decoder(version)
+        return decoder(buf, offset)  # type: ignore[arg-type, return-value]
+
+    def encode_in_steps(self, version: int) -> Generator[None, None, bytes]:
+        """``encode`` for long messages: a generator that yields often, and returns the bytes."""
+        parts: list[bytes] = []
+        foreign: list[int] = []
+        encoder = self._encoders_in_steps.get(version)
+        if encoder is None:
+            self._check_version(version)
+            encoder = compile_encoder_in_steps(self._definition, version, self._classes)
+            self._encoders_in_steps[version] = encoder
+        yield from encoder(self, parts, foreign)
+        if foreign:
+            raise UnencodableMessage(f"{type(self).__name__} v{version}: records are not bytes")
+        return b"".join(parts)
+
+    @classmethod
+    def decode_in_steps(
+        cls: type[M], version: int, buf: bytes | bytearray | memoryview, offset: int = 0
+    ) -> Generator[None, None, tuple[M, int]]:
+        """``decode`` for long messages: a generator that yields often, and returns what ``decode`` would."""
+        decoder = cls._decoders_in_steps.get(version)
+        if decoder is None:
+            cls._check_version(version)
+            decoder = compile_decoder_in_steps(cls._definition, version, cls._classes)
+            cls._decoders_in_steps[version] = decoder
         return decoder(buf, offset)  # type: ignore[arg-type, return-value]
 
     @classmethod
@@ -150,6 +178,8 @@ def build_message_class(message: definitions.Message, module: str) -> type[Messa
         "_classes": classes,
         "_encoders": {},
         "_decoders": {},
+        "_encoders_in_steps": {},
+        "_decoders_in_steps": {},
         **classes,
     }
     cls = _build_class(message.body, Message, message.name, module, classes, members)

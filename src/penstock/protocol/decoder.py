@@ -4,18 +4,23 @@ The result is one flat function: nested structs become nested loops, adjacent fi
 ``struct`` call (which also takes the length prefix or tag count that follows them), and a length of one byte
 is read without a call. Every length is checked against the bytes that remain before anything is allocated for
 it: the work done for a message is at most in proportion to its size, whatever its bytes claim.
+
+The same function can be had as a generator, which yields after every kilobyte or so.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 from penstock.protocol.definition import Field, Message, Struct
 from penstock.protocol.malformed import Malformation, malformed
 from penstock.protocol.source import FIXED_SIZES, FORMATS, FieldEnd, SourceWriter
 
 Decoder = Callable[[bytes | memoryview, int], tuple[object, int]]
+DecoderInSteps = Callable[[bytes | memoryview, int], Generator[None, None, tuple[object, int]]]
+
+STEP_BYTES = 1024
 
 MAX_STRING_BYTES = 0x7FFF
 
@@ -52,6 +57,18 @@ def skip_tagged_fields(buf: bytes | memoryview, position: int, count: int) -> in
     if count > 127:
         count, position = uvarint(buf, position, count)
     for _ in range(count):
+        _, position, end = tag_head(buf, position)
+        position = end
+    return position
+
+
+def skip_in_steps(buf: bytes | memoryview, position: int, count: int) -> Generator[None, None, int]:
+    """``skip_tagged_fields``, with a yield now and then."""
+    if count > 127:
+        count, position = uvarint(buf, position, count)
+    for number in range(count):
+        if number % STEP_BYTES == STEP_BYTES - 1:
+            yield
         _, position, end = tag_head(buf, position)
         position = end
     return position
@@ -103,23 +120,27 @@ def has_records(message: Message) -> bool:
 
 
 class _DecoderCompiler:
-    def __init__(self, message: Message, version: int, classes: dict[str, type]) -> None:
+    def __init__(
+        self, message: Message, version: int, classes: dict[str, type], *, in_steps: bool = False
+    ) -> None:
         self.message = message
         self.version = version
         self.classes = classes
+        self.in_steps = in_steps
         self.flexible = version in message.flexible
         self.zero_copy = has_records(message)
         self.out = SourceWriter()
         self.pending: list[tuple[str, str, str]] = []
         self.depth = 0
 
-    def compile(self) -> Decoder:
+    def compile(self) -> Callable[..., object]:
         out = self.out
         out.constants.update(
             new=object.__new__,
             uvarint=uvarint,
             string_length=string_length,
             skip_tagged_fields=skip_tagged_fields,
+            skip_in_steps=skip_in_steps,
             tag_head=tag_head,
             unpack_from=struct.unpack_from,
             Malformation=Malformation,
@@ -133,14 +154,21 @@ class _DecoderCompiler:
         with out.block("def decode(b, p):"):
             out.line("b = memoryview(b)" if self.zero_copy else "if type(b) is not bytes: b = bytes(b)")
             out.line("end = len(b)")
+            if self.in_steps:
+                out.line(f"step_end = p + {STEP_BYTES}")
+                out.line("yield")
             with out.block("try:"):
                 self._struct(self.message.body, "o0", self.message.name)
                 self._flush()
                 out.line("return o0, p")
             with out.block("except ERRORS as error:"):
                 out.line("raise malformed(NAME, VERSION, FIELDS, p, end, error) from error")
-        function = out.compile("decode", f"<decode {self.message.name} v{self.version}>")
-        return function  # type: ignore[return-value]
+        return out.compile("decode", f"<decode {self.message.name} v{self.version}>")
+
+    def _step(self) -> None:
+        """Between elements: let others have their turn, after so many bytes."""
+        if self.in_steps:
+            self.out.line(f"if p > step_end: step_end = p + {STEP_BYTES}; yield")
 
     # -- reading fixed width -------------------------------------------------------------------------------
 
@@ -201,13 +229,15 @@ class _DecoderCompiler:
     def _tagged(self, fields: list[Field], variable: str) -> None:
         out = self.out
         if not fields:
-            out.line("if n: p = skip_tagged_fields(b, p, n)")
+            skip = "yield from skip_in_steps" if self.in_steps else "skip_tagged_fields"
+            out.line(f"if n: p = {skip}(b, p, n)")
             return
         self.depth += 1
         tag, tag_end = f"tag{self.depth}", f"tag_end{self.depth}"
         with out.block("if n:"):
             out.line("if n > 127: n, p = uvarint(b, p, n)")
             with out.block("for _ in range(n):"):
+                self._step()
                 out.line(f"{tag}, p, {tag_end} = tag_head(b, p)")
                 for field in fields:
                     with out.inside(field.name), out.block(f"if {tag} == {field.tag}:"):
@@ -323,6 +353,7 @@ class _DecoderCompiler:
                 self._variable(field, item, nullable=False)
             self._flush()
             out.line(f"{items}.append({item})")
+            self._step()
         self.depth -= 1
 
     def _fixed_elements(self, field: Field, target: str, size: int) -> None:
@@ -341,4 +372,9 @@ class _DecoderCompiler:
 
 def compile_decoder(message: Message, version: int, classes: dict[str, type]) -> Decoder:
     """``decode(buf, offset) -> (object, end)``; ``classes`` has the classes of message and structs."""
-    return _DecoderCompiler(message, version, classes).compile()
+    return _DecoderCompiler(message, version, classes).compile()  # type: ignore[return-value]
+
+
+def compile_decoder_in_steps(message: Message, version: int, classes: dict[str, type]) -> DecoderInSteps:
+    """As ``compile_decoder``, but what it returns is a generator that returns what the decoder would."""
+    return _DecoderCompiler(message, version, classes, in_steps=True).compile()  # type: ignore[return-value]

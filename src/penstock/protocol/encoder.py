@@ -1,13 +1,14 @@
 """Compiling the encoder of one version of one message.
 
 The mirror image of ``decoder``: a flat function that appends pieces to a list. Adjacent fields of fixed
-width, and the one-byte length that follows them, become one ``struct`` call.
+width, and the one-byte length that follows them, become one ``struct`` call. This one, too, can be had as a
+generator.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 from penstock.protocol.decoder import MAX_STRING_BYTES
 from penstock.protocol.definition import Field, Message, Struct
@@ -17,6 +18,10 @@ from penstock.protocol.source import FORMATS, FieldEnd, SourceWriter
 Encoder = Callable[[object, list[bytes], list[int]], None]
 """``encode(message, parts, foreign)``: appends pieces to ``parts``, and to ``foreign`` the indexes of those
 that are records in another form than bytes."""
+
+EncoderInSteps = Callable[[object, list[bytes], list[int]], Generator[None, None, None]]
+
+STEP_PIECES = 256
 
 _BYTES_LIKE = frozenset((bytes, bytearray, memoryview))
 _FAST_ARRAY = 33
@@ -45,16 +50,19 @@ def string_length_bytes(length_plus_one: int) -> bytes:
 
 
 class _EncoderCompiler:
-    def __init__(self, message: Message, version: int, classes: dict[str, type]) -> None:
+    def __init__(
+        self, message: Message, version: int, classes: dict[str, type], *, in_steps: bool = False
+    ) -> None:
         self.message = message
         self.version = version
         self.classes = classes
+        self.in_steps = in_steps
         self.flexible = version in message.flexible
         self.out = SourceWriter()
         self.pending: list[tuple[str, str, str]] = []
         self.depth = 0
 
-    def compile(self) -> Encoder:
+    def compile(self) -> Callable[..., object]:
         out = self.out
         out.constants.update(
             uvarint_bytes=uvarint_bytes,
@@ -70,14 +78,16 @@ class _EncoderCompiler:
         )
         with out.block("def encode(o0, parts, foreign):"):
             out.line("w = parts.append")
+            if self.in_steps:
+                out.line(f"step_end = {STEP_PIECES}")
+                out.line("yield")
             with out.block("try:"):
                 self._struct(self.message.body, "o0")
                 self._flush()
                 out.line("return")
             with out.block("except ERRORS as error:"):
                 out.line("raise unencodable(NAME, VERSION, FIELDS, error) from error")
-        function = out.compile("encode", f"<encode {self.message.name} v{self.version}>")
-        return function  # type: ignore[return-value]
+        return out.compile("encode", f"<encode {self.message.name} v{self.version}>")
 
     # -- writing fixed width -------------------------------------------------------------------------------
 
@@ -245,6 +255,8 @@ class _EncoderCompiler:
                 else:
                     self._variable(field, item, nullable=False)
                 self._flush()
+                if self.in_steps:
+                    out.line(f"if len(parts) > step_end: step_end = len(parts) + {STEP_PIECES}; yield")
         self.depth -= 1
 
     def _fixed_elements(self, field: Field, items: str) -> None:
@@ -265,4 +277,9 @@ class _EncoderCompiler:
 
 def compile_encoder(message: Message, version: int, classes: dict[str, type]) -> Encoder:
     """``encode(message, parts, foreign)``; ``classes`` holds the classes of the message and its structs."""
-    return _EncoderCompiler(message, version, classes).compile()
+    return _EncoderCompiler(message, version, classes).compile()  # type: ignore[return-value]
+
+
+def compile_encoder_in_steps(message: Message, version: int, classes: dict[str, type]) -> EncoderInSteps:
+    """As ``compile_encoder``, but a generator."""
+    return _EncoderCompiler(message, version, classes, in_steps=True).compile()  # type: ignore[return-value]

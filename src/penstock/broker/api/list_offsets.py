@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from penstock.broker.turns import Steps, in_turns
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
@@ -43,18 +44,18 @@ def handle(
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     if any(_must_search(wanted.timestamp) for topic in request.topics for wanted in topic.partitions):
         return _search(broker, request, context.api_version)
-    return ListOffsetsResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[
-                    _known_offset(broker, request, topic.name, wanted, context.api_version)
-                    for wanted in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    return in_turns(_answer(broker, request, context.api_version))
+
+
+def _answer(broker: Broker, request: ListOffsetsRequest, version: int) -> Steps[ListOffsetsResponse]:
+    response = ListOffsetsResponse()
+    for topic in request.topics:
+        answered = TopicResponse(name=topic.name)
+        response.topics.append(answered)
+        for wanted in topic.partitions:
+            yield
+            answered.partitions.append(_known_offset(broker, request, topic.name, wanted, version))
+    return response
 
 
 def _must_search(timestamp: int) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from penstock.broker.turns import Steps, in_turns
 from penstock.metadata.controller.topic_names import INTERNAL_TOPICS, is_valid_topic_name
 from penstock.metadata.controller.topics import internal_topic
 from penstock.metadata.image import NO_LEADER, BrokerRegistration, PartitionRegistration, TopicImage
@@ -43,14 +44,15 @@ def handle(
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     asked = request.topics
     if asked is None or (context.api_version == 0 and not asked):
-        return _respond(broker, request, context, _all_topics(broker, context))
+        images = list(broker.image.topics)
+        return in_turns(_respond(broker, request, context, (_topic(broker, context, i) for i in images)))
     if context.api_version < _TOPIC_ID_VERSION and any(
         t.topic_id != ZERO_UUID or t.name is None for t in asked
     ):
         return _refuse_topic_ids(asked)
     ids = [topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID]
     if ids:
-        return _respond(broker, request, context, [_topic_by_id(broker, context, i) for i in ids])
+        return in_turns(_respond(broker, request, context, (_topic_by_id(broker, context, i) for i in ids)))
     names = list(dict.fromkeys(topic.name or "" for topic in asked))
     missing = [
         name for name in names if name not in broker.image.topics.by_name and is_valid_topic_name(name)
@@ -58,18 +60,23 @@ def handle(
     may_create = request.allow_auto_topic_creation or context.api_version < _AUTO_CREATE_VERSION
     if missing and may_create and broker.config.get_bool("auto.create.topics.enable"):
         return _create_and_respond(broker, request, context, names, missing)
-    return _respond(broker, request, context, [_topic_by_name(broker, context, name) for name in names])
+    return in_turns(
+        _respond(broker, request, context, (_topic_by_name(broker, context, name) for name in names))
+    )
 
 
 async def _create_and_respond(
     broker: Broker, request: MetadataRequest, context: RequestContext, names: list[str], missing: list[str]
 ) -> MetadataResponse:
     refused = await _auto_create(broker, missing)
-    topics = [_topic_by_name(broker, context, name) for name in names]
-    for topic in topics:
+    topics = (_topic_by_name(broker, context, name) for name in names)
+    response = in_turns(_respond(broker, request, context, topics))
+    if not isinstance(response, MetadataResponse):
+        response = await response
+    for topic in response.topics:
         if topic.error_code and topic.name in refused:
             topic.error_code = refused[topic.name]
-    return _respond(broker, request, context, topics)
+    return response
 
 
 async def _auto_create(broker: Broker, names: list[str]) -> dict[str, ErrorCode]:
@@ -93,7 +100,8 @@ async def _auto_create(broker: Broker, names: list[str]) -> dict[str, ErrorCode]
 
 def _respond(
     broker: Broker, request: MetadataRequest, context: RequestContext, topics: Iterable[Topic]
-) -> MetadataResponse:
+) -> Steps[MetadataResponse]:
+    """`topics` are looked up one by one."""
     response = MetadataResponse(
         brokers=[
             MetadataResponse.MetadataResponseBroker(
@@ -104,8 +112,10 @@ def _respond(
         ],
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
-        topics=list(topics),
     )
+    for topic in topics:
+        response.topics.append(topic)
+        yield
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     if request.include_topic_authorized_operations:
@@ -122,10 +132,6 @@ def _refuse_topic_ids(asked: list[MetadataRequest.MetadataRequestTopic]) -> Meta
             for topic in asked
         ]
     )
-
-
-def _all_topics(broker: Broker, context: RequestContext) -> list[Topic]:
-    return [_topic(broker, context, image) for image in broker.image.topics]
 
 
 def _topic_by_id(broker: Broker, context: RequestContext, topic_id: bytes) -> Topic:

@@ -6,8 +6,10 @@ both ends are the same.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from penstock.broker.turns import Steps, in_turns
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
@@ -24,16 +26,19 @@ EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 
 def handle(
     broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
-) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            TopicResult(
-                topic=topic.topic,
-                partitions=[_end_offset(broker, topic.topic, wanted) for wanted in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+) -> OffsetForLeaderEpochResponse | Awaitable[OffsetForLeaderEpochResponse]:
+    return in_turns(_answer(broker, request))
+
+
+def _answer(broker: Broker, request: OffsetForLeaderEpochRequest) -> Steps[OffsetForLeaderEpochResponse]:
+    response = OffsetForLeaderEpochResponse()
+    for topic in request.topics:
+        answered = TopicResult(topic=topic.topic)
+        response.topics.append(answered)
+        for wanted in topic.partitions:
+            yield
+            answered.partitions.append(_end_offset(broker, topic.topic, wanted))
+    return response
 
 
 def _end_offset(

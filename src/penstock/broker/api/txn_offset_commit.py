@@ -6,9 +6,10 @@ Versions 0 to 5. From version 3 on the member is checked, too (KIP-447); in vers
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING
 
+from penstock.broker.turns import next_turn
 from penstock.coordinators.group.txn_offset_commit import txn_commit_error_response
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -23,6 +24,10 @@ API_KEY = ApiKey.TXN_OFFSET_COMMIT
 LOADING_ERROR_VERSION = 2
 """Older producers fail at COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
 
+PARTITIONS_PER_TURN = 200
+"""Encoding, appending and replaying the record of one takes ten microseconds or more."""
+
+RequestTopic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 ResponseTopic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 ResponsePartition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 
@@ -34,6 +39,8 @@ def handle(
     if not request.topics:
         return TxnOffsetCommitResponse(topics=refused)
     version = context.api_version
+    if sum(len(topic.partitions) for topic in request.topics) > PARTITIONS_PER_TURN:
+        return _commit_in_turns(broker, request, version, refused)
     try:
         response = broker.groups.commit_offsets_in_transaction(request, version)
     except KafkaError as error:
@@ -41,6 +48,41 @@ def handle(
     if isinstance(response, Awaitable):
         return _wait(request, response, version, refused)
     return _merge(response, refused)
+
+
+async def _commit_in_turns(
+    broker: Broker, request: TxnOffsetCommitRequest, version: int, refused: list[ResponseTopic]
+) -> TxnOffsetCommitResponse:
+    """As many commits: they count together, with the transaction."""
+    answered = TxnOffsetCommitResponse(topics=refused)
+    for topics in _portions(request.topics):
+        request.topics = topics
+        try:
+            response = broker.groups.commit_offsets_in_transaction(request, version)
+            if isinstance(response, Awaitable):
+                response = await response
+        except KafkaError as error:
+            response = _failed(request, error, version)
+        answered = _merge(response, answered.topics)
+        await next_turn()
+    return answered
+
+
+def _portions(topics: list[RequestTopic]) -> Iterator[list[RequestTopic]]:
+    """The same partitions, so many at a time."""
+    portion: list[RequestTopic] = []
+    room = PARTITIONS_PER_TURN
+    for topic in topics:
+        partitions = topic.partitions
+        while partitions:
+            some, partitions = partitions[:room], partitions[room:]
+            portion.append(RequestTopic(name=topic.name, partitions=some))
+            room -= len(some)
+            if not room:
+                yield portion
+                portion, room = [], PARTITIONS_PER_TURN
+    if portion:
+        yield portion
 
 
 async def _wait(
