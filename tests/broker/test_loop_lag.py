@@ -74,6 +74,21 @@ def test_turns_that_are_slow_for_want_of_a_processor_are_told_apart() -> None:
         assert turns.worst.queued_ns == turns.worst.turn_ns
 
 
+def test_what_nobody_waited_for_is_forgotten() -> None:
+    async def stand_still() -> LoopLag:
+        lag = LoopLag(asyncio.get_running_loop())
+        lag.start()
+        await asyncio.sleep(0)
+        stand_still_for(0.5)
+        lag.forget()
+        await asyncio.sleep(0)
+        lag.stop()
+        return lag
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        assert runner.run(stand_still()).max_ms < 250
+
+
 def test_waiting_for_something_to_do_is_no_turn() -> None:
     async def wait() -> LoopLag:
         lag = LoopLag(asyncio.get_running_loop())

@@ -229,10 +229,14 @@ class LoopLag:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _begin(self) -> None:
+    def forget(self) -> None:
+        """Nobody waited for what went before, this turn's work included."""
         if self._turns is not None:
             self._turns.forget()
         self._late_ms_max, self._slow_samples = 0.0, 0
+
+    def _begin(self) -> None:
+        self.forget()
         self._schedule()
 
     def _schedule(self) -> None:
