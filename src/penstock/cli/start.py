@@ -143,7 +143,7 @@ def _share_interpreter_often() -> None:
 def _calm_garbage_collector() -> None:
     """What start-up made lives as long as the node: leave it out of collections, which stop the loop.
 
-    The young are looked at in small portions: fifty thousand of them, as new topics bring, take 7 ms and more.
+    The young are looked at in small portions: fifty thousand, as new topics bring them, take 7 ms and more.
     """
     gc.collect()
     gc.freeze()
