@@ -21,10 +21,11 @@ FLOORS: dict[str, set[str]] = {
     "coordinators": {"protocol", "security"},
     "broker": {"protocol", "storage", "consensus", "security", "metadata", "coordinators"},
     "client": {"protocol"},
-    "spark": {"protocol", "client"},
+    "arrow": {"protocol", "client"},
+    "spark": {"protocol", "client", "arrow"},
     "testing": set(),  # it starts the node as a process
     "bench": {"testing"},
-    "cli": {"protocol", "storage", "metadata", "broker", "client", "spark", "testing", "bench"},
+    "cli": {"protocol", "storage", "metadata", "broker", "client", "arrow", "spark", "testing", "bench"},
 }
 
 

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.arrow.loss import DataLoss, LossRule
 from penstock.client.fetcher import PartitionRange
 from penstock.client.metadata import TopicPartition
 from penstock.spark.source.offsets import from_json, to_json
-from penstock.spark.source.planning import DataLoss, LossRule, limit_rows, plan_ranges, split_ranges
+from penstock.spark.source.planning import limit_rows, plan_ranges, split_ranges
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
@@ -22,10 +23,10 @@ class Told:
 
     def __init__(self):
         self.told = []
-        self.rule = LossRule(fail=False, warn=self.told.append)
+        self.rule = LossRule(fail=False, warn=self.told.append, advice="")
 
 
-FAIL = LossRule(fail=True, warn=lambda text: None)
+FAIL = LossRule(fail=True, warn=lambda text: None, advice="set failOnDataLoss to false")
 
 
 def no_new(added):

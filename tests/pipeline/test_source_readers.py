@@ -10,10 +10,10 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from penstock.arrow.loss import DataLoss
 from penstock.client.errors import UnknownPartition
 from penstock.client.settings import ConfigError
 from penstock.spark.datasource import PenstockDataSource
-from penstock.spark.source.planning import DataLoss
 from penstock.spark.source.schema import source_schema
 
 ALL = ReadAllAvailable()
@@ -84,7 +84,7 @@ def test_a_batch_read_has_a_partition_for_each_of_the_topics(source, make_topic,
     produce(topic, numbers(0, 10), partition=0)
     produce(topic, numbers(10, 15), partition=2)
     reader = batch_reader(source(subscribe=topic))
-    assert [p.value[:4] for p in reader.partitions()] == [(topic, 0, 0, 10), (topic, 2, 0, 5)]
+    assert [p.value[0][:4] for p in reader.partitions()] == [(topic, 0, 0, 10), (topic, 2, 0, 5)]
     assert sorted(values(reader, reader.partitions()), key=int) == numbers(0, 15)
 
 

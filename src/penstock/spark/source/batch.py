@@ -12,7 +12,7 @@ from penstock.client.fetcher import PartitionRange
 from penstock.spark.source.offsets import resolve
 from penstock.spark.source.options import SourceOptions
 from penstock.spark.source.planning import plan_ranges, split_ranges
-from penstock.spark.source.read import RangePartition, loss_rule, read_range
+from penstock.spark.source.read import RangePartition, loss_rule, read_ranges
 
 
 class BatchReader(DataSourceReader):
@@ -25,9 +25,9 @@ class BatchReader(DataSourceReader):
             return [RangePartition(part) for part in self._plan(cluster)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition.value, PartitionRange):  # Spark's stand-in where there are no partitions
+        if not isinstance(partition, RangePartition):  # Spark's stand-in where there are no partitions
             return iter(())
-        return read_range(self._options, partition.value)
+        return read_ranges(self._options, partition.value)
 
     def _plan(self, cluster: Cluster) -> list[PartitionRange]:
         options = self._options

@@ -7,34 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 
-from penstock.client.errors import ClientError
+from penstock.arrow.loss import LossRule
 from penstock.client.fetcher import PartitionRange
 from penstock.client.metadata import TopicPartition
 from penstock.spark.source.offsets import Offsets
-
-
-class DataLoss(ClientError):
-    """Offsets that the query has to read are not there any more, and ``failOnDataLoss`` is true."""
-
-
-@dataclass(frozen=True, slots=True)
-class LossRule:
-    """What to do about missing data: fail the query, or tell and go on with what is there."""
-
-    fail: bool
-    warn: Callable[[str], None]
-
-    def report(self, what: str) -> None:
-        if self.fail:
-            raise DataLoss(
-                f"{what}. Records that the query has not read yet were removed by retention, by deleting "
-                "records or by deleting the topic. To go on with the records that are left, set the option "
-                "failOnDataLoss to false; to begin anew, use another checkpoint"
-            )
-        self.warn(what)
 
 
 def plan_ranges(

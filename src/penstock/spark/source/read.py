@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from penstock.arrow.loss import LossRule
 from penstock.client.cluster import Cluster
 from penstock.client.errors import OffsetOutOfRange, UnknownPartition
 from penstock.client.fetcher import PartitionRange
@@ -15,26 +17,36 @@ from penstock.client.offsets import EARLIEST, LATEST, list_offsets
 from penstock.spark.connections import shared_cluster, shared_fetcher
 from penstock.spark.source.arrow import arrow_batches
 from penstock.spark.source.options import SourceOptions
-from penstock.spark.source.planning import LossRule
 
 logger = logging.getLogger(__name__)
 
 
-class RangePartition(InputPartition):
-    """One task's work; ``value`` is a `PartitionRange`."""
+_LOSS_ADVICE: Final = "set the option failOnDataLoss to false; to begin anew, use another checkpoint"
 
-    value: PartitionRange
+
+class RangePartition(InputPartition):
+    """One task's work: one range, or ranges of several partitions."""
+
+    value: tuple[PartitionRange, ...]
+
+    def __init__(self, *ranges: PartitionRange) -> None:
+        super().__init__(ranges)
 
 
 def loss_rule(options: SourceOptions) -> LossRule:
-    return LossRule(options.fail_on_data_loss, logger.warning)
+    return LossRule(options.fail_on_data_loss, logger.warning, _LOSS_ADVICE)
 
 
-def read_range(options: SourceOptions, wanted: PartitionRange) -> Iterator[pa.RecordBatch]:
-    """All records of a range, in order. What is missing goes by ``failOnDataLoss``.
+def read_ranges(options: SourceOptions, ranges: Iterable[PartitionRange]) -> Iterator[pa.RecordBatch]:
+    """All records of some ranges, in order within each. What is missing goes by ``failOnDataLoss``.
 
     Raises DataLoss, ClientError.
     """
+    for wanted in ranges:
+        yield from _read_range(options, wanted)
+
+
+def _read_range(options: SourceOptions, wanted: PartitionRange) -> Iterator[pa.RecordBatch]:
     fetcher = shared_fetcher(options.client, options.fetch)
     loss = loss_rule(options)
     remaining = wanted

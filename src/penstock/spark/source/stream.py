@@ -27,7 +27,7 @@ from penstock.client.offsets import EARLIEST, list_offsets
 from penstock.spark.source.offsets import Offsets, from_json, resolve, to_json
 from penstock.spark.source.options import SourceOptions
 from penstock.spark.source.planning import limit_rows, plan_ranges, split_ranges
-from penstock.spark.source.read import RangePartition, loss_rule, read_range
+from penstock.spark.source.read import RangePartition, loss_rule, read_ranges
 from penstock.spark.source.tail import Tail
 
 JsonOffsets = dict[str, dict[str, int]]
@@ -69,7 +69,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [RangePartition(part) for part in self._here.plan(from_json(start), from_json(end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_range(self._options, partition.value)
+        return read_ranges(self._options, partition.value)
 
     def stop(self) -> None:
         if self._driver is not None:
