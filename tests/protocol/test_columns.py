@@ -190,6 +190,69 @@ def test_a_partial_batch_at_the_end_is_left_out(
     assert found.next_offset == (expected[-1].offset + 1 if expected else 0)
 
 
+@pytest.mark.parametrize("name", KERNELS)
+@given(
+    batches=batch_lists,
+    start=st.integers(0, 30),
+    length=st.integers(0, 60),
+    stop_at_rows=st.integers(0, 20),
+    stop_at_bytes=st.integers(0, 100),
+)
+def test_parts_together_are_the_whole(
+    name: str,
+    batches: list[tuple[list[Record], Codec, int]],
+    start: int,
+    length: int,
+    stop_at_rows: int,
+    stop_at_bytes: int,
+) -> None:
+    """Reading on from `end_position`, at most so much at a time, ends where one read of all does."""
+    data = consecutive(batches)
+    end = start + length
+    whole = with_kernel(KERNELS[name], decode_columns, data, start, end, include_headers=True)
+    assert whole.end_position == len(data)
+    rows, position, next_offset = [], 0, start
+    largest = max((header.count for _, header in batch.iter_headers(data)), default=0)
+    while position < len(data):
+        part = with_kernel(
+            KERNELS[name],
+            decode_columns,
+            data[position:],
+            start,
+            end,
+            include_headers=True,
+            stop_at_rows=stop_at_rows,
+            stop_at_bytes=stop_at_bytes,
+        )
+        assert part.end_position > 0, "it always gets further"
+        assert part.rows <= max(stop_at_rows, largest)
+        rows += rows_of(part)
+        position += part.end_position
+        next_offset = max(next_offset, part.next_offset)
+    assert rows == rows_of(whole)
+    assert next_offset == whole.next_offset
+
+
+@pytest.mark.skipif(len(KERNELS) < 2, reason="the compiled kernel was not built")
+@settings(max_examples=300)
+@given(batches=batch_lists, data=st.data(), check_crc=st.booleans())
+def test_twins_agree_on_damage_among_many_batches(
+    batches: list[tuple[list[Record], Codec, int]], data: st.DataObject, check_crc: bool
+) -> None:
+    whole = consecutive([(rows, Codec.NONE, gap) for rows, _, gap in batches])
+    damaged = data.draw(mutations(whole)) if whole else whole
+    limits = {"stop_at_rows": data.draw(st.integers(0, 40)), "stop_at_bytes": data.draw(st.integers(0, 300))}
+    found = [
+        outcome(kernel, decode_columns, damaged, 2, 40, include_headers=True, check_crc=check_crc, **limits)
+        for kernel in KERNELS.values()
+    ]
+    if isinstance(found[0], type) or isinstance(found[1], type):
+        assert found[0] == found[1]
+    else:
+        parts = [(rows_of(part), part.next_offset, part.end_position) for part in found]
+        assert parts[0] == parts[1]
+
+
 def test_next_offset_covers_control_batches_and_gaps(kernel: ModuleType) -> None:
     marker = encode_control_batch([(ControlRecordType.COMMIT, b"\x00" * 6)], timestamp=1, base_offset=3)
     compacted = encode_batch([Record(10, 1, b"k", None), Record(17, 1, b"l", None)], 4, keep_offsets=True)

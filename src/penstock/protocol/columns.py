@@ -44,6 +44,7 @@ split_rows = kernel.split_rows
 NO_TIMESTAMP_TYPE: Final = -1
 _MAX_OFFSET: Final = (1 << 63) - 1
 _MAX_BATCH_BYTES: Final = (1 << 31) - 1
+_NO_LIMIT: Final = (1 << 62) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +80,11 @@ class HeadersColumn:
 
 @dataclass(frozen=True, slots=True)
 class RecordColumns:
-    """What `decode_columns` gives: `rows` records, and the offset to read on from."""
+    """What `decode_columns` gives: `rows` records, and the offset and position to read on from."""
 
     rows: int
     next_offset: int
+    end_position: int
     offset: Buffer
     timestamp: Buffer
     timestamp_type: Buffer
@@ -113,36 +115,70 @@ def decode_columns(
     include_headers: bool = False,
     check_crc: bool = True,
     max_bytes: int = DEFAULT_MAX_BYTES,
+    stop_at_rows: int = _NO_LIMIT,
+    stop_at_bytes: int = _NO_LIMIT,
 ) -> RecordColumns:
     """The records of the batches in `buf` with an offset in [start_offset, end_offset).
 
     `buf` is what a fetch response holds for a partition: batches in a row, the first of which may begin
     before `start_offset` and the last of which may be partial (it is left out). Control batches hold no
-    records for readers. Each batch may decompress to `max_bytes`.
+    records for readers. Each batch may decompress to `max_bytes`. Batches are taken until the next would
+    carry the columns over `stop_at_rows`, or there are `stop_at_bytes` of keys and values; one is always.
 
     `next_offset` is where to read on: after the last whole batch, at most `end_offset`, or `start_offset`
-    where no batch was whole. Raises CorruptBatch or MalformedRecords (both name the base offset), and
-    OverflowError where a column would pass 2 GiB.
+    where no batch was whole. `end_position` is the same in bytes of `buf`: its end where nothing in it is
+    left to be read. Raises CorruptBatch or MalformedRecords (both name the base offset), and OverflowError
+    where a column would pass 2 GiB.
     """
     view = memoryview(buf)
     builder = kernel.ColumnBuilder(include_headers)
     next_offset = start_offset
-    for position, header in batch.iter_headers(view):
-        if header.last_offset < start_offset:
-            continue
-        if header.magic == batch.CURRENT_MAGIC and header.base_offset >= end_offset:
-            next_offset = max(next_offset, end_offset)  # compaction left a gap up to there
+    position = 0
+    while True:
+        position, reached = builder.append_batches(
+            view, position, start_offset, end_offset, check_crc, stop_at_rows, stop_at_bytes
+        )
+        next_offset = max(next_offset, reached)
+        size_bytes = batch.batch_size_bytes(view, position)
+        if size_bytes is None or position + size_bytes > len(view):
             break
-        _check_header(header)
-        if check_crc and not batch.crc_is_valid(view, header, position):
-            raise CorruptBatch(f"checksum of the batch at base offset {header.base_offset} fails")
-        if header.magic != batch.CURRENT_MAGIC:
-            _append_legacy(builder, view, position, header, start_offset, end_offset, max_bytes)
-        elif not header.is_control:
-            payload = records_section(view, header, position, max_bytes)
-            builder.append_payload(payload, header, start_offset, end_offset)
-        next_offset = max(next_offset, min(header.next_offset, end_offset))
-    return _columns_of(builder, next_offset)
+        header = batch.parse_header(view, position)
+        if header.last_offset >= start_offset:
+            if header.magic == batch.CURRENT_MAGIC and header.base_offset >= end_offset:
+                next_offset = max(next_offset, end_offset)  # compaction left a gap up to there
+                position = len(view)
+                break
+            if builder.rows and (
+                builder.rows + header.count > stop_at_rows or builder.data_bytes >= stop_at_bytes
+            ):
+                break
+            _append_batch(
+                builder, view, position, header, start_offset, end_offset, max_bytes, check_crc=check_crc
+            )
+            next_offset = max(next_offset, min(header.next_offset, end_offset))
+        position += size_bytes
+    return _columns_of(builder, next_offset, position)
+
+
+def _append_batch(
+    builder: kernel.ColumnBuilder,
+    view: memoryview,
+    position: int,
+    header: BatchHeader,
+    start_offset: int,
+    end_offset: int,
+    max_bytes: int,
+    *,
+    check_crc: bool,
+) -> None:
+    _check_header(header)
+    if check_crc and not batch.crc_is_valid(view, header, position):
+        raise CorruptBatch(f"checksum of the batch at base offset {header.base_offset} fails")
+    if header.magic != batch.CURRENT_MAGIC:
+        _append_legacy(builder, view, position, header, start_offset, end_offset, max_bytes)
+    elif not header.is_control:
+        payload = records_section(view, header, position, max_bytes)
+        builder.append_payload(payload, header, start_offset, end_offset)
 
 
 def _check_header(header: BatchHeader) -> None:
@@ -171,12 +207,13 @@ def _append_legacy(
             )
 
 
-def _columns_of(builder: kernel.ColumnBuilder, next_offset: int) -> RecordColumns:
+def _columns_of(builder: kernel.ColumnBuilder, next_offset: int, end_position: int) -> RecordColumns:
     rows = builder.rows
     offsets, timestamps, timestamp_types, key, value, headers = builder.finish()
     return RecordColumns(
         rows=rows,
         next_offset=next_offset,
+        end_position=end_position,
         offset=offsets,
         timestamp=timestamps,
         timestamp_type=timestamp_types,

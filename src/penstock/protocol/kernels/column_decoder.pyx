@@ -5,6 +5,18 @@ from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
+from penstock.protocol.kernels.batch_header cimport (
+    AT_ATTRIBUTES,
+    AT_BASE_TIMESTAMP,
+    AT_COUNT,
+    AT_CRC,
+    AT_LAST_OFFSET_DELTA,
+    AT_LENGTH,
+    AT_MAGIC,
+    AT_MAX_TIMESTAMP,
+    big_endian,
+)
+from penstock.protocol.kernels.crc32c cimport crc32c_of, crc32c_prepare
 from penstock.protocol.kernels.raw_bytes cimport (
     BAD_HEADER_COUNT,
     BAD_LENGTH,
@@ -24,7 +36,16 @@ from penstock.protocol.kernels.raw_bytes cimport (
 
 from penstock.protocol.batch import LOG_APPEND_TIME
 
+crc32c_prepare()
+
 cdef int64_t _MAX_COLUMN_BYTES = 0x7FFFFFFF
+cdef int64_t _MAX_OFFSET = 0x7FFFFFFFFFFFFFFF
+cdef enum:
+    HEADER_SIZE = 61
+    LOG_OVERHEAD = 12
+    SMALLEST_RECORD_BYTES = 7
+    COMPRESSED_OR_CONTROL = 0x27
+    APPEND_TIME = 0x08
 
 
 cdef struct Sink:
@@ -102,6 +123,61 @@ cdef struct BatchPlace:
     int64_t end_offset
 
 
+cdef struct Limits:
+    int64_t start_offset
+    int64_t end_offset
+    int64_t rows
+    int64_t bytes
+
+
+cdef struct Run:
+    # Plain batches in a row: where they end, and what they need room for at most.
+    Py_ssize_t end
+    int64_t rows
+    int64_t bytes
+
+
+cdef inline bint _read_plain(const uint8_t* at, Py_ssize_t left, BatchPlace* place, Py_ssize_t* size) noexcept nogil:
+    """The header of a whole, uncompressed batch of data; False where there is none, or one to be refused."""
+    cdef int32_t attributes
+    if left < HEADER_SIZE or at[AT_MAGIC] != 2:
+        return False
+    size[0] = LOG_OVERHEAD + <Py_ssize_t><int32_t>big_endian(at + AT_LENGTH, 4)
+    attributes = <int32_t>big_endian(at + AT_ATTRIBUTES, 2)
+    if size[0] < HEADER_SIZE or size[0] > left or attributes & COMPRESSED_OR_CONTROL:
+        return False
+    place.base_offset = <int64_t>big_endian(at, 8)
+    place.last_offset_delta = <int32_t>big_endian(at + AT_LAST_OFFSET_DELTA, 4)
+    place.base_timestamp = <int64_t>big_endian(at + AT_BASE_TIMESTAMP, 8)
+    place.append_time = <int64_t>big_endian(at + AT_MAX_TIMESTAMP, 8)
+    place.has_append_time = attributes & APPEND_TIME != 0
+    place.count = <int32_t>big_endian(at + AT_COUNT, 4)
+    return (
+        place.last_offset_delta >= 0
+        and 0 <= place.base_offset <= _MAX_OFFSET - place.last_offset_delta - 1
+        and 0 <= place.count <= (size[0] - HEADER_SIZE) // SMALLEST_RECORD_BYTES
+    )
+
+
+cdef Run _plain_run(const uint8_t* buf, Py_ssize_t position, Py_ssize_t end, Limits* limits) noexcept nogil:
+    """How far plain batches go on from `position`, within the limits."""
+    cdef Run run
+    cdef BatchPlace place
+    cdef Py_ssize_t size = 0
+    run.rows = run.bytes = 0
+    while _read_plain(buf + position, end - position, &place, &size):
+        if place.base_offset + place.last_offset_delta >= limits.start_offset:
+            if place.base_offset >= limits.end_offset or run.rows + place.count > limits.rows:
+                break
+            if run.bytes + size - HEADER_SIZE > limits.bytes:
+                break
+            run.rows += place.count
+            run.bytes += size - HEADER_SIZE
+        position += size
+    run.end = position
+    return run
+
+
 cdef class ColumnBuilder:
     """Columns under construction; its twin says what each method means."""
 
@@ -128,6 +204,10 @@ cdef class ColumnBuilder:
     @property
     def rows(self):
         return self.row_count
+
+    @property
+    def data_bytes(self):
+        return self.keys.sink.bytes + self.values.sink.bytes
 
     cdef void _reserve_rows(self, int64_t rows, int64_t data_bytes, int64_t headers) except *:
         cdef int64_t after = self.row_count + rows
@@ -167,6 +247,53 @@ cdef class ColumnBuilder:
             fault = self._append_records(view.at, view.size, &place, timestamp_type, &number)
         if fault != OK:
             raise malformed_record(fault, number, header)
+
+    def append_batches(
+        self, buf, Py_ssize_t position, int64_t start_offset, int64_t end_offset, bint check_crc,
+        int64_t max_rows, int64_t max_bytes,
+    ):
+        cdef View view = View(buf)
+        cdef int64_t next_offset = start_offset
+        cdef Limits limits
+        cdef Run run
+        limits.start_offset = start_offset
+        limits.end_offset = end_offset
+        limits.rows = max_rows - self.row_count
+        limits.bytes = max_bytes - self.keys.sink.bytes - self.values.sink.bytes
+        run = _plain_run(view.at, position, view.size, &limits)
+        if run.end == position:
+            return position, next_offset
+        self._reserve_rows(run.rows, run.bytes, run.bytes // 2)
+        with nogil:
+            position = self._append_run(view.at, position, run.end, &limits, check_crc, &next_offset)
+        return position, next_offset
+
+    cdef Py_ssize_t _append_run(
+        self, const uint8_t* buf, Py_ssize_t position, Py_ssize_t end, Limits* limits, bint check_crc,
+        int64_t* next_offset,
+    ) noexcept nogil:
+        """Append batches up to `end`, or to the first with a fault; returns where that is."""
+        cdef BatchPlace place
+        cdef Py_ssize_t size = 0
+        cdef int32_t number = 0
+        cdef const uint8_t* at
+        place.start_offset = limits.start_offset
+        place.end_offset = limits.end_offset
+        while position < end:
+            at = buf + position
+            _read_plain(at, end - position, &place, &size)
+            if place.base_offset + place.last_offset_delta >= limits.start_offset:
+                if check_crc and crc32c_of(at + AT_ATTRIBUTES, size - AT_ATTRIBUTES) != big_endian(at + AT_CRC, 4):
+                    break
+                if self._append_records(
+                    at + HEADER_SIZE, size - HEADER_SIZE, &place, place.has_append_time, &number
+                ) != OK:
+                    break
+                next_offset[0] = max(
+                    next_offset[0], min(place.base_offset + place.last_offset_delta + 1, limits.end_offset)
+                )
+            position += size
+        return position
 
     cdef Fault _append_records(
         self, const uint8_t* buf, Py_ssize_t size, BatchPlace* place, int32_t timestamp_type, int32_t* number

@@ -80,6 +80,24 @@ class ColumnBuilder:
             if start_offset <= record.offset < end_offset:
                 self._append(timestamp_type, *record)
 
+    def append_batches(
+        self,
+        buf: Buffer,
+        position: int,
+        start_offset: int,
+        end_offset: int,
+        check_crc: bool,
+        max_rows: int,
+        max_bytes: int,
+    ) -> tuple[int, int]:
+        """Plain batches in a row, from `position` on, all at once: (where they end, the offset after them).
+
+        Left to the caller is the first that is compressed, control, older than v2, cut short or damaged in
+        any way, begins at `end_offset` or later, or would carry the builder over `max_rows` or `max_bytes`
+        (of keys and values together). This twin takes none: nothing would be gained.
+        """
+        return position, start_offset
+
     def append_row(
         self,
         offset: int,
@@ -112,6 +130,11 @@ class ColumnBuilder:
                 self._header_keys.put(header_key.encode())
                 self._header_values.put(header_value)
             self._list_offsets.append(self._header_keys.rows)
+
+    @property
+    def data_bytes(self) -> int:
+        """Of keys and values together."""
+        return len(self._keys.data) + len(self._values.data)
 
     def _check_room(self, more_bytes: int) -> None:
         used = max(len(self._keys.data), len(self._values.data))
