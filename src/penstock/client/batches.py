@@ -54,6 +54,14 @@ def whole_batches(records: memoryview) -> WholeBatches:
     return WholeBatches(records[:position], parse_header(records, last).next_offset)
 
 
+def batch_ends(records: memoryview) -> Iterator[int]:
+    """Where each whole batch ends."""
+    position = 0
+    while position < len(records):
+        position += LOG_OVERHEAD + _OFFSET_AND_LENGTH.unpack_from(records, position)[1]
+        yield position
+
+
 def headers(records: memoryview) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of each whole batch."""
     position = 0

@@ -71,11 +71,15 @@ class PartitionRange(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """Whole batches of one partition; the first and the last may reach beyond the range asked for."""
+    """Whole batches of one partition; the first and the last may reach beyond the range asked for.
+
+    ``next_offset`` is where to read on after the whole of an answer, of which this may be a part.
+    """
 
     range: PartitionRange
     batches: memoryview
     log_start_offset: int
+    next_offset: int
 
 
 class _Cursor:
@@ -242,7 +246,7 @@ class Fetcher:
         ]
         for span in committed(batches.data, aborted) if aborted else (batches.data,):
             if span:
-                yield Fetched(cursor.range, span, answer.log_start_offset)
+                yield Fetched(cursor.range, span, answer.log_start_offset, cursor.position)
 
     def _error(self, code: int, cursor: _Cursor, node_id: int) -> ServerError:
         tp = cursor.range.topic_partition

@@ -1,0 +1,183 @@
+"""Fetched record batches to Arrow batches in a layout, without a Python object per record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrow.decoded import Decoded, Format
+from penstock.arrow.layout import ERROR_COLUMN, HEADERS, Layout
+from penstock.client.fetcher import PartitionRange
+from penstock.protocol.batch import Buffer
+from penstock.protocol.columns import BinaryColumn, HeadersColumn, RecordColumns, decode_columns
+
+# A few MB of ordinary records: large enough to be cheap per row, small enough to stay in the cache.
+ROWS_PER_BATCH: Final = 32_768
+# What compressed batches may grow to before an Arrow batch ends; a single one may be larger.
+_BYTES_PER_BATCH: Final = 32 << 20
+_MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
+
+
+class UndecodableRecord(ValueError):
+    """A key or a value that the format asked for cannot read; names the record and what was found."""
+
+    def __init__(
+        self, topic: str, partition: int, offset: int, part: str, format_name: str, why: str
+    ) -> None:
+        super().__init__(
+            f"{part} at offset {offset} of {topic}-{partition} is not of the format '{format_name}': {why}"
+        )
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.part = part
+
+
+def record_batches(
+    batches: memoryview, wanted: PartitionRange, layout: Layout, *, check_crcs: bool = True
+) -> Iterator[pa.RecordBatch]:
+    """The records of ``batches`` that lie in the range, some MB at a time.
+
+    Raises UndecodableRecord, CorruptBatch, MalformedRecords.
+    """
+    schema = layout.schema
+    include_headers = "headers" in schema.names
+    rest = batches
+    while len(rest):
+        columns = decode_columns(
+            rest,
+            wanted.start,
+            wanted.end,
+            include_headers=include_headers,
+            check_crc=check_crcs,
+            stop_at_rows=ROWS_PER_BATCH,
+            stop_at_bytes=_BYTES_PER_BATCH,
+        )
+        if columns.rows:
+            arrays = _Arrays(columns, wanted, layout)
+            yield pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
+        if not columns.end_position:
+            return
+        rest = rest[columns.end_position :]
+
+
+class _Arrays:
+    """The columns of one Arrow batch by name, each made when it is asked for."""
+
+    def __init__(self, columns: RecordColumns, wanted: PartitionRange, layout: Layout) -> None:
+        self._columns = columns
+        self._wanted = wanted
+        self._layout = layout
+        self._decoded: dict[str, Decoded] = {}
+
+    def __getitem__(self, name: str) -> pa.Array:
+        return _MAKERS[name](self)
+
+    def key(self) -> pa.Array:
+        return self._decode("key", self._columns.key, self._layout.key)
+
+    def value(self) -> pa.Array:
+        return self._decode("value", self._columns.value, self._layout.value)
+
+    def topic(self) -> pa.Array:
+        return _repeated(self._wanted.topic, pa.string(), self._columns.rows)
+
+    def partition(self) -> pa.Array:
+        return _repeated(self._wanted.partition, pa.int32(), self._columns.rows)
+
+    def offset(self) -> pa.Array:
+        return _fixed(self._columns.offset, self._columns.rows, pa.int64())
+
+    def timestamp(self) -> pa.Array:
+        unit = self._layout.timestamp_unit
+        kind = pa.timestamp(unit, "UTC")
+        data: Buffer | np.ndarray = self._columns.timestamp
+        if unit == "us":
+            # A timestamp is the producer's own number: the far future is shown as the last moment there is.
+            ms = np.frombuffer(self._columns.timestamp, np.int64)
+            data = np.clip(ms, -_MAX_TIMESTAMP_MS, _MAX_TIMESTAMP_MS) * 1000
+        return _fixed(data, self._columns.rows, kind)
+
+    def timestamp_type(self) -> pa.Array:
+        return _fixed(self._columns.timestamp_type, self._columns.rows, pa.int32())
+
+    def headers(self) -> pa.Array:
+        assert self._columns.headers is not None
+        return _headers(self._columns.headers, self._columns.rows)
+
+    def errors(self) -> pa.Array:
+        """What was wrong in each row; key and value are decoded for it whether they are columns or not."""
+        self.key()
+        self.value()
+        texts: dict[int, list[str]] = {}
+        for part, decoded in sorted(self._decoded.items()):
+            for row, why in decoded.bad.items():
+                texts.setdefault(row, []).append(f"{part}: {why}")
+        if not texts:
+            return pa.nulls(self._columns.rows, pa.string())
+        told = ["; ".join(texts[row]) if row in texts else None for row in range(self._columns.rows)]
+        return pa.array(told, pa.string())
+
+    def _decode(self, part: str, column: BinaryColumn, how: Format) -> pa.Array:
+        if part not in self._decoded:
+            decoded = how.decode(_binary(column, self._columns.rows, pa.binary()))
+            if decoded.bad and self._layout.decode_errors == "fail":
+                row = min(decoded.bad)
+                offset = int(np.frombuffer(self._columns.offset, np.int64)[row])
+                raise UndecodableRecord(
+                    self._wanted.topic, self._wanted.partition, offset, part, how.name, decoded.bad[row]
+                )
+            self._decoded[part] = decoded
+        return self._decoded[part].array
+
+
+_MAKERS: Final[Mapping[str, Callable[[_Arrays], pa.Array]]] = {
+    "key": _Arrays.key,
+    "value": _Arrays.value,
+    "topic": _Arrays.topic,
+    "partition": _Arrays.partition,
+    "offset": _Arrays.offset,
+    "timestamp": _Arrays.timestamp,
+    "timestampType": _Arrays.timestamp_type,
+    "headers": _Arrays.headers,
+    ERROR_COLUMN: _Arrays.errors,
+}
+
+
+@lru_cache(maxsize=256)
+def _repeated_often(value: str | int, kind: pa.DataType) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), ROWS_PER_BATCH)
+
+
+def _repeated(value: str | int, kind: pa.DataType, rows: int) -> pa.Array:
+    if rows > ROWS_PER_BATCH:
+        return pa.repeat(pa.scalar(value, kind), rows)
+    return _repeated_often(value, kind).slice(0, rows)
+
+
+def _fixed(data: Buffer | np.ndarray, rows: int, kind: pa.DataType) -> pa.Array:
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(data)])
+
+
+def _binary(column: BinaryColumn, rows: int, kind: pa.DataType) -> pa.Array:
+    validity = None if column.validity is None else pa.py_buffer(column.validity)
+    buffers = [validity, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
+    return pa.Array.from_buffers(kind, rows, buffers, column.null_count)
+
+
+def _headers(column: HeadersColumn, rows: int) -> pa.Array:
+    """A record without headers has null, as in Spark's own source."""
+    ends = np.frombuffer(column.offsets, np.int32)
+    count = int(ends[-1])
+    entries = pa.StructArray.from_arrays(
+        [_binary(column.keys, count, pa.string()), _binary(column.values, count, pa.binary())],
+        fields=list(HEADERS.value_type),
+    )
+    validity = np.packbits(np.diff(ends) > 0, bitorder="little")
+    return pa.Array.from_buffers(
+        HEADERS, rows, [pa.py_buffer(validity), pa.py_buffer(column.offsets)], children=[entries]
+    )

@@ -1,0 +1,52 @@
+"""What a format makes of a column of bytes, and the few things that formats share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+_SHOWN_BYTES: Final = 32
+
+
+class Decoded(NamedTuple):
+    """A column of the format's type, null where the bytes were null or bad; ``bad``: row → what was wrong."""
+
+    array: pa.Array
+    bad: Mapping[int, str]
+
+
+class Format(Protocol):
+    """How to read a column of bytes. Instances are immutable and can be pickled."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def type(self) -> pa.DataType: ...
+
+    def decode(self, column: pa.BinaryArray) -> Decoded: ...
+
+
+def valid_rows(column: pa.Array) -> np.ndarray:
+    """Which rows are not null, as booleans."""
+    return np.asarray(column.is_valid().to_numpy(zero_copy_only=False), bool)
+
+
+def spread(values: pa.Array, rows: np.ndarray, count: int) -> pa.Array:
+    """A column of ``count`` rows with ``values`` in ``rows`` and null elsewhere."""
+    if len(rows) == count:
+        return values
+    places = np.zeros(count, np.int64)
+    places[rows] = np.arange(len(rows))
+    absent = np.ones(count, bool)
+    absent[rows] = False
+    return values.take(pa.array(places, mask=absent))
+
+
+def shown(value: bytes) -> str:
+    """A value in an error's text: its size, and how it begins."""
+    cut = "" if len(value) <= _SHOWN_BYTES else "…"
+    return f"{len(value)} bytes {value[:_SHOWN_BYTES]!r}{cut}"

@@ -1,0 +1,212 @@
+"""What the bytes of keys and values mean: whole columns of binary to columns of a type.
+
+`FORMATS` is the table of what options can name. Fixed widths are those of Kafka's own serializers: big
+endian, as many bytes as the type has. No Python object is made for a record that can be decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.arrow.ddl import parse_ddl
+from penstock.arrow.decoded import Decoded, Format, shown, spread, valid_rows
+from penstock.arrow.json_format import Json, JsonText
+from penstock.client.settings import ConfigError
+
+_UUID_BYTES: Final = 16
+_UUID_LETTERS: Final = 36
+_DASHES_AT: Final = (8, 13, 18, 23)
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """The bytes as they are."""
+
+    name: str = "binary"
+
+    @property
+    def type(self) -> pa.DataType:
+        return pa.binary()
+
+    def decode(self, column: pa.BinaryArray) -> Decoded:
+        return Decoded(column, {})
+
+
+@dataclass(frozen=True, slots=True)
+class String:
+    """UTF-8, as Kafka's StringSerializer writes by default."""
+
+    name: str = "string"
+
+    @property
+    def type(self) -> pa.DataType:
+        return pa.string()
+
+    def decode(self, column: pa.BinaryArray) -> Decoded:
+        try:
+            return Decoded(column.cast(pa.string()), {})  # no copy, but all bytes are looked at
+        except pa.ArrowInvalid:
+            bad = {row: problem for row, value in enumerate(column) if (problem := _utf8_problem(value))}
+            return Decoded(_without(column, bad).cast(pa.string()), bad)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedWidth:
+    """One number in as many bytes as its type has, big endian."""
+
+    name: str
+    dtype: str
+
+    @property
+    def type(self) -> pa.DataType:
+        return pa.from_numpy_dtype(np.dtype(self.dtype).newbyteorder("="))
+
+    def decode(self, column: pa.BinaryArray) -> Decoded:
+        dtype = np.dtype(self.dtype)
+        starts, lengths, data = _spans(column)
+        wrong = lengths != dtype.itemsize
+        if not wrong.any():  # a null has no bytes, so there is none either
+            first = int(starts[0]) if len(starts) else 0
+            numbers = np.frombuffer(data, dtype, len(lengths), first)
+            return Decoded(_numbers(numbers.astype(dtype.newbyteorder("=")), self.type), {})
+        at = np.flatnonzero(~wrong)
+        numbers = np.ascontiguousarray(_gather(data, starts[at], dtype.itemsize)).view(dtype).ravel()
+        bad_rows = np.flatnonzero(wrong & valid_rows(column))
+        bad = {
+            int(row): f"expected {dtype.itemsize} bytes, found {shown(column[row].as_py())}"
+            for row in bad_rows
+        }
+        return Decoded(
+            spread(_numbers(numbers.astype(dtype.newbyteorder("=")), self.type), at, len(lengths)), bad
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Uuid:
+    """A UUID as text, as Kafka's UUIDSerializer writes it, or its sixteen bytes; read as lower-case text."""
+
+    name: str = "uuid"
+
+    @property
+    def type(self) -> pa.DataType:
+        return pa.string()
+
+    def decode(self, column: pa.BinaryArray) -> Decoded:
+        starts, lengths, data = _spans(column)
+        letters = np.zeros((len(lengths), _UUID_LETTERS), np.uint8)
+        texts = np.flatnonzero(lengths == _UUID_LETTERS)
+        letters[texts] = _LOWER[_gather(data, starts[texts], _UUID_LETTERS)]
+        numbers = np.flatnonzero(lengths == _UUID_BYTES)
+        letters[numbers] = _uuid_letters(_gather(data, starts[numbers], _UUID_BYTES))
+        good = (letters == _UUID_SHAPE) | (_IS_HEX[letters] & (_UUID_SHAPE == 0))
+        at = np.flatnonzero(good.all(axis=1))
+        wrong = np.ones(len(lengths), bool)
+        wrong[at] = False
+        bad = {
+            int(row): f"expected a UUID as text or as 16 bytes, found {shown(column[row].as_py())}"
+            for row in np.flatnonzero(wrong & valid_rows(column))
+        }
+        return Decoded(spread(_fixed_texts(letters[at]), at, len(lengths)), bad)
+
+
+BINARY: Final = Binary()
+
+# Format name → what makes it, given the schema or None. The name is what `keyFormat` and `valueFormat` take.
+FORMATS: Final[Mapping[str, Callable[[pa.DataType | None], Format]]] = {
+    "binary": lambda schema: BINARY,
+    "string": lambda schema: String(),
+    "json": lambda schema: JsonText() if schema is None else Json(schema),
+    "short": lambda schema: FixedWidth("short", ">i2"),
+    "int": lambda schema: FixedWidth("int", ">i4"),
+    "long": lambda schema: FixedWidth("long", ">i8"),
+    "float": lambda schema: FixedWidth("float", ">f4"),
+    "double": lambda schema: FixedWidth("double", ">f8"),
+    "uuid": lambda schema: Uuid(),
+}
+_WITH_SCHEMA: Final = ("json",)
+
+
+def make_format(name: str, schema: str | pa.Schema | pa.DataType | None = None) -> Format:
+    """The format of that name. ``schema``: DDL as Spark takes it, or Arrow's. Raises ConfigError."""
+    if name not in FORMATS:
+        raise ConfigError(f"unknown format {name!r}: expected one of {', '.join(FORMATS)}")
+    if schema is not None and name not in _WITH_SCHEMA:
+        raise ConfigError(f"the format {name!r} takes no schema, only {', '.join(_WITH_SCHEMA)} does")
+    if isinstance(schema, str):
+        try:
+            schema = parse_ddl(schema)
+        except ValueError as problem:
+            raise ConfigError(f"invalid schema {schema!r}: expected {problem}") from None
+    if isinstance(schema, pa.Schema):
+        schema = pa.struct(list(schema))
+    return FORMATS[name](schema)
+
+
+# --- columns of bytes ---------------------------------------------------------------------------------------
+
+
+def _spans(column: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where each value starts, how long it is, and the bytes. A null has none."""
+    _, offsets, data = column.buffers()
+    bounds = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset)
+    bytes_of = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    lengths = np.diff(bounds)
+    if column.null_count:
+        lengths = np.where(valid_rows(column), lengths, 0)
+    return bounds[:-1].astype(np.int64), lengths, bytes_of
+
+
+def _gather(data: np.ndarray, starts: np.ndarray, width: int) -> np.ndarray:
+    """The ``width`` bytes from each start on, one row each."""
+    if len(starts) and starts[-1] - starts[0] == width * (len(starts) - 1):  # side by side: no copy
+        return data[starts[0] : starts[-1] + width].reshape(len(starts), width)
+    return data[starts[:, None] + np.arange(width)]
+
+
+def _numbers(numbers: np.ndarray, kind: pa.DataType) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
+
+
+def _fixed_texts(letters: np.ndarray) -> pa.Array:
+    bounds = np.arange(len(letters) + 1, dtype=np.int32) * _UUID_LETTERS
+    return pa.StringArray.from_buffers(len(letters), pa.py_buffer(bounds), pa.py_buffer(letters.tobytes()))
+
+
+def _without(column: pa.Array, rows: Mapping[int, str]) -> pa.Array:
+    mask = np.zeros(len(column), bool)
+    mask[list(rows)] = True
+    return pc.if_else(pa.array(mask), pa.scalar(None, column.type), column)
+
+
+def _utf8_problem(value: pa.BinaryScalar) -> str | None:
+    if not value.is_valid:
+        return None
+    found = value.as_py()
+    try:
+        found.decode()
+    except UnicodeDecodeError as problem:
+        return f"expected UTF-8, found {shown(found)} ({problem.reason} at byte {problem.start})"
+    return None
+
+
+def _uuid_letters(numbers: np.ndarray) -> np.ndarray:
+    """Rows of sixteen bytes as rows of thirty-six letters."""
+    letters = np.full((len(numbers), _UUID_LETTERS), ord("-"), np.uint8)
+    places = [place for place in range(_UUID_LETTERS) if place not in _DASHES_AT]
+    letters[:, places[0::2]] = _HEX[numbers >> 4]
+    letters[:, places[1::2]] = _HEX[numbers & 0xF]
+    return letters
+
+
+_HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
+_LOWER: Final = np.frombuffer(bytes(range(256)).lower(), np.uint8)
+_IS_HEX: Final = np.isin(np.arange(256), _HEX)
+_UUID_SHAPE: Final = np.array(
+    [ord("-") if place in _DASHES_AT else 0 for place in range(_UUID_LETTERS)], np.uint8
+)

@@ -1,0 +1,86 @@
+"""An iterator that works in a thread of its own, a bounded way ahead of whoever takes from it."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+def read_ahead(items: Iterator[T], size_of: Callable[[T], int], max_ahead: int) -> Iterator[T]:
+    """What ``items`` gives, in its order; its errors come where they happened.
+
+    The thread stops when items of ``max_ahead`` in size lie waiting (one is always taken), and for good when
+    the returned generator is closed: ``items`` is then closed in the thread, after the step it is in.
+    """
+    ahead = _Ahead(items, size_of, max_ahead)
+    threading.Thread(target=ahead.run, name="penstock-read-ahead", daemon=True).start()
+    try:
+        while (found := ahead.take()) is not None:
+            yield found[0]
+    finally:
+        ahead.stop()
+
+
+class _Ahead(Generic[T]):
+    def __init__(self, items: Iterator[T], size_of: Callable[[T], int], max_ahead: int) -> None:
+        self._items = items
+        self._size_of = size_of
+        self._max_ahead = max_ahead
+        self._changed = threading.Condition()
+        self._waiting: deque[T] = deque()
+        self._size = 0
+        self._error: BaseException | None = None
+        self._ended = False
+        self._stopped = False
+
+    def run(self) -> None:
+        """The thread."""
+        error: BaseException | None = None
+        try:
+            for item in self._items:
+                if not self._put(item):
+                    break
+        except BaseException as problem:
+            error = problem
+        finally:
+            close = getattr(self._items, "close", None)
+            if close is not None:
+                close()
+            with self._changed:
+                self._error = error
+                self._ended = True
+                self._changed.notify()
+
+    def _put(self, item: T) -> bool:
+        with self._changed:
+            while self._waiting and self._size >= self._max_ahead and not self._stopped:
+                self._changed.wait()
+            if self._stopped:
+                return False
+            self._waiting.append(item)
+            self._size += self._size_of(item)
+            self._changed.notify()
+            return True
+
+    def take(self) -> tuple[T] | None:
+        with self._changed:
+            while not self._waiting and not self._ended:
+                self._changed.wait()
+            if self._waiting:
+                item = self._waiting.popleft()
+                self._size -= self._size_of(item)
+                self._changed.notify()
+                return (item,)
+            if self._error is not None:
+                raise self._error
+            return None
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._waiting.clear()
+            self._changed.notify()

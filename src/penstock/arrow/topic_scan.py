@@ -1,0 +1,215 @@
+"""`read`: what topics hold between two positions, for whatever takes Arrow."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from penstock.arrow.formats import make_format
+from penstock.arrow.layout import DECODE_ERRORS, DecodeErrors, Layout
+from penstock.arrow.loss import LossRule
+from penstock.arrow.positions import Position, resolve
+from penstock.arrow.ranges import fetch_ranges
+from penstock.arrow.scan import ScannedBatch, scan
+from penstock.client.cluster import Cluster
+from penstock.client.config import ClientConfig
+from penstock.client.errors import UnknownPartition
+from penstock.client.fetcher import FetchConfig, Fetched, Fetcher, PartitionRange
+from penstock.client.metadata import TopicPartition
+from penstock.client.settings import ConfigError, from_properties, property_names
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+logger = logging.getLogger(__name__)
+
+_MAX_DECODING_THREADS: Final = 4
+# Nobody should wait a minute to learn that the address is wrong.
+_FIRST_CONTACT_MS: Final = 10_000
+_LOSS_ADVICE: Final = "pass fail_on_data_loss=False"
+
+
+def read(
+    topics: str | Sequence[str] | Mapping[str, Sequence[int]],
+    bootstrap_servers: str,
+    *,
+    start: Position = "earliest",
+    end: Position = "latest",
+    columns: Sequence[str] | None = None,
+    key_format: str = "binary",
+    value_format: str = "binary",
+    key_schema: str | pa.Schema | pa.DataType | None = None,
+    value_schema: str | pa.Schema | pa.DataType | None = None,
+    decode_errors: DecodeErrors = "fail",
+    include_headers: bool = False,
+    isolation_level: str = "read_committed",
+    fail_on_data_loss: bool = True,
+    threads: int | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> TopicScan:
+    """What topics hold between two positions, as a `TopicScan` that pandas, Polars, DuckDB and Arrow take.
+
+    The offsets to read are fixed here, once; each use of the scan reads them anew.
+
+    Args:
+        topics: a topic, several, or partitions by topic: ``{"orders": [0, 2]}``.
+        bootstrap_servers: ``host:port``, several separated by commas.
+        start: where to begin: ``"earliest"``, ``"latest"``, a ``datetime`` with a time zone or ms since 1970
+            (the first record at or after it), or offsets of all partitions, ``{0: 23, 1: "earliest"}``, under
+            the topics' names where there are several.
+        end: where to end, likewise and not included; ``"latest"`` is the end at the time of this call.
+        columns: these only, in this order. All there are: key, value, topic, partition, offset, timestamp,
+            timestampType, headers (with ``include_headers``), ``_error`` (with ``decode_errors="null"``).
+        key_format, value_format: ``binary``, ``string``, ``json``, ``short``, ``int``, ``long``, ``float``,
+            ``double`` (Kafka's serializers) or ``uuid``.
+        key_schema, value_schema: for ``json``, as DDL (``"id BIGINT, name STRING"``) or Arrow's; without one
+            documents are checked and stay text.
+        decode_errors: ``"fail"``, or ``"null"`` with the reason in the column ``_error``.
+        isolation_level: ``read_committed`` leaves out records of open and aborted transactions.
+        fail_on_data_loss: whether records that are gone when they should be read are an error or a warning.
+        threads: how many decode; by default one for each processor, up to four.
+        properties: Kafka's client properties, such as ``{"fetch.max.bytes": "16777216"}``.
+
+    Raises ConfigError for arguments, UnknownPartition, ServerUnreachable and other ClientErrors.
+    """
+    if decode_errors not in DECODE_ERRORS:
+        raise ConfigError(f"'decode_errors': expected one of {DECODE_ERRORS}, found {decode_errors!r}")
+    layout = Layout(
+        key=make_format(key_format, key_schema),
+        value=make_format(value_format, value_schema),
+        decode_errors=decode_errors,
+        include_headers=include_headers,
+    ).select(columns)
+    if threads is None:
+        threads = min(len(os.sched_getaffinity(0)), _MAX_DECODING_THREADS)
+    if threads < 1:
+        raise ConfigError(f"'threads': expected 1 or more, found {threads}")
+    client, fetch = _configs(bootstrap_servers, isolation_level, properties or {})
+    first_contact = replace(client, api_timeout_ms=min(client.api_timeout_ms, _FIRST_CONTACT_MS))
+    with Cluster(first_contact) as cluster:
+        partitions = _partitions(topics, cluster)
+        starts = resolve(start, partitions, cluster, fetch.isolation, "start")
+        ends = resolve(end, partitions, cluster, fetch.isolation, "end")
+        known = cluster.metadata.topics
+    ranges = tuple(
+        PartitionRange(
+            tp.topic, tp.partition, starts[tp], max(starts[tp], ends[tp]), known[tp.topic].topic_id
+        )
+        for tp in partitions
+    )
+    loss = LossRule(fail_on_data_loss, logger.warning, _LOSS_ADVICE)
+    return TopicScan(client, fetch, ranges, layout, loss, threads)
+
+
+class TopicScan:
+    """Records between fixed offsets of some partitions. Made by `read`; holds no connection itself.
+
+    Tables and frames have their rows ordered by topic, partition and offset. Streams (`to_reader`, and what
+    DuckDB and others take) keep the order of each partition and mix the partitions as they arrive.
+    """
+
+    def __init__(
+        self,
+        client: ClientConfig,
+        fetch: FetchConfig,
+        ranges: tuple[PartitionRange, ...],
+        layout: Layout,
+        loss: LossRule,
+        threads: int,
+    ) -> None:
+        self._client = client
+        self._fetch = fetch
+        self._ranges = ranges
+        self._layout = layout
+        self._loss = loss
+        self._threads = threads
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._layout.schema
+
+    @property
+    def offsets(self) -> dict[TopicPartition, range]:
+        """What is read of each partition. Not every offset need hold a record."""
+        return {part.topic_partition: range(part.start, part.end) for part in self._ranges}
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{part.topic_partition} {part.start}–{part.end}" for part in self._ranges)
+        return f"<TopicScan of {parts}; columns {', '.join(self.schema.names)}>"
+
+    def to_table(self) -> pa.Table:
+        """All records, in memory. Raises DataLoss, UndecodableRecord, ClientError."""
+        found = sorted(self._scan(), key=lambda scanned: scanned.range.topic_partition)
+        return pa.Table.from_batches((scanned.batch for scanned in found), schema=self.schema)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """All records as a stream that holds about a hundred MB at a time, however many there are.
+
+        Errors are raised while it is read: those of `to_table`.
+        """
+        batches = (scanned.batch for scanned in self._scan())
+        return pa.RecordBatchReader.from_batches(self.schema, batches)
+
+    def to_pandas(self, **options: Any) -> pandas.DataFrame:
+        """``options``: those of `pyarrow.Table.to_pandas`."""
+        return self.to_table().to_pandas(**options)
+
+    def to_polars(self) -> polars.DataFrame:
+        import polars
+
+        frame = polars.from_arrow(self.to_table())
+        assert isinstance(frame, polars.DataFrame)
+        return frame
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The Arrow PyCapsule interface, by which DuckDB, Polars and others read."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def _scan(self) -> Iterator[ScannedBatch]:
+        return scan(self._fetched(), self._layout, check_crcs=self._fetch.check_crcs, threads=self._threads)
+
+    def _fetched(self) -> Iterator[Fetched]:
+        with Cluster(self._client) as cluster:
+            fetcher = Fetcher(cluster, self._fetch)
+            try:
+                yield from fetch_ranges(fetcher, cluster, self._ranges, self._loss)
+            finally:
+                fetcher.close()
+
+
+def _configs(
+    servers: str, isolation_level: str, properties: Mapping[str, str]
+) -> tuple[ClientConfig, FetchConfig]:
+    known = property_names(ClientConfig, FetchConfig)
+    for name in properties:
+        if name not in known:
+            raise ConfigError(f"unknown property {name!r} in 'properties': expected some of {sorted(known)}")
+    given = {"isolation.level": isolation_level, **properties, "bootstrap.servers": servers}
+    return ClientConfig.from_properties(given), from_properties(FetchConfig, given)
+
+
+def _partitions(
+    topics: str | Sequence[str] | Mapping[str, Sequence[int]], cluster: Cluster
+) -> list[TopicPartition]:
+    """All that are to be read, which must exist. Raises ConfigError, UnknownPartition."""
+    names = [topics] if isinstance(topics, str) else list(topics)
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise ConfigError(f"'topics': expected names of topics, found {topics!r}")
+    known = cluster.refresh(names).topics
+    found: set[TopicPartition] = set()
+    for name in names:
+        if name not in known:
+            raise UnknownPartition(name, None, cluster.config.servers_text)
+        there = known[name].partitions
+        wanted = topics[name] if isinstance(topics, Mapping) else there
+        for partition in wanted:
+            if partition not in there:
+                raise UnknownPartition(name, partition, cluster.config.servers_text)
+            found.add(TopicPartition(name, partition))
+    return sorted(found)
