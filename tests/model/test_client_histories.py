@@ -24,10 +24,10 @@ from client_histories import (
 from history import Outcome
 from history_checker import check
 from node_client import NodeClient
-from wire_proxy import Fate, Request, WireProxy
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.testing import Cluster
+from wire_proxy import Fate, Request, WireProxy
 
 KILLS = int(os.environ.get("PENSTOCK_KILLS", "4"))
 CONFIG = {"transaction.state.log.num.partitions": "3"}

@@ -14,11 +14,11 @@ from node_client import (
     NodeClient,
     Partition,
 )
-from wire_proxy import Fate, WireProxy
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.testing import Cluster
+from wire_proxy import Fate, WireProxy
 
 GROUP = "readers"
 SPOKEN = {

@@ -13,6 +13,7 @@ from penstock.client.connection import Connection
 from penstock.client.errors import ClientError, ServerUnreachable, UnknownPartition, error_from
 from penstock.client.metadata import NO_LEADER, ClusterMetadata, TopicMetadata, TopicPartition, topic_errors
 from penstock.client.retry import RetryPolicy
+from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.codec import Message
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import MetadataRequest, MetadataResponse
@@ -67,6 +68,10 @@ class Cluster:
         except ServerUnreachable:
             self._drop_bootstrap()
             raise
+
+    def any_version_of(self, key: ApiKey) -> int:
+        """The version in which `call_any` would send such a request now. Raises ServerUnreachable."""
+        return self._any_connection().version_of(key)
 
     def call_each(
         self, requests: Mapping[int, Message], response_type: type[Response]

@@ -84,24 +84,41 @@ class Connection:
 
     def version_of(self, key: ApiKey) -> int:
         """The version that requests of this API are sent in."""
+        return self._agreed.choose(key)
+
+    def finalized(self, feature: str) -> int:
+        """The level of a cluster feature when this connection was made; 0 where there is none."""
+        return self._agreed.finalized(feature)
+
+    @property
+    def _agreed(self) -> ServedVersions:
         if self._versions is None:
             raise ProtocolViolation(f"versions are not agreed with {self.server} yet")
-        return self._versions.choose(key)
+        return self._versions
 
-    def call(self, request: Message, response_type: type[Response]) -> Response:
-        """One request and its response. Only with nothing else in flight."""
+    def call(self, request: Message, response_type: type[Response], *, newest: int | None = None) -> Response:
+        """One request and its response; ``newest`` bounds the version. Only with nothing else in flight."""
         if self._pending:
             raise ProtocolViolation(
                 f"{len(self._pending)} responses of {self.server} are still to be received"
             )
-        self.send(request)
+        self.send(request, newest=newest)
         return self.receive(response_type)
 
-    def send(self, request: Message, *, version: int | None = None, answered: bool = True) -> None:
+    def send(
+        self,
+        request: Message,
+        *,
+        version: int | None = None,
+        newest: int | None = None,
+        answered: bool = True,
+    ) -> None:
         """Send; ``answered=False`` for a produce with acks=0, which no response follows."""
         key = ApiKey(request.ID)
         if version is None:
             version = self.version_of(key)
+            if newest is not None:
+                version = min(version, newest)
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         buffers = encode_request(request, version, correlation_id, self._config.client_id)

@@ -34,6 +34,15 @@ class ProducerIdentity:
     producer_epoch: int
 
 
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """What a producer writes in; `is_version_2` is the protocol that the cluster has finalized (KIP-890)."""
+
+    transactional_id: str
+    identity: ProducerIdentity
+    is_version_2: bool
+
+
 class PartitionQueue:
     """Batches of one partition between `add` and `acknowledge`."""
 

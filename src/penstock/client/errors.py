@@ -76,6 +76,10 @@ class DeliveryFailed(ClientError):
     """Records were not acknowledged, and trying on would not help or took longer than allowed."""
 
 
+class TransactionLost(ServerError):
+    """The transaction is over for this producer: its time was up, or somebody else has taken its id."""
+
+
 def error_from(code: int, where: str, detail: str | None = None) -> ServerError:
     """The exception for a code in a response; ``where`` names server, topic and partition."""
     known = _CODES.get(code)

@@ -78,7 +78,12 @@ class ServedVersions:
 
     def __init__(self, response: ApiVersionsResponse, server: str) -> None:
         self._ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        self._finalized = {f.name: f.max_version_level for f in response.finalized_features}
         self._server = server
+
+    def finalized(self, feature: str) -> int:
+        """The level of a cluster feature (KIP-584) when this was asked; 0 where there is none."""
+        return self._finalized.get(feature, 0)
 
     def choose(self, key: ApiKey) -> int:
         """The highest version that both sides know."""

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from penstock.client.cluster import Cluster
 from penstock.client.connection import Connection
-from penstock.client.delivery import PartitionQueue, PendingBatch, ProducerIdentity
+from penstock.client.delivery import PartitionQueue, PendingBatch, ProducerIdentity, Transaction
 from penstock.client.errors import ClientError, DeliveryFailed, RecordTooLarge, ServerError, error_from
 from penstock.client.frames import RecordBytes
 from penstock.client.metadata import TopicPartition
@@ -33,6 +33,7 @@ _TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARG
 # A retry of what is already in the log, or was and is too old to tell where: written either way.
 _ALREADY_WRITTEN: Final = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 ALL_REPLICAS: Final = -1
+_V1_PRODUCE: Final = 11  # the newest version in a transaction of the first protocol
 
 
 def acks(text: str) -> int:
@@ -64,9 +65,19 @@ class _Sent(NamedTuple):
 
 
 class Producer:
-    """``create_topics``: let the broker auto-create a topic that is written to, if it is so configured."""
+    """``create_topics``: let the broker auto-create a topic that is written to, if it is so configured.
 
-    def __init__(self, cluster: Cluster, config: ProducerConfig, *, create_topics: bool = True) -> None:
+    With a ``transaction`` all batches are written in it; they must have been encoded as transactional.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ProducerConfig,
+        *,
+        create_topics: bool = True,
+        transaction: Transaction | None = None,
+    ) -> None:
         self._cluster = cluster
         self._config = config
         self._create_topics = create_topics
@@ -74,6 +85,7 @@ class Producer:
         self._connections: dict[int, Connection] = {}
         self._in_flight: dict[int, deque[_Sent]] = {}
         self._buffered_bytes = 0
+        self._transaction = transaction
         self._identity = self._new_identity() if config.idempotent else None
         self._failures = 0
 
@@ -112,6 +124,9 @@ class Producer:
     # Requests
 
     def _new_identity(self) -> ProducerIdentity:
+        if self._transaction is not None:
+            return self._transaction.identity
+
         def ask() -> ProducerIdentity:
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
             response = self._cluster.call_any(request, InitProducerIdResponse)
@@ -153,7 +168,7 @@ class Producer:
                 sent = self._fill_request(remaining)
                 self._in_flight.setdefault(node_id, deque()).append(sent)
                 answered = self._config.acks != 0
-                connection.send(self._request(sent), answered=answered)
+                connection.send(self._request(sent), newest=self._newest_version, answered=answered)
                 if not answered:
                     self._in_flight[node_id].pop()
                     for tp, batch in sent.batches.items():
@@ -188,10 +203,16 @@ class Producer:
                 ProduceRequest.PartitionProduceData(index=tp.partition, records=RecordBytes(batch.data))
             )
         return ProduceRequest(
+            transactional_id=None if self._transaction is None else self._transaction.transactional_id,
             acks=self._config.acks,
             timeout_ms=self._cluster.config.request_timeout_ms,
             topic_data=list(topics.values()),
         )
+
+    @property
+    def _newest_version(self) -> int | None:
+        is_version_1 = self._transaction is not None and not self._transaction.is_version_2
+        return _V1_PRODUCE if is_version_1 else None
 
     # Responses
 
@@ -278,7 +299,9 @@ class Producer:
             )
         middle = len(records) // 2
         for half in (records[:middle], records[middle:]):
-            data = bytearray(encode_batch(half, compression=header.compression))
+            data = bytearray(
+                encode_batch(half, compression=header.compression, transactional=header.is_transactional)
+            )
             part = PendingBatch(data, len(half), batch.deadline)
             if len(data) > target_bytes and len(half) > 1:
                 yield from self._split(part, tp, target_bytes)

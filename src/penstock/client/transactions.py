@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 from penstock.client.cluster import Cluster
+from penstock.client.coordinators import Coordinator, CoordinatorKind
 from penstock.client.errors import ServerError, UnsupportedByServer, error_from
 from penstock.client.metadata import TopicPartition
 from penstock.protocol.api_keys import ApiKey
@@ -20,8 +21,6 @@ from penstock.protocol.messages import (
     DescribeProducersResponse,
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
     ListTransactionsRequest,
@@ -30,7 +29,6 @@ from penstock.protocol.messages import (
     WriteTxnMarkersResponse,
 )
 
-TRANSACTION_COORDINATOR: Final = 1  # the key type of FindCoordinator
 NO_FILTER_MS: Final = -1
 MAX_PARTITIONS_PER_REQUEST: Final = 500
 #: Of the producer that `fence` makes, which never begins a transaction.
@@ -38,7 +36,6 @@ FENCING_TIMEOUT_MS: Final = 1
 
 _DURATION_VERSION = 1
 _PATTERN_VERSION = 2
-_COORDINATOR_KEYS_VERSION = 4
 
 
 class TransactionListing(NamedTuple):
@@ -122,16 +119,16 @@ def _require_filters(cluster: Cluster, node_id: int, request: ListTransactionsRe
 def describe_transaction(cluster: Cluster, transactional_id: str) -> TransactionDescription:
     """What its coordinator says. Raises ServerError, TRANSACTIONAL_ID_NOT_FOUND among them."""
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    coordinator = Coordinator(cluster, CoordinatorKind.TRANSACTION, transactional_id)
 
     def ask() -> TransactionDescription:
-        node_id = _coordinator(cluster, transactional_id)
-        response = cluster.connection(node_id).call(request, DescribeTransactionsResponse)
+        response = coordinator.call(request, DescribeTransactionsResponse)
         [state] = response.transaction_states
         if state.error_code:
             raise error_from(state.error_code, f"transactional id '{transactional_id}'")
         return TransactionDescription(
             transactional_id,
-            node_id,
+            coordinator.node_id,
             state.transaction_state,
             state.producer_id,
             state.producer_epoch,
@@ -140,7 +137,7 @@ def describe_transaction(cluster: Cluster, transactional_id: str) -> Transaction
             [TopicPartition(topic.topic, number) for topic in state.topics for number in topic.partitions],
         )
 
-    return cluster.retry(ask)
+    return coordinator.retry(ask)
 
 
 def fence(cluster: Cluster, transactional_id: str) -> tuple[int, int]:
@@ -152,31 +149,15 @@ def fence(cluster: Cluster, transactional_id: str) -> tuple[int, int]:
         transactional_id=transactional_id, transaction_timeout_ms=FENCING_TIMEOUT_MS
     )
 
+    coordinator = Coordinator(cluster, CoordinatorKind.TRANSACTION, transactional_id)
+
     def ask() -> tuple[int, int]:
-        node_id = _coordinator(cluster, transactional_id)
-        response = cluster.connection(node_id).call(request, InitProducerIdResponse)
+        response = coordinator.call(request, InitProducerIdResponse)
         if response.error_code:
-            raise error_from(response.error_code, f"transactional id '{transactional_id}'")
+            raise error_from(response.error_code, str(coordinator))
         return response.producer_id, response.producer_epoch
 
-    return cluster.retry(ask)
-
-
-def _coordinator(cluster: Cluster, transactional_id: str) -> int:
-    """The broker that coordinates the id. Raises ServerError, retriable while there is none."""
-    connection = cluster.connection(next(iter(cluster.refresh([]).brokers)))
-    where = f"coordinator of transactional id '{transactional_id}'"
-    if connection.version_of(ApiKey.FIND_COORDINATOR) < _COORDINATOR_KEYS_VERSION:
-        request = FindCoordinatorRequest(key=transactional_id, key_type=TRANSACTION_COORDINATOR)
-        response = connection.call(request, FindCoordinatorResponse)
-        if response.error_code:
-            raise error_from(response.error_code, where, response.error_message)
-        return response.node_id
-    request = FindCoordinatorRequest(coordinator_keys=[transactional_id], key_type=TRANSACTION_COORDINATOR)
-    [found] = connection.call(request, FindCoordinatorResponse).coordinators
-    if found.error_code:
-        raise error_from(found.error_code, where, found.error_message)
-    return found.node_id
+    return coordinator.retry(ask)
 
 
 def active_producers(cluster: Cluster, partitions: Iterable[TopicPartition]) -> list[ActiveProducer]:

@@ -29,7 +29,7 @@ class Fate(Enum):
     REPEAT = auto()  # sent twice; the client gets the first response
     HOLD = auto()  # kept, and with it all that comes after it on this connection, until `release`
     CUT_BEFORE = auto()  # the connection ends and the node never sees it
-    CUT_AFTER = auto()  # the node answers, the connection ends instead of the answer
+    CUT_AFTER = auto()  # the node answers, `when_cut` is called, the connection ends instead of the answer
 
 
 class Request(NamedTuple):
@@ -38,6 +38,7 @@ class Request(NamedTuple):
     api_key: int
     api_version: int
     correlation_id: int
+    client_id: str = ""
 
 
 class WireProxy:
@@ -46,6 +47,7 @@ class WireProxy:
     def __init__(self, target: str = "", decide: Callable[[Request], Fate] = lambda _: Fate.PASS) -> None:
         self.target = target
         self.decide = decide
+        self.when_cut: Callable[[], None] = lambda: None
         self.met: list[tuple[Request, Fate]] = []  # what befell which request, PASS left out
         self._planned: list[tuple[int, Fate]] = []
         self._lock = threading.Lock()
@@ -141,7 +143,7 @@ class _Pipe:
             self._node.shutdown(socket.SHUT_WR)
 
     def _forward(self, frame: bytes) -> None:
-        request = Request(*struct.unpack_from(">hhi", frame, 4))
+        request = _request(frame)
         fate = self._proxy.fate_of(request)
         if fate is Fate.CUT_BEFORE:
             self.close()
@@ -164,6 +166,7 @@ class _Pipe:
             while frame := _receive_frame(self._node):
                 (correlation_id,) = struct.unpack_from(">i", frame, 4)
                 if correlation_id == self._cut_at:
+                    self._proxy.when_cut()
                     break
                 if correlation_id in self._unwanted and correlation_id in answered:
                     self._unwanted.remove(correlation_id)
@@ -174,6 +177,12 @@ class _Pipe:
                 with contextlib.suppress(OSError):  # a client that is gone gets no answer
                     self._client.sendall(frame)
         self.close()
+
+
+def _request(frame: bytes) -> Request:
+    api_key, version, correlation_id, length = struct.unpack_from(">hhih", frame, 4)
+    client_id = frame[14 : 14 + max(length, 0)].decode()
+    return Request(api_key, version, correlation_id, client_id)
 
 
 def _receive_frame(socket_: socket.socket) -> bytes:
