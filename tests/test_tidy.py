@@ -21,6 +21,8 @@ FLOORS: dict[str, set[str]] = {
     "coordinators": {"protocol", "security"},
     "broker": {"protocol", "storage", "consensus", "security", "metadata", "coordinators"},
     "client": {"protocol"},
+    "topology": {"protocol"},
+    "streams": {"protocol", "topology"},
     "arrow": {"protocol", "client"},
     "spark": {"protocol", "client", "arrow"},
     "testing": set(),  # it starts the node as a process

@@ -1,0 +1,59 @@
+"""Streams applications in Python: Kafka Streams' operations and semantics, run by Spark.
+
+Begin with `App`; test with `TopologyTest`. `docs/streams.md` is the guide.
+"""
+
+from penstock.streams.app import App
+from penstock.streams.grouped import GroupedStream, GroupedTable
+from penstock.streams.serdes import (
+    Serde,
+    Window,
+    Windowed,
+    double,
+    integer,
+    json,
+    long,
+    raw,
+    session_windowed,
+    string,
+    time_windowed,
+)
+from penstock.streams.stream import Stream
+from penstock.streams.table import Table
+from penstock.streams.topology_test import TopologyTest
+from penstock.topology.errors import (
+    CoPartitioningError,
+    InvalidRecord,
+    RecordFailed,
+    SerdeError,
+    StreamsError,
+    TopologyError,
+)
+from penstock.topology.records import Record
+
+__all__ = [
+    "App",
+    "CoPartitioningError",
+    "GroupedStream",
+    "GroupedTable",
+    "InvalidRecord",
+    "Record",
+    "RecordFailed",
+    "Serde",
+    "SerdeError",
+    "Stream",
+    "StreamsError",
+    "Table",
+    "TopologyError",
+    "TopologyTest",
+    "Window",
+    "Windowed",
+    "double",
+    "integer",
+    "json",
+    "long",
+    "raw",
+    "session_windowed",
+    "string",
+    "time_windowed",
+]

@@ -1,0 +1,200 @@
+"""An application: the streams and tables it reads, and the topology that its operations make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar, overload
+
+from penstock.streams.builder import Builder
+from penstock.streams.stream import Stream
+from penstock.streams.table import Table, source_table
+from penstock.topology.errors import ErrorPolicy, TopologyError
+from penstock.topology.graph import OffsetReset, Source, TimestampExtractor, Topology
+from penstock.topology.serdes import Serde
+from penstock.topology.stores import KeyValueSpec
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class App:
+    """A streams application.
+
+    Args:
+        name: the application's id: its consumer group, and the beginning of its internal topics' names.
+        key: the serde of keys wherever none is given.
+        value: the serde of values wherever none is given.
+        dead_letter: the topic for records that fail in user code or can't be read or written, with the reason
+        in the
+            headers of KIP-1034 (``__streams.errors.*``). Without it the application stops at such a record.
+
+    >>> from penstock.streams import App, json, string
+    >>> app = App("shop", key=string, value=json)
+    >>> orders = app.stream("orders")
+    >>> orders.filter(lambda user, order: order["amount"] > 100).to("large-orders")
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        key: Serde[Any] | None = None,
+        value: Serde[Any] | None = None,
+        dead_letter: str | None = None,
+    ) -> None:
+        if not name or not all(part.isalnum() or part in "._-" for part in name) or not name.isascii():
+            raise TopologyError(f"an application's name has letters, digits, '.', '_' and '-' only: {name!r}")
+        self.name = name
+        self._builder = Builder(Topology(name, errors=ErrorPolicy(dead_letter)), key, value)
+
+    def __repr__(self) -> str:
+        return f"<App {self.name}>"
+
+    @overload
+    def stream(
+        self,
+        topic: str | Sequence[str],
+        *,
+        key: Serde[K],
+        value: Serde[V],
+        timestamp: TimestampExtractor | None = None,
+        reset: OffsetReset | None = None,
+        name: str | None = None,
+    ) -> Stream[K, V]: ...
+    @overload
+    def stream(
+        self,
+        topic: str | Sequence[str],
+        *,
+        key: Serde[Any] | None = None,
+        value: Serde[V],
+        timestamp: TimestampExtractor | None = None,
+        reset: OffsetReset | None = None,
+        name: str | None = None,
+    ) -> Stream[Any, V]: ...
+    @overload
+    def stream(
+        self,
+        topic: str | Sequence[str],
+        *,
+        key: Serde[Any] | None = None,
+        value: Serde[Any] | None = None,
+        timestamp: TimestampExtractor | None = None,
+        reset: OffsetReset | None = None,
+        name: str | None = None,
+    ) -> Stream[Any, Any]: ...
+    def stream(
+        self,
+        topic: str | Sequence[str],
+        *,
+        key: Serde[Any] | None = None,
+        value: Serde[Any] | None = None,
+        timestamp: TimestampExtractor | None = None,
+        reset: OffsetReset | None = None,
+        name: str | None = None,
+    ) -> Stream[Any, Any]:
+        """The records of a topic, or of several.
+
+        ``timestamp(record, stream_time_ms)`` gives the time of a record where it is not the topic's; a
+        negative one drops the record. ``reset`` says where to begin without a committed offset (default:
+        earliest). A second call for the same topics gives the same stream.
+        """
+        topics = (topic,) if isinstance(topic, str) else tuple(topic)
+        where = f"stream({', '.join(topics)})"
+        if not topics or not all(topics) or len(set(topics)) < len(topics):
+            raise TopologyError(f"a stream reads at least one topic, each once: {topic!r}")
+        key_serde, value_serde = self._builder.key_serde(key, where), self._builder.value_serde(value, where)
+        node_name = self._builder.name(name, "KSTREAM-SOURCE-")
+        source = Source(node_name, topics, key_serde, value_serde, timestamp, reset)
+        known = self._source(source)
+        if known is None:
+            known = self._builder.topology.add_source(source)
+        return Stream(self._builder, known, key=key_serde, value=value_serde, topics=frozenset(topics))
+
+    def _source(self, wanted: Source) -> Source | None:
+        """The source that reads just these topics in just this way already."""
+        for node in self._builder.topology.nodes.values():
+            if isinstance(node, Source) and node.topics == wanted.topics:
+                same = (node.key, node.value, node.extractor) == (wanted.key, wanted.value, wanted.extractor)
+                if same and node.reset == wanted.reset:
+                    return node
+        return None
+
+    @overload
+    def table(
+        self,
+        topic: str,
+        *,
+        key: Serde[K],
+        value: Serde[V],
+        store: str | None = None,
+        timestamp: TimestampExtractor | None = None,
+        reset: OffsetReset | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> Table[K, V]: ...
+    @overload
+    def table(
+        self,
+        topic: str,
+        *,
+        key: Serde[Any] | None = None,
+        value: Serde[V],
+        store: str | None = None,
+        timestamp: TimestampExtractor | None = None,
+        reset: OffsetReset | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> Table[Any, V]: ...
+    @overload
+    def table(
+        self,
+        topic: str,
+        *,
+        key: Serde[Any] | None = None,
+        value: Serde[Any] | None = None,
+        store: str | None = None,
+        timestamp: TimestampExtractor | None = None,
+        reset: OffsetReset | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> Table[Any, Any]: ...
+    def table(
+        self,
+        topic: str,
+        *,
+        key: Serde[Any] | None = None,
+        value: Serde[Any] | None = None,
+        store: str | None = None,
+        timestamp: TimestampExtractor | None = None,
+        reset: OffsetReset | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> Table[Any, Any]:
+        """A topic as a table: a record replaces its key's value, a null value deletes it, a null key is
+        dropped.
+
+        ``store`` names the store that keeps it; without a name it is kept only where something reads it.
+        """
+        builder, where = self._builder, f"table({topic})"
+        spec = KeyValueSpec(
+            name=builder.store_name(store, f"{topic}-"),
+            key=builder.key_serde(key, where),
+            value=builder.value_serde(value, where),
+            logged=logged,
+        )
+        source_name = builder.name(name, "KSTREAM-SOURCE-", "-source")
+        source = Source(source_name, [topic], spec.key, spec.value, timestamp, reset)
+        node_name = builder.name(name, "KTABLE-SOURCE-")
+        return source_table(
+            builder,
+            builder.topology.add_source(source),
+            spec,
+            node_name,
+            topics=frozenset([topic]),
+            stored=store is not None,
+        )
+
+    def topology(self) -> Topology:
+        """The topology of what was written so far."""
+        return self._builder.topology

@@ -1,0 +1,117 @@
+"""What App, Stream and Table build with: the topology under construction, names, and serdes where none is
+given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from penstock.topology.errors import TopologyError
+from penstock.topology.graph import (
+    Node,
+    Operator,
+    Partitioner,
+    Processor,
+    Repartition,
+    Sink,
+    Source,
+    Topology,
+)
+from penstock.topology.serdes import Serde
+from penstock.topology.stateless import Filter
+
+_REPARTITION: Final = "-repartition"
+
+
+def _has_key(key: Any, value: Any) -> bool:
+    return key is not None
+
+
+class Builder:
+    """One application's topology while it is being written.
+
+    Nodes, stores and topics get the names that Kafka Streams would give them: every operator takes the next
+    number of one count, named or not. So an operator that is added or taken away renames all that come after
+    it, and with them their stores and topics; an explicit name keeps its store whatever changes around it.
+    """
+
+    def __init__(self, topology: Topology, key: Serde[Any] | None, value: Serde[Any] | None) -> None:
+        self.topology = topology
+        self._key = key
+        self._value = value
+        self._count = 0
+
+    def number(self, prefix: str) -> str:
+        """The next generated name."""
+        number = self._count
+        self._count += 1
+        return f"{prefix}{number:010d}"
+
+    def name(self, given: str | None, prefix: str, suffix: str = "") -> str:
+        """``given`` (with the suffix), or the next generated name. The number is used up in either case."""
+        generated = self.number(prefix)
+        return generated if given is None else given + suffix
+
+    def store_name(self, given: str | None, prefix: str) -> str:
+        return self.number(f"{prefix}STATE-STORE-") if given is None else given
+
+    def key_serde(self, serde: Serde[Any] | None, where: str) -> Serde[Any]:
+        """``serde``, or the application's. Raises TopologyError where there is neither."""
+        return self._serde(serde or self._key, "key", where)
+
+    def value_serde(self, serde: Serde[Any] | None, where: str) -> Serde[Any]:
+        """``serde``, or the application's. Raises TopologyError where there is neither."""
+        return self._serde(serde or self._value, "value", where)
+
+    def _serde(self, serde: Serde[Any] | None, what: str, where: str) -> Serde[Any]:
+        if serde is None:
+            raise TopologyError(
+                f"{where} needs a serde for its {what}: give {what}=… there, or to the App for all ({what}=string …)"
+            )
+        return serde
+
+    def processor(
+        self, name: str, operator: Operator, parents: Iterable[Node], stores: Iterable[str] = ()
+    ) -> Processor:
+        return self.topology.add_processor(name, operator, parents, stores)
+
+    def repartition(
+        self,
+        parent: Node,
+        name: str,
+        key: Serde[Any],
+        value: Serde[Any],
+        *,
+        partitions: int | None = None,
+        partitioner: Partitioner | None = None,
+        drops_null_keys: bool = True,
+        named: bool = False,
+    ) -> Source:
+        """Send what ``parent`` forwards through a repartition topic; gives the source on its other side."""
+        topic = name if name.endswith(_REPARTITION) else name + _REPARTITION
+        sink_name = self.name(topic if named else None, "KSTREAM-SINK-", "-sink")
+        filter_name = self.name(topic if named else None, "KSTREAM-FILTER-", "-filter")
+        source_name = self.name(topic if named else None, "KSTREAM-SOURCE-", "-source")
+        if drops_null_keys:
+            parent = self.processor(filter_name, Filter(_has_key), [parent])
+        return self.repartition_as(
+            parent, topic, sink_name, source_name, key, value, partitions=partitions, partitioner=partitioner
+        )
+
+    def repartition_as(
+        self,
+        parent: Node,
+        topic: str,
+        sink_name: str,
+        source_name: str,
+        key: Serde[Any],
+        value: Serde[Any],
+        *,
+        partitions: int | None = None,
+        partitioner: Partitioner | None = None,
+    ) -> Source:
+        """The same, by the names of its topic and nodes."""
+        self.topology.add_repartition(Repartition(topic, partitions))
+        self.topology.add_sink(Sink(sink_name, topic, key, value, partitioner), [parent])
+        return self.topology.add_source(Source(source_name, [topic], key, value))

@@ -1,0 +1,385 @@
+"""Grouped streams and grouped tables: what aggregates are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Any, Final, Generic, TypeVar
+
+from penstock.streams import stream, table
+from penstock.streams.builder import Builder
+from penstock.topology.aggregates import AggregateStream, AggregateTable, ReduceStream
+from penstock.topology.graph import Node
+from penstock.topology.serdes import Serde, long
+from penstock.topology.stores import KeyValueSpec
+from penstock.topology.tables import TableOperator, change_serde
+
+K = TypeVar("K")
+V = TypeVar("V")
+A = TypeVar("A")
+
+_SUM_AND_COUNT: Final = Struct(">dq")
+_sum_and_count: Final[Serde[tuple[float, int]]] = Serde(
+    lambda pair: _SUM_AND_COUNT.pack(*pair), _SUM_AND_COUNT.unpack, name="sum and count"
+)
+
+
+class GroupedStream(Generic[K, V]):
+    """Records by key, to be aggregated. Records whose key or value is None are dropped.
+
+    Each aggregate is a table with a store: ``store`` names it (and its changelog,
+    ``<app>-<store>-changelog``, and where keys changed the topic ``<app>-<store>-repartition``). Its changes
+    have the greatest timestamp that went into them.
+    """
+
+    def __init__(self, source: stream.Stream[K, V], rekeyed: bool, name: str | None) -> None:
+        self._stream = source
+        self._rekeyed = rekeyed
+        self._name = name
+        self._behind: stream.Stream[K, V] | None = None
+
+    def _partitioned(self, store: str, named: bool) -> stream.Stream[K, V]:
+        """The stream in which equal keys share a partition: behind a repartition topic where keys changed."""
+        if not self._rekeyed:
+            return self._stream
+        if self._behind is not None and self._name is not None:
+            return self._behind  # a topic with a name is shared by all aggregates of the group
+        base = self._name or store
+        self._behind = self._stream._repartitioned(
+            base, f"grouping for {store}", named=named or self._name is not None
+        )
+        return self._behind
+
+    def _aggregated(
+        self,
+        operator: Callable[[str], TableOperator],
+        prefix: str,
+        store: str | None,
+        value: Serde[Any] | None,
+        logged: bool,
+        name: str | None,
+    ) -> table.Table[K, Any]:
+        builder = self._stream._builder
+        store_name = builder.store_name(store, prefix)
+        node_name = builder.name(name, prefix)
+        source = self._partitioned(store_name, named=store is not None)
+        spec = KeyValueSpec(
+            name=store_name,
+            key=builder.key_serde(source._key, f"store {store_name}"),
+            value=builder.value_serde(value, f"store {store_name}"),
+            logged=logged,
+        )
+        made = operator(store_name)
+        node = builder.processor(node_name, made, [source._node])
+        return table.Table(builder, node, made, spec, key=spec.key, value=spec.value, topics=source._topics)
+
+    def count(
+        self, *, store: str | None = None, logged: bool = True, name: str | None = None
+    ) -> table.Table[K, int]:
+        """How many records each key has, as a 64-bit integer."""
+        return self._aggregated(
+            lambda stored: AggregateStream(stored, lambda: 0, lambda key, value, total: total + 1),
+            "KSTREAM-AGGREGATE-",
+            store,
+            long,
+            logged,
+            name,
+        )
+
+    def reduce(
+        self,
+        reducer: Callable[[V, V], V],
+        *,
+        store: str | None = None,
+        value: Serde[V] | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> table.Table[K, V]:
+        """``reducer(aggregate, value)`` for each value but the first, which is the first aggregate."""
+        serde = value or self._stream._value
+        return self._aggregated(
+            lambda stored: ReduceStream(stored, reducer), "KSTREAM-REDUCE-", store, serde, logged, name
+        )
+
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        aggregator: Callable[[K, V, A], A],
+        *,
+        value: Serde[A] | None = None,
+        store: str | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> table.Table[K, A]:
+        """``aggregator(key, value, aggregate)`` for each record, from ``initializer()`` for a new key.
+
+        ``value`` is the serde of the aggregate. The aggregator may change the aggregate in place and return it.
+        """
+        return self._aggregated(
+            lambda stored: AggregateStream(stored, initializer, aggregator),
+            "KSTREAM-AGGREGATE-",
+            store,
+            value,
+            logged,
+            name,
+        )
+
+    def sum(
+        self,
+        of: Callable[[V], Any] | None = None,
+        *,
+        value: Serde[Any] | None = None,
+        store: str | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> table.Table[K, Any]:
+        """The sum of the values, or of ``of(value)``; ``value`` is the sum's serde (`long`, `double`…)."""
+        take = of or _itself
+        return self.aggregate(
+            lambda: 0,
+            lambda key, new, total: total + take(new),
+            value=value or (self._stream._value if of is None else None),
+            store=store,
+            logged=logged,
+            name=name,
+        )
+
+    def min(
+        self,
+        of: Callable[[V], Any] | None = None,
+        *,
+        value: Serde[Any] | None = None,
+        store: str | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> table.Table[K, Any]:
+        """The least value, or ``of(value)``; ``value`` is the result's serde."""
+        return self._extreme(min, of, value, store, logged, name)
+
+    def max(
+        self,
+        of: Callable[[V], Any] | None = None,
+        *,
+        value: Serde[Any] | None = None,
+        store: str | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> table.Table[K, Any]:
+        """The greatest value, or ``of(value)``; ``value`` is the result's serde."""
+        return self._extreme(max, of, value, store, logged, name)
+
+    def _extreme(
+        self,
+        choose: Callable[[Any, Any], Any],
+        of: Callable[[V], Any] | None,
+        value: Serde[Any] | None,
+        store: str | None,
+        logged: bool,
+        name: str | None,
+    ) -> table.Table[K, Any]:
+        take = of or _itself
+        return self.aggregate(
+            lambda: None,
+            lambda key, new, best: take(new) if best is None else choose(best, take(new)),
+            value=value or (self._stream._value if of is None else None),
+            store=store,
+            logged=logged,
+            name=name,
+        )
+
+    def avg(
+        self,
+        of: Callable[[V], float] | None = None,
+        *,
+        value: Serde[float] | None = None,
+        store: str | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> table.Table[K, float]:
+        """The mean of the values, or of ``of(value)``; ``value`` is the mean's serde where it is written.
+
+        The store keeps sum and count (`double`, `long`); the mean is computed from them.
+        """
+        take: Callable[[Any], float] = of or _itself
+        pairs = self.aggregate(
+            lambda: (0.0, 0),
+            lambda key, new, pair: (pair[0] + take(new), pair[1] + 1),
+            value=_sum_and_count,
+            store=store,
+            logged=logged,
+            name=name,
+        )
+        return pairs.map_values(lambda pair: pair[0] / pair[1], value=value)
+
+
+class GroupedTable(Generic[K, V]):
+    """The rows of a table by group, to be aggregated. An aggregate follows its rows: what a row gave it is
+    taken back when the row changes, moves to another group or is deleted. So there is no min or max: those
+    can't be taken back.
+    """
+
+    def __init__(
+        self,
+        builder: Builder,
+        node: Node,
+        *,
+        key: Serde[K] | None,
+        value: Serde[V] | None,
+        name: str | None,
+    ) -> None:
+        self._builder = builder
+        self._node = node
+        self._key = key
+        self._value = value
+        self._name = name
+        self._behind: Node | None = None
+
+    def _aggregated(
+        self,
+        operator: Callable[[str], TableOperator],
+        prefix: str,
+        store: str | None,
+        value: Serde[Any] | None,
+        logged: bool,
+        name: str | None,
+    ) -> table.Table[K, Any]:
+        builder = self._builder
+        store_name = builder.store_name(store, prefix)
+        sink_name = builder.name(name, "KSTREAM-SINK-", "-sink")
+        source_name = builder.name(name, "KSTREAM-SOURCE-", "-source")
+        node_name = builder.name(name, prefix)
+        where = f"grouping for {store_name}"
+        key_serde = builder.key_serde(self._key, where)
+        if self._behind is None or self._name is None:
+            self._behind = builder.repartition_as(
+                self._node,
+                f"{self._name or store_name}-repartition",
+                sink_name,
+                source_name,
+                key_serde,
+                change_serde(builder.value_serde(self._value, where)),
+            )
+        spec = KeyValueSpec(
+            name=store_name, key=key_serde, value=builder.value_serde(value, where), logged=logged
+        )
+        made = operator(store_name)
+        node = builder.processor(node_name, made, [self._behind])
+        topics = frozenset(getattr(self._behind, "topics", ()))
+        return table.Table(builder, node, made, spec, key=key_serde, value=spec.value, topics=topics)
+
+    def count(
+        self, *, store: str | None = None, logged: bool = True, name: str | None = None
+    ) -> table.Table[K, int]:
+        """How many rows each group has, as a 64-bit integer; a group that lost its last row stays, with 0."""
+        return self._aggregated(
+            lambda stored: AggregateTable(
+                stored,
+                lambda: 0,
+                lambda key, value, total: total + 1,
+                lambda key, value, total: total - 1,
+            ),
+            "KTABLE-AGGREGATE-",
+            store,
+            long,
+            logged,
+            name,
+        )
+
+    def reduce(
+        self,
+        adder: Callable[[V, V], V],
+        subtractor: Callable[[V, V], V],
+        *,
+        store: str | None = None,
+        value: Serde[V] | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> table.Table[K, V]:
+        """``adder(aggregate, value)`` for a value that comes, ``subtractor(aggregate, value)`` for one that
+        goes.
+        """
+        return self._aggregated(
+            lambda stored: AggregateTable(
+                stored,
+                None,
+                lambda key, new, aggregate: adder(aggregate, new),
+                lambda key, old, aggregate: subtractor(aggregate, old),
+            ),
+            "KTABLE-REDUCE-",
+            store,
+            value or self._value,
+            logged,
+            name,
+        )
+
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        adder: Callable[[K, V, A], A],
+        subtractor: Callable[[K, V, A], A],
+        *,
+        value: Serde[A] | None = None,
+        store: str | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> table.Table[K, A]:
+        """``adder(group, value, aggregate)`` for a value that comes, ``subtractor`` for one that goes."""
+        return self._aggregated(
+            lambda stored: AggregateTable(stored, initializer, adder, subtractor),
+            "KTABLE-AGGREGATE-",
+            store,
+            value,
+            logged,
+            name,
+        )
+
+    def sum(
+        self,
+        of: Callable[[V], Any] | None = None,
+        *,
+        value: Serde[Any] | None = None,
+        store: str | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> table.Table[K, Any]:
+        """The sum of the values, or of ``of(value)``; ``value`` is the sum's serde (`long`, `double`…)."""
+        take = of or _itself
+        return self.aggregate(
+            lambda: 0,
+            lambda key, new, total: total + take(new),
+            lambda key, old, total: total - take(old),
+            value=value or (self._value if of is None else None),
+            store=store,
+            logged=logged,
+            name=name,
+        )
+
+    def avg(
+        self,
+        of: Callable[[V], float] | None = None,
+        *,
+        value: Serde[float] | None = None,
+        store: str | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> table.Table[K, float]:
+        """The mean of the values, or of ``of(value)``. A group that lost its last row is deleted."""
+        take: Callable[[Any], float] = of or _itself
+
+        def subtract(key: K, old: V, pair: tuple[float, int]) -> Any:
+            return None if pair[1] == 1 else (pair[0] - take(old), pair[1] - 1)
+
+        pairs = self.aggregate(
+            lambda: (0.0, 0),
+            lambda key, new, pair: (pair[0] + take(new), pair[1] + 1),
+            subtract,
+            value=_sum_and_count,
+            store=store,
+            logged=logged,
+            name=name,
+        )
+        return pairs.map_values(lambda pair: pair[0] / pair[1], value=value)
+
+
+def _itself(value: Any) -> Any:
+    return value

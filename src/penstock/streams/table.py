@@ -1,0 +1,257 @@
+"""Tables: the latest value of each key, kept up by a stream of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Literal, TypeVar, overload
+
+from penstock.streams import grouped, stream
+from penstock.streams.builder import Builder
+from penstock.topology.errors import TopologyError
+from penstock.topology.graph import Node
+from penstock.topology.serdes import Serde
+from penstock.topology.stores import KeyValueSpec, StoreSpec
+from penstock.topology.tables import (
+    FilterTable,
+    MapTableValues,
+    Regroup,
+    TableOperator,
+    TableSource,
+    TableToStream,
+)
+
+K = TypeVar("K")
+V = TypeVar("V")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+
+
+class Table(Generic[K, V]):
+    """The latest value of each key. A record replaces its key's value; one with the value None deletes the
+    key.
+
+    Made by `App.table`, `Stream.to_table`, by aggregating, or from another table. A table is kept in a store
+    where it is named (``store=…``, which also lets it be queried) or where something reads it (a join, a
+    grouping); otherwise its changes just pass through.
+
+        >>> from penstock.streams import App, TopologyTest, string
+        >>> app = App("profiles", key=string, value=string)
+        >>> cities = app.table("cities", store="cities")
+        >>> cities.group_by(lambda user, city: (city, user)).count().to_stream().to("users-by-city")
+        >>> test = TopologyTest(app)
+        >>> test.input("cities").pipe("ann", "Rome")
+        >>> test.input("cities").pipe("bob", "Rome")
+        >>> test.input("cities").pipe("ann", "Oslo")
+        >>> test.output("users-by-city").read_table()
+        {'Rome': 1, 'Oslo': 1}
+    """
+
+    def __init__(
+        self,
+        builder: Builder,
+        node: Node,
+        operator: TableOperator,
+        spec: StoreSpec | None,
+        *,
+        key: Serde[K] | None,
+        value: Serde[V] | None,
+        topics: frozenset[str],
+        parent: Table[Any, Any] | None = None,
+    ) -> None:
+        self._builder = builder
+        self._node = node
+        self._operator = operator
+        self._spec = spec
+        """The store that it has, or will have once something needs it; None: computed from the parent."""
+        self._key = key
+        self._value = value
+        self._topics = topics
+        self._parent = parent
+        if operator.stored is not None:
+            self._store()
+
+    def __repr__(self) -> str:
+        return f"<Table {self._node.name}>"
+
+    @property
+    def store_name(self) -> str | None:
+        """The name of the store that keeps the table; None where nothing does (yet)."""
+        return self._operator.stored
+
+    def _store(self) -> None:
+        """Keep the table in its store from now on."""
+        assert self._spec is not None, "only a table with a store of its own is asked"
+        if self._spec.name not in self._builder.topology.stores:
+            self._builder.topology.add_store(self._spec)
+        self._builder.topology.connect(self._node, self._spec.name)
+        self._operator.stored = self._spec.name
+
+    def _readable(self) -> tuple[str, ...]:
+        """See to it that `TableOperator.view` works; gives the stores that its reader must be connected
+        to.
+        """
+        if self._operator.stored is None:
+            if self._spec is not None:
+                self._store()
+            else:
+                assert self._parent is not None
+                self._parent._readable()
+        return self._operator.view_stores()
+
+    def _send_old_values(self) -> None:
+        """Have the changes carry old values, here and as far up as that takes."""
+        if self._operator.sends_old:
+            return
+        self._operator.sends_old = True
+        if self._operator.stored is None:
+            if self._spec is not None:
+                self._store()
+            else:
+                assert self._parent is not None
+                self._parent._send_old_values()
+
+    def _derived(
+        self,
+        prefix: str,
+        name: str | None,
+        operator: TableOperator,
+        store: str | None,
+        value: Serde[Any] | None,
+    ) -> Table[K, Any]:
+        """A table whose rows are computed from this one's."""
+        spec: StoreSpec | None = None
+        node_name = self._builder.name(name, prefix)
+        if store is not None:
+            spec = KeyValueSpec(
+                name=store,
+                key=self._builder.key_serde(self._key, f"store {store}"),
+                value=self._builder.value_serde(value, f"store {store}"),
+            )
+            operator.stored = store
+        node = self._builder.processor(node_name, operator, [self._node])
+        return Table(
+            self._builder,
+            node,
+            operator,
+            spec,
+            key=self._key,
+            value=value,
+            topics=self._topics,
+            parent=self,
+        )
+
+    def filter(
+        self, predicate: Callable[[K, V], object], *, store: str | None = None, name: str | None = None
+    ) -> Table[K, V]:
+        """The rows for which ``predicate(key, value)`` is true. A row for which that ends becomes a
+        tombstone.
+        """
+        operator = FilterTable(None, self._operator, predicate)
+        return self._derived("KTABLE-FILTER-", name, operator, store, self._value)
+
+    def filter_not(
+        self, predicate: Callable[[K, V], object], *, store: str | None = None, name: str | None = None
+    ) -> Table[K, V]:
+        """The rows for which ``predicate(key, value)`` is false."""
+        operator = FilterTable(None, self._operator, predicate, negate=True)
+        return self._derived("KTABLE-FILTER-", name, operator, store, self._value)
+
+    @overload
+    def map_values(
+        self,
+        function: Callable[[V], V2],
+        *,
+        with_key: Literal[False] = False,
+        value: Serde[V2] | None = None,
+        store: str | None = None,
+        name: str | None = None,
+    ) -> Table[K, V2]: ...
+    @overload
+    def map_values(
+        self,
+        function: Callable[[K, V], V2],
+        *,
+        with_key: Literal[True],
+        value: Serde[V2] | None = None,
+        store: str | None = None,
+        name: str | None = None,
+    ) -> Table[K, V2]: ...
+    def map_values(
+        self,
+        function: Callable[..., Any],
+        *,
+        with_key: bool = False,
+        value: Serde[Any] | None = None,
+        store: str | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]:
+        """``function(value)``, or ``function(key, value)`` with ``with_key=True``, of each row; never of a
+        tombstone.
+
+        It may be called again for a row to find out its old value, so it should give the same result each
+        time.
+        """
+        compute = function if with_key else (lambda key, old: function(old))
+        operator = MapTableValues(None, self._operator, compute)
+        return self._derived("KTABLE-MAPVALUES-", name, operator, store, value)
+
+    def to_stream(
+        self,
+        selector: Callable[[K, V], K2] | None = None,
+        *,
+        key: Serde[K2] | None = None,
+        name: str | None = None,
+    ) -> stream.Stream[Any, V]:
+        """Its changes: each new value, None where a key was deleted. ``selector(key, value)`` may give
+        another key.
+        """
+        node = self._builder.processor(
+            self._builder.name(name, "KTABLE-TOSTREAM-"), TableToStream(), [self._node]
+        )
+        changes: stream.Stream[Any, V] = stream.Stream(
+            self._builder, node, key=self._key, value=self._value, topics=self._topics
+        )
+        return changes if selector is None else changes.select_key(selector, key=key)
+
+    def group_by(
+        self,
+        selector: Callable[[K, V], tuple[K2, V2]],
+        *,
+        key: Serde[K2] | None = None,
+        value: Serde[V2] | None = None,
+        name: str | None = None,
+    ) -> grouped.GroupedTable[K2, V2]:
+        """Group the rows: ``selector(key, value)`` gives the group's key and the value to aggregate.
+
+        A change takes the row's old value out of its old group and puts the new one into its new group,
+        through a repartition topic that ``name`` names. So the selector must give the same result for the
+        same row each time.
+        """
+        node_name = self._builder.name(name, "KTABLE-SELECT-")
+        self._send_old_values()
+        node = self._builder.processor(node_name, Regroup(selector), [self._node])
+        return grouped.GroupedTable(
+            self._builder, node, key=key or self._key, value=value or self._value, name=name
+        )
+
+
+def source_table(
+    builder: Builder,
+    parent: Node,
+    spec: StoreSpec,
+    node_name: str,
+    *,
+    topics: frozenset[str],
+    stored: bool,
+) -> Table[Any, Any]:
+    """The table of a topic."""
+    if spec.name in builder.topology.stores:
+        raise TopologyError(f"two stores are named {spec.name}: give one of them another name")
+    operator = TableSource(None)
+    node = builder.processor(node_name, operator, [parent])
+    made: Table[Any, Any] = Table(
+        builder, node, operator, spec, key=spec.key, value=spec.value, topics=topics
+    )
+    if stored:
+        made._store()
+    return made

@@ -1,0 +1,259 @@
+"""TopologyTest: an application in milliseconds, without a broker and without Spark."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.protocol.murmur2 import partition_for_key
+from penstock.streams.app import App
+from penstock.streams.durations import Duration, Time, duration_ms, time_ms
+from penstock.topology.errors import TopologyError
+from penstock.topology.graph import Sink, Source, SubTopology, Topology
+from penstock.topology.records import NO_HEADERS, Headers, Output, Record
+from penstock.topology.serdes import Serde
+from penstock.topology.task import Task
+
+
+class TopologyTest:
+    """Feed records to an application, let time pass, read what it writes and keeps.
+
+    It drives the same tasks that run on Spark, record by record: each record, and what it causes behind
+    repartition topics, is done with before the next. Every result can be read; on Spark too each update is
+    written.
+
+    Args:
+        app: the application, complete.
+        partitions: how many partitions the topics have: one number for all, or by topic (others have 1).
+        start: the time of day to begin with, and the timestamp of records that are piped without one.
+
+    >>> from penstock.streams import App, TopologyTest, string, long
+    >>> app = App("clicks", key=string, value=long)
+    >>> app.stream("clicks").group_by_key().count(store="counts").to_stream().to("counts-by-user")
+    >>> test = TopologyTest(app)
+    >>> test.input("clicks").pipe("ann", 7)
+    >>> test.input("clicks").pipe("ann", 8, timestamp=1000)
+    >>> test.output("counts-by-user").read_all()
+    [Record('ann', 1, 0), Record('ann', 2, 1000)]
+    >>> test.store("counts").get("ann")
+    2
+    """
+
+    def __init__(self, app: App, *, partitions: int | Mapping[str, int] = 1, start: Time = 0) -> None:
+        self._topology: Topology = app.topology()
+        self._wall_clock_ms = time_ms(start)
+        by_topic = {} if isinstance(partitions, int) else dict(partitions)
+        usual = partitions if isinstance(partitions, int) else 1
+        read = {
+            topic
+            for part in self._topology.sub_topologies
+            for topic in part.source_topics
+            if topic not in self._topology.repartitions
+        }
+        counts = self._topology.partition_counts({topic: by_topic.get(topic, usual) for topic in read})
+        written = {
+            node.topic
+            for node in self._topology.nodes.values()
+            if isinstance(node, Sink) and isinstance(node.topic, str)
+        }
+        for topic in map(self._topology.topic, written):
+            counts.setdefault(topic, by_topic.get(topic, usual))
+        self._counts = counts
+        self._usual_count = usual
+        self._parts = self._topology.source_topics()
+        self._tasks: dict[tuple[int, int], Task] = {}
+        self._ends: dict[tuple[str, int], int] = {}
+        self._written: dict[str, deque[Output]] = {}
+        self._undealt = 0
+        for part in self._topology.sub_topologies:
+            for partition in range(self._topology.task_count(part, counts)):
+                self._task(part, partition)
+
+    # in and out
+
+    def input(
+        self, topic: str, *, key: Serde[Any] | None = None, value: Serde[Any] | None = None
+    ) -> InputTopic:
+        """A topic to write to. Serdes are those of its source, unless given. Raises TopologyError if nobody
+        reads it.
+        """
+        for node in self._topology.nodes.values():
+            if isinstance(node, Source) and topic in map(self._topology.topic, node.topics):
+                return InputTopic(self, topic, key or node.key, value or node.value)
+        raise TopologyError(f"no stream or table reads topic {topic}; read are {sorted(self._parts)}")
+
+    def output(
+        self, topic: str, *, key: Serde[Any] | None = None, value: Serde[Any] | None = None
+    ) -> OutputTopic:
+        """A topic to read what was written there. Serdes are those of its sink, unless given; else bytes."""
+        for node in self._topology.nodes.values():
+            if isinstance(node, Sink) and isinstance(node.topic, str):
+                if self._topology.topic(node.topic) == topic:
+                    key, value = key or node.key, value or node.value
+        return OutputTopic(self._written.setdefault(topic, deque()), key, value)
+
+    def store(self, name: str, partition: int | None = None) -> Any:
+        """The store of this name: of one partition, which may be left out where the task has only one."""
+        found = {
+            number: task.stores[name] for (_, number), task in self._tasks.items() if name in task.stores
+        }
+        if not found:
+            known = sorted({store for task in self._tasks.values() for store in task.stores})
+            raise TopologyError(f"no store is named {name}; there are {known}")
+        if partition is None and len(found) > 1:
+            raise TopologyError(f"store {name} has {len(found)} partitions: say which")
+        return found[partition or 0]
+
+    # time
+
+    @property
+    def now_ms(self) -> int:
+        """The time of day, in milliseconds since 1970."""
+        return self._wall_clock_ms
+
+    def advance_time(self, by: Duration) -> None:
+        """Let the time of day pass: timers on it fire."""
+        self._wall_clock_ms += duration_ms(by)
+        self._tick(None)
+
+    def advance_stream_time(self, to: Time) -> None:
+        """Let stream time pass in every task, without a record: windows close, timers on it fire."""
+        self._tick(time_ms(to))
+
+    def _tick(self, stream_time_ms: int | None) -> None:
+        for task in self._tasks.values():
+            task.tick(stream_time_ms=stream_time_ms, wall_clock_ms=self._wall_clock_ms)
+            self._deliver(task.take_outputs())
+
+    # running
+
+    def _pipe(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: Headers,
+    ) -> None:
+        if topic not in self._counts:
+            self._counts[topic] = self._usual_count
+        count = self._counts[topic]
+        if partition is None:
+            if key is None:
+                partition, self._undealt = self._undealt % count, self._undealt + 1
+            else:
+                partition = partition_for_key(key, count)
+        if not 0 <= partition < count:
+            raise TopologyError(f"topic {topic} has partitions 0 to {count - 1}, not {partition}")
+        offset = self._ends.get((topic, partition), 0)
+        self._ends[topic, partition] = offset + 1
+        part = self._parts.get(topic)
+        if part is not None:
+            task = self._task(part, partition)
+            task.process((topic, partition, offset, timestamp_ms, key, value, headers))
+            self._deliver(task.take_outputs())
+
+    def _deliver(self, outputs: list[Output]) -> None:
+        for output in outputs:
+            topic, partition, key, value, timestamp_ms, headers = output
+            self._written.setdefault(topic, deque()).append(output)
+            self._pipe(topic, partition, key, value, timestamp_ms, headers)
+
+    def _task(self, part: SubTopology, partition: int) -> Task:
+        at = (part.id, partition)
+        if at not in self._tasks:
+            self._tasks[at] = Task(self._topology, part, partition, partition_counts=self._counts)
+            self._tasks[at].context.wall_clock_ms = self._wall_clock_ms
+        return self._tasks[at]
+
+
+class InputTopic:
+    """A topic that the application reads."""
+
+    def __init__(
+        self, test: TopologyTest, topic: str, key: Serde[Any] | None, value: Serde[Any] | None
+    ) -> None:
+        self._test = test
+        self._topic = topic
+        self._key = key
+        self._value = value
+
+    def pipe(
+        self,
+        key: Any,
+        value: Any,
+        *,
+        timestamp: Time | None = None,
+        headers: Headers = NO_HEADERS,
+        partition: int | None = None,
+    ) -> None:
+        """Have the application process one record. Raises RecordFailed where it fails and the policy is to
+        stop.
+        """
+        self.pipe_bytes(
+            None if key is None else self._key.serialize(key) if self._key else key,
+            None if value is None else self._value.serialize(value) if self._value else value,
+            timestamp=timestamp,
+            headers=headers,
+            partition=partition,
+        )
+
+    def pipe_bytes(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        timestamp: Time | None = None,
+        headers: Headers = NO_HEADERS,
+        partition: int | None = None,
+    ) -> None:
+        """The same with bytes, which may be such as no serde writes."""
+        timestamp_ms = self._test.now_ms if timestamp is None else time_ms(timestamp)
+        self._test._pipe(self._topic, partition, key, value, timestamp_ms, headers)
+
+
+class OutputTopic:
+    """A topic that the application writes. Reading takes records off its beginning."""
+
+    def __init__(self, records: deque[Output], key: Serde[Any] | None, value: Serde[Any] | None) -> None:
+        self._records = records
+        self._key = key
+        self._value = value
+
+    def __len__(self) -> int:
+        """How many records have not been read."""
+        return len(self._records)
+
+    def read(self) -> Record[Any, Any] | None:
+        """The next record, or None."""
+        if not self._records:
+            return None
+        _, _, key, value, timestamp_ms, headers = self._records.popleft()
+        return Record(_read(self._key, key), _read(self._value, value), timestamp_ms, headers)
+
+    def read_all(self) -> list[Record[Any, Any]]:
+        """All records that have not been read."""
+        found = []
+        while (record := self.read()) is not None:
+            found.append(record)
+        return found
+
+    def read_values(self) -> list[tuple[Any, Any]]:
+        """Key and value of all records that have not been read."""
+        return [(record.key, record.value) for record in self.read_all()]
+
+    def read_table(self) -> dict[Any, Any]:
+        """The last value of each key among the records that have not been read; deleted keys are left out."""
+        table: dict[Any, Any] = {}
+        for record in self.read_all():
+            if record.value is None:
+                table.pop(record.key, None)
+            else:
+                table[record.key] = record.value
+        return table
+
+
+def _read(serde: Serde[Any] | None, data: bytes | None) -> Any:
+    return data if serde is None or data is None else serde.deserialize(data)

@@ -1,0 +1,171 @@
+"""Aggregates of grouped streams and grouped tables.
+
+Grouped streams: records with a null key or value are dropped. The result's timestamp is the greatest of the
+records that went into it. Grouped tables (see `penstock.topology.tables.Regroup`): a change takes the old
+value out of its old group (subtractor) before the new one goes into its new group (adder).
+
+An aggregate's node forwards `Change`s; ``old`` is filled in where something downstream needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Any, Final
+
+from penstock.topology.context import Context
+from penstock.topology.records import Forward, Headers
+from penstock.topology.stores import KeyValueStore
+from penstock.topology.tables import TableOperator
+
+_TIME: Final = Struct(">q")
+_pack_time = _TIME.pack
+_unpack_time = _TIME.unpack_from
+
+
+class AggregateStream(TableOperator):
+    """``aggregator(key, value, aggregate) -> aggregate``, from ``initializer()`` for a new key.
+
+    An aggregate of None deletes the key.
+    """
+
+    def __init__(
+        self, store: str, initializer: Callable[[], Any], aggregator: Callable[[Any, Any, Any], Any]
+    ) -> None:
+        super().__init__(store)
+        self.initializer = initializer
+        self.aggregator = aggregator
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        store: KeyValueStore[Any, Any] = context.store(self.stored)
+        data, get = store.data, store.data.data.get
+        key_to = store.key_serde.serialize
+        value_to, value_of = store.value_serde.serialize, store.value_serde.deserialize
+        initializer, aggregator, send_old = self.initializer, self.aggregator, self.sends_old
+        failed, drop = context.failed, context.drop
+        put = data.put
+
+        def process(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            if key is None or value is None:
+                drop(node)
+                return
+            try:
+                key_bytes = key_to(key)
+                stored = get(key_bytes)
+                if stored is None:
+                    old, new = None, aggregator(key, value, initializer())
+                else:
+                    # The aggregator may change the aggregate in place, so the old one is read for itself.
+                    old = value_of(stored[8:]) if send_old else None
+                    new = aggregator(key, value, value_of(stored[8:]))
+                    before_ms = _unpack_time(stored)[0]
+                    if before_ms > timestamp_ms:
+                        timestamp_ms = before_ms
+                if new is None:
+                    data.delete(key_bytes)
+                else:
+                    put(key_bytes, _pack_time(timestamp_ms) + value_to(new))
+            except Exception as error:
+                failed(node, error)
+                return
+            forward(key, (new, old, True), timestamp_ms, headers)
+
+        return process
+
+
+class ReduceStream(TableOperator):
+    """``reducer(aggregate, value) -> aggregate``; a key's first value is its first aggregate. None deletes
+    the key.
+    """
+
+    def __init__(self, store: str, reducer: Callable[[Any, Any], Any]) -> None:
+        super().__init__(store)
+        self.reducer = reducer
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        store: KeyValueStore[Any, Any] = context.store(self.stored)
+        data, get = store.data, store.data.data.get
+        key_to = store.key_serde.serialize
+        value_to, value_of = store.value_serde.serialize, store.value_serde.deserialize
+        reducer, send_old = self.reducer, self.sends_old
+        failed, drop = context.failed, context.drop
+        put = data.put
+
+        def process(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            if key is None or value is None:
+                drop(node)
+                return
+            try:
+                key_bytes = key_to(key)
+                stored = get(key_bytes)
+                if stored is None:
+                    old, new = None, value
+                else:
+                    old = value_of(stored[8:]) if send_old else None
+                    new = reducer(value_of(stored[8:]), value)
+                    before_ms = _unpack_time(stored)[0]
+                    if before_ms > timestamp_ms:
+                        timestamp_ms = before_ms
+                if new is None:
+                    data.delete(key_bytes)
+                else:
+                    put(key_bytes, _pack_time(timestamp_ms) + value_to(new))
+            except Exception as error:
+                failed(node, error)
+                return
+            forward(key, (new, old, True), timestamp_ms, headers)
+
+        return process
+
+
+class AggregateTable(TableOperator):
+    """The aggregate of a grouped table: ``remover(key, old value, aggregate)``, then ``adder(key, new value,
+    aggregate)``.
+
+    It takes `Change`s whose key is the group's: ``(None, old)`` from the group that the record left, ``(new,
+    None)`` from the one that it joined, both where it stayed. With ``initializer`` None the first value is
+    the aggregate (reduce).
+    """
+
+    def __init__(
+        self,
+        store: str,
+        initializer: Callable[[], Any] | None,
+        adder: Callable[[Any, Any, Any], Any],
+        remover: Callable[[Any, Any, Any], Any],
+    ) -> None:
+        super().__init__(store)
+        self.initializer = initializer
+        self.adder = adder
+        self.remover = remover
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        store: KeyValueStore[Any, Any] = context.store(self.stored)
+        initializer, adder, remover, send_old = self.initializer, self.adder, self.remover, self.sends_old
+        failed = context.failed
+
+        def process(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
+            if key is None:
+                raise AssertionError("a grouped table forwards no null key")
+            new_value, old_value, _ = change
+            try:
+                present = store.get_with_timestamp(key)
+                before, aggregate = None, None
+                if present is not None:
+                    before = present[0] if not send_old else store.get(key)
+                    aggregate = present[0]
+                    timestamp_ms = max(timestamp_ms, present[1])
+                if old_value is not None and aggregate is not None:
+                    aggregate = remover(key, old_value, aggregate)
+                if new_value is not None:
+                    if aggregate is None:
+                        aggregate = new_value if initializer is None else adder(key, new_value, initializer())
+                    else:
+                        aggregate = adder(key, new_value, aggregate)
+                store.put(key, aggregate, timestamp_ms)
+            except Exception as error:
+                failed(node, error)
+                return
+            forward(key, (aggregate, before if send_old else None, True), timestamp_ms, headers)
+
+        return process

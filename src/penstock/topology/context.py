@@ -1,0 +1,116 @@
+"""What the nodes of one task share: the record in hand, time, stores, and what to do with an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from penstock.topology.errors import ErrorPolicy, RecordFailed, TopologyError, dead_letter_headers
+from penstock.topology.ordered_bytes import OrderedBytes
+from penstock.topology.records import NO_HEADERS, NO_TIMESTAMP, Forward, Headers, Origin, Output
+
+Input = tuple[str, int, int, int, bytes | None, bytes | None, Headers]
+"""A record as read: ``(topic, partition, offset, timestamp_ms, key, value, headers)``."""
+
+Ticker = Callable[[], None]
+"""Called when time may have passed; reads it from the context."""
+
+_NOTHING_YET: Final[Input] = ("", -1, -1, NO_TIMESTAMP, None, None, NO_HEADERS)
+
+
+class StreamClock:
+    """The stream time of one node: the greatest timestamp of the records that reached it.
+
+    It outlives batches and restarts with the task's state. A node asks for it by `Context.clock`.
+    """
+
+    __slots__ = ("ms",)
+
+    def __init__(self, ms: int) -> None:
+        self.ms = ms
+
+
+class Context:
+    """Shared by the nodes of one task; nodes read it, the task writes it.
+
+    ``stream_time_ms``  the greatest timestamp that the task has seen (`NO_TIMESTAMP` before the first record)
+    ``wall_clock_ms``   the time of day: set by the task's runner, the same for all records of a batch
+    ``record``          the input record in hand, as read
+    ``outputs``         what the task has to send
+    """
+
+    def __init__(
+        self,
+        partition: int,
+        errors: ErrorPolicy,
+        stores: Mapping[str, Any],
+        partition_counts: Mapping[str, int],
+        clocks: OrderedBytes,
+    ) -> None:
+        self.partition = partition
+        self.record: Input = _NOTHING_YET
+        self.stream_time_ms = NO_TIMESTAMP
+        self.wall_clock_ms = 0
+        self.outputs: list[Output] = []
+        self.children: dict[str, dict[str, Forward]] = {}
+        self.tickers: list[Ticker] = []
+        self.dropped: dict[str, int] = {}
+        self._errors = errors
+        self._stores = stores
+        self._partition_counts = partition_counts
+        self._saved_clocks = clocks
+        self.clocks: dict[str, StreamClock] = {}
+
+    @property
+    def origin(self) -> Origin:
+        """Where the record in hand was read."""
+        topic, partition, offset, *_ = self.record
+        return Origin(topic, partition, offset)
+
+    def store(self, name: str) -> Any:
+        """The store of this name: of the kind that its `StoreSpec` opens. Raises TopologyError."""
+        try:
+            return self._stores[name]
+        except KeyError:
+            raise TopologyError(
+                f"store {name} is not connected to this part of the topology, which has {sorted(self._stores)}"
+            ) from None
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has that is written to. Raises TopologyError."""
+        try:
+            return self._partition_counts[topic]
+        except KeyError:
+            raise TopologyError(f"the number of partitions of topic {topic} is not known") from None
+
+    def clock(self, node: str) -> StreamClock:
+        """The node's own stream time, as it was after the last batch."""
+        if node not in self.clocks:
+            saved = self._saved_clocks.get(node.encode())
+            self.clocks[node] = StreamClock(NO_TIMESTAMP if saved is None else int(saved))
+        return self.clocks[node]
+
+    def on_tick(self, ticker: Ticker) -> None:
+        """Have ``ticker`` called after each advance of time that comes without a record of this task."""
+        self.tickers.append(ticker)
+
+    def drop(self, node: str) -> None:
+        """Count a record that the node drops by rule (null key, too late…), as Kafka Streams counts it."""
+        self.dropped[node] = self.dropped.get(node, 0) + 1
+
+    def failed(self, node: str, error: Exception) -> None:
+        """The record in hand can't be processed by ``node``: send it to the dead-letter topic, or raise
+        RecordFailed.
+
+        The dead letter has the input record's own key, value, timestamp and headers, as read.
+        """
+        if isinstance(error, RecordFailed | TopologyError):
+            raise error  # a node below stopped the task while user code was on the stack, or no record is to blame
+        topic = self._errors.dead_letter_topic
+        origin = self.origin
+        if topic is None:
+            raise RecordFailed(node, origin, error) from error
+        *_, timestamp_ms, key, value, headers = self.record
+        self.outputs.append(
+            (topic, None, key, value, timestamp_ms, dead_letter_headers(headers, node, origin, error))
+        )

@@ -1,0 +1,80 @@
+"""What can be wrong with a topology, with a record, and with the code that a record met.
+
+An error in user code, or bytes that a serde can't read, concern one record. `ErrorPolicy` says what becomes
+of it: the application stops with a `RecordFailed` that names node and record, or the record goes to the
+dead-letter topic, as read, under the header names of KIP-1034. No record is ever turned into a null.
+"""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.topology.records import Headers, Origin
+
+EXCEPTION_HEADER: Final = "__streams.errors.exception"
+STACKTRACE_HEADER: Final = "__streams.errors.stacktrace"
+MESSAGE_HEADER: Final = "__streams.errors.message"
+TOPIC_HEADER: Final = "__streams.errors.topic"
+PARTITION_HEADER: Final = "__streams.errors.partition"
+OFFSET_HEADER: Final = "__streams.errors.offset"
+
+
+class StreamsError(Exception):
+    """The root of what penstock.streams raises."""
+
+
+class TopologyError(StreamsError):
+    """The topology can't be built or run: names clash, serdes or topics are missing."""
+
+
+class CoPartitioningError(TopologyError):
+    """Topics that are joined differ in their number of partitions, so equal keys would not meet."""
+
+
+class SerdeError(StreamsError, ValueError):
+    """A value doesn't fit its serde, or bytes aren't what the serde writes."""
+
+
+class InvalidRecord(StreamsError, ValueError):
+    """A record that can't go on: its timestamp is invalid, or a sink's function chose no topic or partition
+    for it.
+    """
+
+
+class RecordFailed(StreamsError):
+    """One record failed, and the policy is to stop. ``__cause__`` is what was raised."""
+
+    def __init__(self, node: str, origin: Origin, error: BaseException) -> None:
+        super().__init__(f"{node} failed on the record of {origin}: {type(error).__name__}: {error}")
+        self.node = node
+        self.origin = origin
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPolicy:
+    """What becomes of a record that fails: to ``dead_letter_topic``, or without one the application stops."""
+
+    dead_letter_topic: str | None = None
+
+
+def dead_letter_headers(headers: Headers, node: str, origin: Origin, error: BaseException) -> Headers:
+    """The headers of the record plus KIP-1034's, all values as UTF-8 text. The message begins with the node's
+    name.
+    """
+    stack = "".join(traceback.format_exception(error))
+    return (
+        *headers,
+        (EXCEPTION_HEADER, _exception_name(error).encode()),
+        (MESSAGE_HEADER, f"{node}: {error}".encode(errors="backslashreplace")),
+        (STACKTRACE_HEADER, stack.encode(errors="backslashreplace")),
+        (TOPIC_HEADER, origin.topic.encode()),
+        (PARTITION_HEADER, str(origin.partition).encode()),
+        (OFFSET_HEADER, str(origin.offset).encode()),
+    )
+
+
+def _exception_name(error: BaseException) -> str:
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

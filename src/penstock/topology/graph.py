@@ -1,0 +1,397 @@
+"""A topology: sources, processors and sinks, the stores they share, and the parts that it falls into.
+
+    source ──▶ processor ──▶ … ──▶ sink            one call per edge and record
+    (`penstock.topology.records.Forward`)
+
+What a processor computes is an `Operator`. A **sub-topology** is a connected part: nodes that reach each
+other by edges or share a store. Parts are joined by topics only: what is re-keyed goes through a repartition
+topic, whose sink is in one part and whose source in another. A sub-topology and a partition make a **task**
+(`penstock.topology.task.Task`), as in Kafka Streams.
+
+Names of nodes, stores and topics are Kafka Streams' own, and so is the text of
+`penstock.topology.description.describe`. Inside a topology internal topics go by their bare names
+(``counts-repartition``); `Topology.topic` puts the application's name before them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from penstock.topology.errors import CoPartitioningError, ErrorPolicy, TopologyError
+from penstock.topology.records import Forward, Record
+from penstock.topology.serdes import Serde
+from penstock.topology.stores import StoreSpec
+
+if TYPE_CHECKING:
+    from penstock.topology.context import Context
+
+TimestampExtractor: TypeAlias = Callable[[Record[Any, Any], int], int]
+"""``(record as read, stream time so far) -> timestamp_ms``. A negative one drops the record, as in Kafka
+Streams.
+"""
+
+TopicChooser: TypeAlias = Callable[[Any, Any, Record[Any, Any]], str]
+"""``(key, value, record) -> topic``, for sinks that choose."""
+
+Partitioner: TypeAlias = Callable[[str, Any, Any, int], int | None]
+"""``(topic, key, value, partitions) -> partition``; None leaves it to Kafka's partitioner."""
+
+OffsetReset: TypeAlias = Literal["earliest", "latest"]
+
+
+class Operator(ABC):
+    """What a processor node computes. One object serves all tasks: whatever a task keeps lives in the
+    closure.
+    """
+
+    has_timers = False
+    """Whether it acts when time passes, without a record."""
+
+    @abstractmethod
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        """The function that takes the node's records in one task; ``forward`` gives one to all its children.
+
+        What user code raises is caught where it is called and given to ``context.failed(node, error)``; after
+        that returns, the record is done for this node. Nothing else is caught: ``forward`` raises what stops
+        the task.
+        """
+
+
+class Node:
+    """A place in the graph. ``children`` are in the order in which they were added: records go to them in
+    turn.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.parents: list[Node] = []
+        self.children: list[Node] = []
+        self.stores: list[str] = []
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+class Source(Node):
+    """Reads topics (bare names) of one pair of serdes; ``key`` or ``value`` None leaves bytes as they are."""
+
+    def __init__(
+        self,
+        name: str,
+        topics: Sequence[str],
+        key: Serde[Any] | None,
+        value: Serde[Any] | None,
+        extractor: TimestampExtractor | None = None,
+        reset: OffsetReset | None = None,
+    ) -> None:
+        super().__init__(name)
+        self.topics = tuple(topics)
+        self.key = key
+        self.value = value
+        self.extractor = extractor
+        self.reset = reset
+
+
+class Processor(Node):
+    """Runs an operator."""
+
+    def __init__(self, name: str, operator: Operator) -> None:
+        super().__init__(name)
+        self.operator = operator
+
+
+class Sink(Node):
+    """Writes to a topic (bare name), or to the one that ``topic`` chooses for each record."""
+
+    def __init__(
+        self,
+        name: str,
+        topic: str | TopicChooser,
+        key: Serde[Any] | None,
+        value: Serde[Any] | None,
+        partitioner: Partitioner | None = None,
+    ) -> None:
+        super().__init__(name)
+        self.topic = topic
+        self.key = key
+        self.value = value
+        self.partitioner = partitioner
+
+
+@dataclass(frozen=True, slots=True)
+class Repartition:
+    """A repartition topic. ``partitions`` None: as many as the greatest of the topics above it."""
+
+    name: str
+    partitions: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """A topic that the application owns, as it must be created."""
+
+    name: str
+    partitions: int
+    config: Mapping[str, str]
+    kind: Literal["repartition", "changelog"]
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalTable:
+    """A topic that every worker holds as a whole, in a store that all tasks read."""
+
+    topic: str
+    source: str
+    processor: str
+    store: StoreSpec
+
+
+@dataclass(frozen=True)
+class SubTopology:
+    """A connected part of a topology; its tasks are numbered ``<id>_<partition>``."""
+
+    id: int
+    nodes: tuple[Node, ...]
+    stores: tuple[StoreSpec, ...]
+
+    @cached_property
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(node for node in self.nodes if isinstance(node, Source))
+
+    @cached_property
+    def sinks(self) -> tuple[Sink, ...]:
+        return tuple(node for node in self.nodes if isinstance(node, Sink))
+
+    @cached_property
+    def source_topics(self) -> tuple[str, ...]:
+        """Bare names of the topics it reads."""
+        return tuple(topic for source in self.sources for topic in source.topics)
+
+    @cached_property
+    def has_timers(self) -> bool:
+        """Whether its tasks act when time passes, so that they need `Task.tick` in every batch."""
+        return any(isinstance(node, Processor) and node.operator.has_timers for node in self.nodes)
+
+    @cached_property
+    def stateless(self) -> bool:
+        """No store and no timers: records may be processed anywhere and in any order."""
+        return not self.stores and not self.has_timers
+
+
+class Topology:
+    """The graph of one application. Built by `penstock.streams.App`; see there for a working example."""
+
+    def __init__(self, application: str, *, errors: ErrorPolicy | None = None) -> None:
+        self.application = application
+        self.errors = errors or ErrorPolicy()
+        self.nodes: dict[str, Node] = {}
+        self.stores: dict[str, StoreSpec] = {}
+        self.repartitions: dict[str, Repartition] = {}
+        self.globals: dict[str, GlobalTable] = {}
+        self._copartitioned: list[tuple[str, frozenset[str]]] = []
+        self._store_users: dict[str, list[str]] = {}
+
+    # building
+
+    def add_source(self, source: Source) -> Source:
+        """Raises TopologyError where one of its topics has a source, or the name is taken."""
+        for topic in source.topics:
+            for other in self.nodes.values():
+                if isinstance(other, Source) and topic in other.topics:
+                    raise TopologyError(
+                        f"topic {topic} is read by {other.name} already, so not by {source.name}"
+                    )
+        self._add(source, ())
+        return source
+
+    def add_processor(
+        self, name: str, operator: Operator, parents: Iterable[Node], stores: Iterable[str] = ()
+    ) -> Processor:
+        """Add a node after ``parents``, with access to ``stores``."""
+        processor = Processor(name, operator)
+        self._add(processor, parents)
+        for store in stores:
+            self.connect(processor, store)
+        return processor
+
+    def add_sink(self, sink: Sink, parents: Iterable[Node]) -> Sink:
+        self._add(sink, parents)
+        return sink
+
+    def _add(self, node: Node, parents: Iterable[Node]) -> None:
+        if node.name in self.nodes:
+            raise TopologyError(f"two nodes are named {node.name}: give one of them another name")
+        for parent in parents:
+            node.parents.append(parent)
+            parent.children.append(node)
+        self.nodes[node.name] = node
+
+    def add_store(self, spec: StoreSpec) -> None:
+        """Raises TopologyError where the name is taken by another store."""
+        if self.stores.setdefault(spec.name, spec) is not spec:
+            raise TopologyError(f"two stores are named {spec.name}: give one of them another name")
+
+    def connect(self, node: Node, store: str) -> None:
+        """Give a node access to a store, which joins their sub-topologies."""
+        if store not in node.stores:
+            node.stores.append(store)
+
+    def add_repartition(self, repartition: Repartition) -> None:
+        if repartition.name in self.repartitions:
+            raise TopologyError(
+                f"two repartition topics are named {repartition.name}: name one operator otherwise"
+            )
+        self.repartitions[repartition.name] = repartition
+
+    def add_global(self, table: GlobalTable) -> None:
+        if table.topic in self.globals or table.store.name in self.stores:
+            raise TopologyError(f"the global table of {table.topic} is there already: use the first one")
+        self.globals[table.topic] = table
+
+    def copartition(self, topics: Iterable[str], because: str) -> None:
+        """Demand that these topics (bare names) have as many partitions each; ``because`` names the
+        operation.
+        """
+        self._copartitioned.append((because, frozenset(topics)))
+
+    # what was built
+
+    def topic(self, name: str) -> str:
+        """The topic as the cluster knows it: internal ones get the application's name."""
+        return f"{self.application}-{name}" if name in self.repartitions else name
+
+    def changelog_topic(self, store: str) -> str:
+        return f"{self.application}-{store}-changelog"
+
+    @property
+    def sub_topologies(self) -> tuple[SubTopology, ...]:
+        """The connected parts, numbered as Kafka Streams does: in the order of their first source's name."""
+        return _split(self)
+
+    def source_topics(self) -> dict[str, SubTopology]:
+        """Which part reads a topic (name on the cluster), repartition topics included, global ones not."""
+        return {self.topic(topic): part for part in self.sub_topologies for topic in part.source_topics}
+
+    def internal_topics(self, partitions: Mapping[str, int]) -> dict[str, InternalTopic]:
+        """The repartition and changelog topics, given the number of partitions of each topic that is read.
+
+        Raises CoPartitioningError, and TopologyError for a topic without a number.
+        """
+        counts = self.partition_counts(partitions)
+        found: list[InternalTopic] = [
+            InternalTopic(self.topic(name), counts[self.topic(name)], _REPARTITION_CONFIG, "repartition")
+            for name in self.repartitions
+        ]
+        for part in self.sub_topologies:
+            number = self.task_count(part, counts)
+            found += [
+                InternalTopic(self.changelog_topic(spec.name), number, spec.changelog_config(), "changelog")
+                for spec in part.stores
+                if spec.logged
+            ]
+        return {topic.name: topic for topic in found}
+
+    def task_count(self, part: SubTopology, counts: Mapping[str, int]) -> int:
+        """How many tasks a part has: the greatest number of partitions among what it reads."""
+        return max(counts[self.topic(topic)] for topic in part.source_topics)
+
+    def partition_counts(self, partitions: Mapping[str, int]) -> dict[str, int]:
+        """``partitions`` (by topic on the cluster) completed by the repartition topics.
+
+        A repartition topic without a number of its own gets the greatest of what its part reads, and then
+        that of the topics it is joined with. Raises CoPartitioningError where numbers that are given don't
+        agree.
+        """
+        counts = {topic: count for topic, count in partitions.items() if topic not in self.repartitions}
+        for repartition in self.repartitions.values():
+            if repartition.partitions is not None:
+                counts[repartition.name] = repartition.partitions
+        parts = self.sub_topologies
+        for part in parts:
+            for topic in part.source_topics:
+                if topic not in counts and topic not in self.repartitions:
+                    raise TopologyError(f"topic {topic} is read, and its number of partitions is not known")
+        undecided = [name for name in self.repartitions if name not in counts]
+        while undecided:
+            for name in undecided:
+                above = {topic for part in parts if _writes(part, name) for topic in part.source_topics}
+                known = [counts[topic] for topic in above if topic in counts]
+                if len(known) == len(above - {name}):
+                    counts[name] = max(known)
+            rest = [name for name in undecided if name not in counts]
+            if len(rest) == len(undecided):
+                raise TopologyError(
+                    f"the repartition topics {sorted(rest)} feed each other: give one a number of partitions"
+                )
+            undecided = rest
+        for because, topics in self._copartitioned:
+            self._agree(because, topics, counts)
+        return {self.topic(name): count for name, count in counts.items()}
+
+    def _agree(self, because: str, topics: frozenset[str], counts: dict[str, int]) -> None:
+        fixed = {
+            name: counts[name]
+            for name in sorted(topics)
+            if name not in self.repartitions or self.repartitions[name].partitions is not None
+        }
+        if len(set(fixed.values())) > 1:
+            shown = ", ".join(f"{self.topic(name)} has {count}" for name, count in fixed.items())
+            raise CoPartitioningError(
+                f"{because} needs topics with one number of partitions, as equal keys must meet; {shown}. "
+                "Repartition one of them: stream.repartition(partitions=…)"
+            )
+        count = max(fixed.values()) if fixed else max(counts[name] for name in topics)
+        for name in topics:
+            counts[name] = count
+
+
+_REPARTITION_CONFIG: Mapping[str, str] = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "segment.bytes": "52428800",
+    "message.timestamp.type": "CreateTime",
+}
+
+
+def _writes(part: SubTopology, topic: str) -> bool:
+    return any(sink.topic == topic for sink in part.sinks)
+
+
+@dataclass
+class _Groups:
+    """Union-find over names of nodes and stores."""
+
+    parent: dict[str, str] = field(default_factory=dict)
+
+    def root(self, name: str) -> str:
+        while (above := self.parent.setdefault(name, name)) != name:
+            name = above
+        return name
+
+    def unite(self, one: str, other: str) -> None:
+        self.parent[self.root(one)] = self.root(other)
+
+
+def _split(topology: Topology) -> tuple[SubTopology, ...]:
+    groups = _Groups()
+    for node in topology.nodes.values():
+        for parent in node.parents:
+            groups.unite(node.name, parent.name)
+        for store in node.stores:
+            if store in topology.stores:  # those of global tables join nothing
+                groups.unite(node.name, f"store {store}")
+    members: dict[str, list[Node]] = {}
+    sources = sorted(name for name, node in topology.nodes.items() if isinstance(node, Source))
+    for name in sources:
+        members.setdefault(groups.root(name), [])
+    for node in topology.nodes.values():
+        members[groups.root(node.name)].append(node)
+    parts = []
+    for number, nodes in enumerate(members.values()):
+        names = dict.fromkeys(store for node in nodes for store in node.stores if store in topology.stores)
+        parts.append(SubTopology(number, tuple(nodes), tuple(topology.stores[name] for name in names)))
+    return tuple(parts)

@@ -1,0 +1,179 @@
+"""The one form of state: a map from bytes to bytes, in the order of its keys, that knows what changed.
+
+A task has one for each of its stores. Whatever keeps state between batches takes `OrderedBytes.take_delta`
+after each batch (for the state log and the changelog) and gives it back with `OrderedBytes.apply`.
+
+It is a dict, plus the keys in order from the first time that somebody asks for a range: a store that is only
+read key by key, the usual one, doesn't pay for order. 1 M keys of 10 bytes with values of 16 take about 190
+MB.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+_CHUNK: Final = 512
+"""Keys in a chunk before it is split in two: an insertion moves at most twice that many pointers."""
+
+
+class _SortedKeys:
+    """Keys in order, in chunks, each with its greatest key beside it."""
+
+    __slots__ = ("chunks", "maxima")
+
+    def __init__(self, keys: Iterable[bytes]) -> None:
+        ordered = sorted(keys)
+        self.chunks = [ordered[at : at + _CHUNK] for at in range(0, len(ordered), _CHUNK)]
+        self.maxima = [chunk[-1] for chunk in self.chunks]
+
+    def add(self, key: bytes) -> None:
+        """Put in a key that is not there yet."""
+        at = bisect_left(self.maxima, key)
+        if at == len(self.maxima):
+            if not at:
+                self.chunks.append([key])
+                self.maxima.append(key)
+                return
+            at -= 1
+            chunk = self.chunks[at]
+            chunk.append(key)
+            self.maxima[at] = key
+        else:
+            chunk = self.chunks[at]
+            insort(chunk, key)
+        if len(chunk) > 2 * _CHUNK:
+            self.chunks[at : at + 1] = chunk[:_CHUNK], chunk[_CHUNK:]
+            self.maxima[at : at + 1] = chunk[_CHUNK - 1], chunk[-1]
+
+    def remove(self, key: bytes) -> None:
+        """Take out a key that is there."""
+        at = bisect_left(self.maxima, key)
+        chunk = self.chunks[at]
+        del chunk[bisect_left(chunk, key)]
+        if not chunk:
+            del self.chunks[at], self.maxima[at]
+        elif self.maxima[at] == key:
+            self.maxima[at] = chunk[-1]
+
+    def ascending(self, low: bytes | None, high: bytes | None) -> Iterator[bytes]:
+        """Keys with ``low <= key < high``."""
+        chunks, maxima = self.chunks, self.maxima
+        first = 0 if low is None else bisect_left(maxima, low)
+        for at in range(first, len(chunks)):
+            chunk = chunks[at]
+            start = bisect_left(chunk, low) if at == first and low is not None else 0
+            if high is not None and maxima[at] >= high:
+                yield from chunk[start : bisect_left(chunk, high)]
+                return
+            yield from chunk[start:] if start else chunk
+
+    def descending(self, low: bytes | None, high: bytes | None) -> Iterator[bytes]:
+        """Keys with ``low <= key < high``, the greatest first."""
+        chunks, maxima = self.chunks, self.maxima
+        last = len(chunks) - 1 if high is None else min(bisect_left(maxima, high), len(chunks) - 1)
+        for at in range(last, -1, -1):
+            chunk = chunks[at]
+            end = len(chunk) if high is None else bisect_left(chunk, high)
+            start = 0 if low is None else bisect_left(chunk, low)
+            yield from reversed(chunk[start:end])
+            if start:
+                return
+
+
+class OrderedBytes:
+    """A map ``bytes -> bytes`` with ranges in key order and the changes since the last `take_delta`.
+
+    ``data`` may be read directly (``data.get`` is the fastest way to a value); writing goes through `put` and
+    `delete`, or the delta would miss it.
+    """
+
+    __slots__ = ("_delta", "_sorted", "data")
+
+    def __init__(self, items: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        self.data: dict[bytes, bytes] = dict(items)
+        self._delta: dict[bytes, bytes | None] = {}
+        self._sorted: _SortedKeys | None = None
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self.data
+
+    def get(self, key: bytes) -> bytes | None:
+        return self.data.get(key)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        if self._sorted is not None and key not in self.data:
+            self._sorted.add(key)
+        self.data[key] = self._delta[key] = value
+
+    def delete(self, key: bytes) -> None:
+        """Take the key out, if it is there. What was never there leaves no trace in the delta."""
+        if self.data.pop(key, None) is None:
+            return
+        if self._sorted is not None:
+            self._sorted.remove(key)
+        self._delta[key] = None
+
+    def scan(
+        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Entries with ``low <= key < high`` in key order; None leaves a side open.
+
+        The range is what it was at the call: the map may be changed while it is walked, and entries that are
+        removed meanwhile are left out.
+        """
+        if self._sorted is None:
+            self._sorted = _SortedKeys(self.data)
+        keys = self._sorted.descending(low, high) if reverse else self._sorted.ascending(low, high)
+        return self._entries(list(keys))
+
+    def _entries(self, keys: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        data = self.data
+        for key in keys:
+            value = data.get(key)
+            if value is not None:
+                yield key, value
+
+    def prefix(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Entries whose keys begin with ``prefix``."""
+        return self.scan(prefix, after_prefix(prefix))
+
+    def take_delta(self) -> dict[bytes, bytes | None]:
+        """What changed since the last call, by key; None is a deletion. A key put and deleted in between is
+        in it.
+        """
+        delta = self._delta
+        self._delta = {}
+        return delta
+
+    @property
+    def delta(self) -> dict[bytes, bytes | None]:
+        """What `take_delta` would give now; not to be changed."""
+        return self._delta
+
+    def apply(self, delta: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Take up changes that are kept elsewhere already: restored ones. They don't show in the delta."""
+        data = self.data
+        for key, value in delta:
+            if value is None:
+                data.pop(key, None)
+            else:
+                data[key] = value
+        self._sorted = None
+
+
+def after_prefix(prefix: bytes) -> bytes | None:
+    """The least key above all that begin with ``prefix``; None where there is none."""
+    stripped = prefix.rstrip(b"\xff")
+    if not stripped:
+        return None
+    return stripped[:-1] + bytes([stripped[-1] + 1])
+
+
+def after(key: bytes) -> bytes:
+    """The least key above ``key``: makes an inclusive end out of an exclusive one."""
+    return key + b"\x00"

@@ -1,0 +1,186 @@
+"""Serdes: what a key or a value is in Python, and its bytes in a topic, in a changelog and in a state store.
+
+Null is never given to a serde: a record without a key or value, and a tombstone, stay None. The number
+formats are those of Kafka's own serializers (big endian), and windowed keys those of Kafka Streams, so that
+its clients read what is written here and the other way round.
+"""
+
+from __future__ import annotations
+
+import json as _json
+from collections.abc import Callable
+from struct import Struct
+from struct import error as StructError
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from penstock.topology.errors import SerdeError
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+
+class Serde(Generic[T]):
+    """A pair of functions: ``serialize(value) -> bytes`` and ``deserialize(bytes) -> value``.
+
+    Either raises what it likes for what it can't take; the node that called it is named in the error.
+
+        >>> point = Serde(lambda p: b"%d,%d" % p, lambda b: tuple(map(int, b.split(b","))), name="point")
+        >>> point.deserialize(point.serialize((1, 2)))
+        (1, 2)
+    """
+
+    __slots__ = ("deserialize", "name", "serialize")
+
+    def __init__(
+        self, serialize: Callable[[T], bytes], deserialize: Callable[[bytes], T], *, name: str = "custom"
+    ) -> None:
+        self.serialize = serialize
+        self.deserialize = deserialize
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<serde {self.name}>"
+
+
+def _same(value: bytes) -> bytes:
+    if type(value) is not bytes:
+        raise SerdeError(f"the serde raw takes bytes, not {_shown(value)}")
+    return value
+
+
+def _text(value: str) -> bytes:
+    if not isinstance(value, str):
+        raise SerdeError(f"the serde string takes str, not {_shown(value)}")
+    return value.encode()
+
+
+def _shown(value: object) -> str:
+    shown = repr(value)
+    return f"{type(value).__name__} {shown if len(shown) <= 60 else shown[:57] + '…'}"
+
+
+def _number(name: str, layout: str, kinds: tuple[type, ...]) -> Serde[Any]:
+    struct = Struct(layout)
+    pack, unpack, size = struct.pack, struct.unpack, struct.size
+
+    def serialize(value: Any) -> bytes:
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            expected = " or ".join(kind.__name__ for kind in kinds)
+            raise SerdeError(f"the serde {name} takes {expected}, not {_shown(value)}")
+        try:
+            return pack(value)
+        except (StructError, OverflowError) as error:
+            raise SerdeError(f"{value} is out of the range of the serde {name}, {size} bytes") from error
+
+    def deserialize(data: bytes) -> Any:
+        if len(data) != size:
+            raise SerdeError(f"the serde {name} reads {size} bytes, found {len(data)}")
+        return unpack(data)[0]
+
+    return Serde(serialize, deserialize, name=name)
+
+
+def _json_encoder() -> Callable[[Any], str]:
+    return _json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+_encode_json = _json_encoder()
+
+
+def _to_json(value: Any) -> bytes:
+    return _encode_json(value).encode()
+
+
+raw: Final[Serde[bytes]] = Serde(_same, _same, name="raw")
+"""The bytes themselves."""
+string: Final[Serde[str]] = Serde(_text, bytes.decode, name="string")
+"""Text as UTF-8."""
+json: Final[Serde[Any]] = Serde(_to_json, _json.loads, name="json")
+"""Any JSON value, as compact UTF-8 without NaN. Not canonical: a dict used as a key must be built in one
+order.
+"""
+integer: Final[Serde[int]] = _number("integer", ">i", (int,))
+"""32-bit signed, Kafka's IntegerSerializer."""
+long: Final[Serde[int]] = _number("long", ">q", (int,))
+"""64-bit signed, Kafka's LongSerializer."""
+double: Final[Serde[float]] = _number("double", ">d", (float, int))
+"""64-bit float, Kafka's DoubleSerializer."""
+
+
+class Window(NamedTuple):
+    """A span of time in milliseconds since 1970: from ``start_ms`` to ``end_ms``.
+
+    The end of a time window is exclusive; that of a session window, the timestamp of its last record, is
+    inclusive.
+    """
+
+    start_ms: int
+    end_ms: int
+
+
+class Windowed(NamedTuple, Generic[K]):
+    """The key of a windowed table or stream: the grouped ``key`` and its ``window``."""
+
+    key: K
+    window: Window
+
+
+_TIME: Final = Struct(">q")
+_TIMES: Final = Struct(">qq")
+
+
+def time_windowed(inner: Serde[K], size_ms: int) -> Serde[Windowed[K]]:
+    """Kafka Streams' TimeWindowedSerde: the key, then the window's start (8 bytes). The end follows from the
+    size.
+    """
+    if size_ms <= 0:
+        raise SerdeError(f"a window's size is above 0 ms, not {size_ms}")
+
+    def serialize(windowed: Windowed[K]) -> bytes:
+        return inner.serialize(windowed.key) + _TIME.pack(windowed.window.start_ms)
+
+    def deserialize(data: bytes) -> Windowed[K]:
+        if len(data) < 8:
+            raise SerdeError(f"a time-windowed key has at least 8 bytes, found {len(data)}")
+        start_ms = _TIME.unpack_from(data, len(data) - 8)[0]
+        return Windowed(inner.deserialize(data[:-8]), Window(start_ms, start_ms + size_ms))
+
+    return WindowedSerde(serialize, deserialize, inner, 8, f"time_windowed({inner.name}, {size_ms} ms)")
+
+
+def session_windowed(inner: Serde[K]) -> Serde[Windowed[K]]:
+    """Kafka Streams' SessionWindowedSerde: the key, then the session's end and start (8 bytes each)."""
+
+    def serialize(windowed: Windowed[K]) -> bytes:
+        window = windowed.window
+        return inner.serialize(windowed.key) + _TIMES.pack(window.end_ms, window.start_ms)
+
+    def deserialize(data: bytes) -> Windowed[K]:
+        if len(data) < 16:
+            raise SerdeError(f"a session-windowed key has at least 16 bytes, found {len(data)}")
+        end_ms, start_ms = _TIMES.unpack_from(data, len(data) - 16)
+        return Windowed(inner.deserialize(data[:-16]), Window(start_ms, end_ms))
+
+    return WindowedSerde(serialize, deserialize, inner, 16, f"session_windowed({inner.name})")
+
+
+class WindowedSerde(Serde[Windowed[K]]):
+    """A serde of windowed keys: the bytes of ``inner``, then ``suffix_bytes`` of times.
+
+    Sinks partition by the inner key alone, as Kafka Streams does, so that all windows of a key share a
+    partition.
+    """
+
+    __slots__ = ("inner", "suffix_bytes")
+
+    def __init__(
+        self,
+        serialize: Callable[[Windowed[K]], bytes],
+        deserialize: Callable[[bytes], Windowed[K]],
+        inner: Serde[K],
+        suffix_bytes: int,
+        name: str,
+    ) -> None:
+        super().__init__(serialize, deserialize, name=name)
+        self.inner = inner
+        self.suffix_bytes = suffix_bytes

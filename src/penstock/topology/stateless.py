@@ -1,0 +1,219 @@
+"""Operators without state: each record by itself.
+
+Functions take what their Kafka Streams namesakes take: ``(key, value)``, or the value alone where the key
+can't change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.topology.context import Context
+from penstock.topology.graph import Operator
+from penstock.topology.records import Forward, Headers
+
+
+@dataclass(frozen=True, slots=True)
+class PassThrough(Operator):
+    """Where streams merge."""
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        return forward
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(Operator):
+    """Records whose predicate is true, or with ``negate`` those whose predicate is false."""
+
+    predicate: Callable[[Any, Any], object]
+    negate: bool = False
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        predicate, negate, failed = self.predicate, self.negate, context.failed
+
+        def process(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            try:
+                kept = bool(predicate(key, value)) is not negate
+            except Exception as error:
+                failed(node, error)
+                return
+            if kept:
+                forward(key, value, timestamp_ms, headers)
+
+        return process
+
+
+@dataclass(frozen=True, slots=True)
+class MapRecord(Operator):
+    """``(key, value) -> (key, value)``."""
+
+    function: Callable[[Any, Any], tuple[Any, Any]]
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        function, failed = self.function, context.failed
+
+        def process(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            try:
+                key, value = function(key, value)
+            except Exception as error:
+                failed(node, error)
+                return
+            forward(key, value, timestamp_ms, headers)
+
+        return process
+
+
+@dataclass(frozen=True, slots=True)
+class MapValues(Operator):
+    """``value -> value``."""
+
+    function: Callable[[Any], Any]
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        function, failed = self.function, context.failed
+
+        def process(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            try:
+                value = function(value)
+            except Exception as error:
+                failed(node, error)
+                return
+            forward(key, value, timestamp_ms, headers)
+
+        return process
+
+
+@dataclass(frozen=True, slots=True)
+class MapValuesWithKey(Operator):
+    """``(key, value) -> value``."""
+
+    function: Callable[[Any, Any], Any]
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        function, failed = self.function, context.failed
+
+        def process(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            try:
+                value = function(key, value)
+            except Exception as error:
+                failed(node, error)
+                return
+            forward(key, value, timestamp_ms, headers)
+
+        return process
+
+
+@dataclass(frozen=True, slots=True)
+class SelectKey(Operator):
+    """``(key, value) -> key``."""
+
+    function: Callable[[Any, Any], Any]
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        function, failed = self.function, context.failed
+
+        def process(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            try:
+                key = function(key, value)
+            except Exception as error:
+                failed(node, error)
+                return
+            forward(key, value, timestamp_ms, headers)
+
+        return process
+
+
+@dataclass(frozen=True, slots=True)
+class FlatMap(Operator):
+    """``(key, value) -> [(key, value), …]``. Where the function fails, nothing of the record goes on."""
+
+    function: Callable[[Any, Any], Iterable[tuple[Any, Any]]]
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        function, failed = self.function, context.failed
+
+        def process(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            try:
+                results = [(new_key, new_value) for new_key, new_value in function(key, value)]
+            except Exception as error:
+                failed(node, error)
+                return
+            for new_key, new_value in results:
+                forward(new_key, new_value, timestamp_ms, headers)
+
+        return process
+
+
+@dataclass(frozen=True, slots=True)
+class FlatMapValues(Operator):
+    """``value -> [value, …]``, or with ``with_key`` ``(key, value) -> [value, …]``."""
+
+    function: Callable[..., Iterable[Any]]
+    with_key: bool = False
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        function, with_key, failed = self.function, self.with_key, context.failed
+
+        def process(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            try:
+                results = list(function(key, value) if with_key else function(value))
+            except Exception as error:
+                failed(node, error)
+                return
+            for result in results:
+                forward(key, result, timestamp_ms, headers)
+
+        return process
+
+
+@dataclass(frozen=True, slots=True)
+class Peek(Operator):
+    """Call ``action`` and pass the record on; ``last`` ends there, as foreach does."""
+
+    action: Callable[[Any, Any], object]
+    last: bool = False
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        action, last, failed = self.action, self.last, context.failed
+
+        def process(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            try:
+                action(key, value)
+            except Exception as error:
+                failed(node, error)
+                return
+            if not last:
+                forward(key, value, timestamp_ms, headers)
+
+        return process
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(Operator):
+    """Each record to the child of the first predicate that is true, else to ``default``, else to nobody."""
+
+    predicates: Sequence[tuple[str, Callable[[Any, Any], object]]]
+    default: list[str]
+    """The name of the child that takes the rest, if there is one: set after the node was made."""
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        children, failed = context.children[node], context.failed
+        cases = [(predicate, children[child]) for child, predicate in self.predicates]
+        rest = children[self.default[0]] if self.default else None
+
+        def process(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            target = rest
+            try:
+                for predicate, child in cases:
+                    if predicate(key, value):
+                        target = child
+                        break
+            except Exception as error:
+                failed(node, error)
+                return
+            if target is not None:
+                target(key, value, timestamp_ms, headers)
+
+        return process

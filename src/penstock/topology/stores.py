@@ -1,0 +1,306 @@
+"""State stores: what a node keeps, in Python's terms, over the bytes of an `OrderedBytes`.
+
+A `StoreSpec` is the definition: name, serdes, what is kept how long. `StoreSpec.open` gives the store of one
+task. The bytes of keys and of changelog records are those of Kafka Streams:
+
+    key-value            key                                  timestamp (8 bytes) + value; in the changelog
+    the value
+                                                              alone, and the timestamp is the record's
+    versioned (KIP-889)  key + version's timestamp (8)        a byte that tells a value from a tombstone +
+    value; in the
+                                                              changelog key and value, with the record's
+                                                              timestamp
+    window, session      see `penstock.topology.window_stores`
+
+Times are milliseconds since 1970. None as a value deletes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from penstock.topology.ordered_bytes import OrderedBytes, after, after_prefix
+from penstock.topology.records import NO_TIMESTAMP
+from penstock.topology.serdes import Serde
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_TIME: Final = Struct(">q")
+_pack_time = _TIME.pack
+_unpack_time = _TIME.unpack_from
+DAY_MS: Final = 86_400_000
+
+
+class ChangelogRecord(NamedTuple):
+    """An entry as its changelog topic has it. ``timestamp_ms`` None: the time of the commit does."""
+
+    key: bytes
+    value: bytes | None
+    timestamp_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSpec(ABC):
+    """The definition of a store. ``logged`` tells whether it has a changelog topic."""
+
+    name: str
+    key: Serde[Any]
+    value: Serde[Any]
+    logged: bool = True
+
+    @abstractmethod
+    def open(self, data: OrderedBytes) -> Any:
+        """The store of one task over its bytes."""
+
+    def to_changelog(self, key: bytes, value: bytes | None) -> ChangelogRecord | None:
+        """A change of the store's delta as a record of its changelog; None where the changelog needs none."""
+        return ChangelogRecord(key, value, None)
+
+    def from_changelog(
+        self, key: bytes, value: bytes | None, timestamp_ms: int
+    ) -> tuple[bytes, bytes | None]:
+        """The reverse: what `OrderedBytes.apply` takes to restore from a changelog."""
+        return key, value
+
+    def changelog_config(self) -> Mapping[str, str]:
+        """Topic configs of the changelog, as Kafka Streams sets them."""
+        return {"cleanup.policy": "compact"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyValueSpec(StoreSpec):
+    """The latest value of each key and its timestamp."""
+
+    def open(self, data: OrderedBytes) -> KeyValueStore[Any, Any]:
+        return KeyValueStore(data, self.key, self.value)
+
+    def to_changelog(self, key: bytes, value: bytes | None) -> ChangelogRecord:
+        if value is None:
+            return ChangelogRecord(key, None, None)
+        return ChangelogRecord(key, value[8:], _unpack_time(value)[0])
+
+    def from_changelog(
+        self, key: bytes, value: bytes | None, timestamp_ms: int
+    ) -> tuple[bytes, bytes | None]:
+        return key, None if value is None else _pack_time(timestamp_ms) + value
+
+
+class KeyValueStore(Generic[K, V]):
+    """The latest value of each key and its timestamp. Iteration is in the order of the keys' bytes."""
+
+    __slots__ = ("_get", "data", "key_serde", "value_serde")
+
+    def __init__(self, data: OrderedBytes, key: Serde[K], value: Serde[V]) -> None:
+        self.data = data
+        self.key_serde = key
+        self.value_serde = value
+        self._get = data.data.get
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __contains__(self, key: K) -> bool:
+        return self.key_serde.serialize(key) in self.data
+
+    def get(self, key: K) -> V | None:
+        """The value, or None."""
+        stored = self._get(self.key_serde.serialize(key))
+        return None if stored is None else self.value_serde.deserialize(stored[8:])
+
+    def get_with_timestamp(self, key: K) -> tuple[V, int] | None:
+        """The value and its timestamp, or None."""
+        stored = self._get(self.key_serde.serialize(key))
+        if stored is None:
+            return None
+        return self.value_serde.deserialize(stored[8:]), _unpack_time(stored)[0]
+
+    def put(self, key: K, value: V | None, timestamp_ms: int) -> None:
+        """Replace the value; None deletes."""
+        if value is None:
+            self.data.delete(self.key_serde.serialize(key))
+        else:
+            stored = _pack_time(timestamp_ms) + self.value_serde.serialize(value)
+            self.data.put(self.key_serde.serialize(key), stored)
+
+    def put_if_absent(self, key: K, value: V, timestamp_ms: int) -> V | None:
+        """Put unless there is a value; gives the one that was there."""
+        present = self.get(key)
+        if present is None:
+            self.put(key, value, timestamp_ms)
+        return present
+
+    def delete(self, key: K) -> None:
+        self.data.delete(self.key_serde.serialize(key))
+
+    def all(self, *, reverse: bool = False) -> Iterator[tuple[K, V]]:
+        """Every key and value."""
+        return self._pairs(self.data.scan(reverse=reverse))
+
+    def range(
+        self, first: K | None = None, last: K | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[K, V]]:
+        """Keys from ``first`` to ``last``, both inclusive, by their bytes; None leaves a side open."""
+        low = None if first is None else self.key_serde.serialize(first)
+        high = None if last is None else after(self.key_serde.serialize(last))
+        return self._pairs(self.data.scan(low, high, reverse=reverse))
+
+    def prefix(self, prefix: bytes, *, reverse: bool = False) -> Iterator[tuple[K, V]]:
+        """Keys whose bytes begin with ``prefix``."""
+        return self._pairs(self.data.scan(prefix, after_prefix(prefix), reverse=reverse))
+
+    def _pairs(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[K, V]]:
+        key, value = self.key_serde.deserialize, self.value_serde.deserialize
+        for stored_key, stored in entries:
+            yield key(stored_key), value(stored[8:])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionedSpec(StoreSpec):
+    """All values of each key of the last ``history_retention_ms``, by their timestamps (KIP-889)."""
+
+    history_retention_ms: int
+
+    def open(self, data: OrderedBytes) -> VersionedStore[Any, Any]:
+        return VersionedStore(data, self.key, self.value, self.history_retention_ms)
+
+    def to_changelog(self, key: bytes, value: bytes | None) -> ChangelogRecord | None:
+        if value is None:
+            return None  # a version beyond the retention: a tombstone would compact the key's latest away
+        return ChangelogRecord(key[:-8], _version_value(value), _unpack_time(key, len(key) - 8)[0])
+
+    def from_changelog(
+        self, key: bytes, value: bytes | None, timestamp_ms: int
+    ) -> tuple[bytes, bytes | None]:
+        return key + _pack_time(timestamp_ms), b"\x00" if value is None else b"\x01" + value
+
+    def changelog_config(self) -> Mapping[str, str]:
+        lag_ms = self.history_retention_ms + DAY_MS
+        return {"cleanup.policy": "compact", "min.compaction.lag.ms": str(lag_ms)}
+
+
+def _version_value(stored: bytes) -> bytes | None:
+    return stored[1:] if stored[0] else None
+
+
+class VersionedRecord(NamedTuple, Generic[V]):
+    """One version of a key: valid from its timestamp up to (not including) ``valid_to_ms``, None: it is the
+    latest.
+    """
+
+    value: V
+    timestamp_ms: int
+    valid_to_ms: int | None
+
+
+class Put(NamedTuple):
+    """What became of a put: whether it was kept, and whether it is the key's latest version."""
+
+    kept: bool
+    is_latest: bool
+
+
+_LATEST: Final = Put(True, True)
+_HISTORY: Final = Put(True, False)
+_TOO_LATE: Final = Put(False, False)
+
+
+class VersionedStore(Generic[K, V]):
+    """Every version of each key within the history retention; a put may come out of order (KIP-889).
+
+    Stream time is the greatest timestamp put so far. A put older than stream time less the retention is not
+    kept.
+    """
+
+    __slots__ = ("data", "key_serde", "observed_ms", "retention_ms", "value_serde")
+
+    def __init__(self, data: OrderedBytes, key: Serde[K], value: Serde[V], retention_ms: int) -> None:
+        self.data = data
+        self.key_serde = key
+        self.value_serde = value
+        self.retention_ms = retention_ms
+        self.observed_ms = max((_unpack_time(k, len(k) - 8)[0] for k in data.data), default=NO_TIMESTAMP)
+
+    def put(self, key: K, value: V | None, timestamp_ms: int) -> Put:
+        """Put a version; None is a tombstone: no value from this timestamp on."""
+        self.observed_ms = max(self.observed_ms, timestamp_ms)
+        if timestamp_ms < self.observed_ms - self.retention_ms:
+            return _TOO_LATE
+        stored_key = self.key_serde.serialize(key)
+        stored = b"\x00" if value is None else b"\x01" + self.value_serde.serialize(value)
+        self.data.put(stored_key + _pack_time(timestamp_ms), stored)
+        self._trim(stored_key)
+        newest = next(self._versions(stored_key), None)
+        return _LATEST if newest is None or newest[0] == timestamp_ms else _HISTORY
+
+    def delete(self, key: K, timestamp_ms: int) -> VersionedRecord[V] | None:
+        """Put a tombstone; gives the version that was valid at the timestamp."""
+        before = self.get_with_timestamp(key, timestamp_ms)
+        self.put(key, None, timestamp_ms)
+        return before
+
+    def get(self, key: K, as_of_ms: int | None = None) -> V | None:
+        """The value at a time, or the latest one."""
+        found = self.get_with_timestamp(key, as_of_ms)
+        return None if found is None else found.value
+
+    def get_with_timestamp(self, key: K, as_of_ms: int | None = None) -> VersionedRecord[V] | None:
+        """The version valid at a time (None: the latest); None where there is none, or its history is
+        gone.
+        """
+        valid_to_ms: int | None = None
+        horizon_ms = self.observed_ms - self.retention_ms
+        for timestamp_ms, stored in self._versions(self.key_serde.serialize(key)):
+            if as_of_ms is None or timestamp_ms <= as_of_ms:
+                if valid_to_ms is not None and as_of_ms is not None and as_of_ms < horizon_ms:
+                    return None
+                value = _version_value(stored)
+                if value is None:
+                    return None
+                return VersionedRecord(self.value_serde.deserialize(value), timestamp_ms, valid_to_ms)
+            valid_to_ms = timestamp_ms
+        return None
+
+    def fetch(
+        self, key: K, from_ms: int | None = None, to_ms: int | None = None
+    ) -> Iterator[VersionedRecord[V]]:
+        """The versions valid at any time from ``from_ms`` to ``to_ms``, the newest first (KIP-968)."""
+        valid_to_ms: int | None = None
+        for timestamp_ms, stored in self._versions(self.key_serde.serialize(key)):
+            ends_before = valid_to_ms is not None and from_ms is not None and valid_to_ms <= from_ms
+            if ends_before:
+                return
+            value = _version_value(stored)
+            if value is not None and (to_ms is None or timestamp_ms <= to_ms):
+                yield VersionedRecord(self.value_serde.deserialize(value), timestamp_ms, valid_to_ms)
+            valid_to_ms = timestamp_ms
+
+    def all(self) -> Iterator[tuple[K, V]]:
+        """Every key with its latest value."""
+        latest: dict[bytes, bytes] = {}
+        for stored_key, stored in self.data.scan():
+            latest[stored_key[:-8]] = stored
+        for key, stored in latest.items():
+            value = _version_value(stored)
+            if value is not None:
+                yield self.key_serde.deserialize(key), self.value_serde.deserialize(value)
+
+    def _versions(self, key: bytes) -> Iterator[tuple[int, bytes]]:
+        """Timestamps and stored values of a key, the newest first."""
+        length = len(key) + 8
+        for stored_key, stored in self.data.scan(key, after_prefix(key), reverse=True):
+            if len(stored_key) == length:
+                yield _unpack_time(stored_key, len(key))[0], stored
+
+    def _trim(self, key: bytes) -> None:
+        """Drop versions that ended before the retention, and a tombstone with nothing below it."""
+        horizon_ms = self.observed_ms - self.retention_ms
+        expired = False
+        for timestamp_ms, stored in self._versions(key):
+            if expired or (timestamp_ms < horizon_ms and not stored[0]):
+                self.data.delete(key + _pack_time(timestamp_ms))
+            expired = expired or timestamp_ms <= horizon_ms

@@ -1,0 +1,293 @@
+"""Operators of tables. A table's records are changes: `penstock.topology.records.Change` as the value.
+
+A table node may keep its table in a store, or compute it from its parent's when asked (`TableOperator.view`).
+The old values of changes cost a lookup or a second call of the function, so a node sends them only where
+something below needs them (`TableOperator.sends_old`), as in Kafka Streams.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from struct import Struct
+from typing import Any, Final, TypeAlias
+
+from penstock.topology.context import Context
+from penstock.topology.errors import SerdeError
+from penstock.topology.graph import Operator
+from penstock.topology.records import Change, Forward, Headers
+from penstock.topology.serdes import Serde
+from penstock.topology.stores import KeyValueStore, VersionedRecord, VersionedStore
+
+View: TypeAlias = Callable[[Any], "tuple[Any, int] | None"]
+"""Reads a table: ``key -> (value, timestamp_ms)``, or None where the table has no such key."""
+
+
+class TableOperator(Operator):
+    """The operator of a table node.
+
+    Attributes:
+        stored: the store that keeps the table, None where nothing keeps it.
+        parent: the table it is computed from, None where it begins here.
+        sends_old: whether its changes carry old values.
+    """
+
+    def __init__(self, stored: str | None, parent: TableOperator | None = None) -> None:
+        self.stored = stored
+        self.parent = parent
+        self.sends_old = False
+
+    def view_stores(self) -> tuple[str, ...]:
+        """The stores that `view` reads: a node that calls it must be connected to them."""
+        if self.stored is not None:
+            return (self.stored,)
+        assert self.parent is not None, "a table that begins here and is read is stored"
+        return self.parent.view_stores()
+
+    def view(self, context: Context) -> View:
+        """How other nodes of the task read the table."""
+        if self.stored is not None:
+            return store_view(context.store(self.stored))
+        assert self.parent is not None
+        return self.computed_view(context, self.parent.view(context))
+
+    def computed_view(self, context: Context, parent: View) -> View:
+        """The view of a table that is not stored, computed from its parent's."""
+        raise NotImplementedError(f"{type(self).__name__} is always stored")
+
+
+def store_view(store: KeyValueStore[Any, Any] | VersionedStore[Any, Any]) -> View:
+    """The latest value and timestamp of each key in a store."""
+    if isinstance(store, KeyValueStore):
+        return store.get_with_timestamp
+
+    def latest(key: Any) -> tuple[Any, int] | None:
+        found: VersionedRecord[Any] | None = store.get_with_timestamp(key)
+        return None if found is None else (found.value, found.timestamp_ms)
+
+    return latest
+
+
+class TableSource(TableOperator):
+    """Takes the records of a topic, or of a stream, as updates: the value is the key's new one, None deletes
+    the key.
+
+    Records with a null key are dropped. An update out of order counts all the same, as the latest; in a
+    versioned store it goes to its place in history and on as a change that is not the latest, unless it is
+    beyond the history: then it is dropped.
+    """
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        drop, failed, send_old = context.drop, context.failed, self.sends_old
+        if self.stored is None:
+
+            def pass_on(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+                if key is None:
+                    drop(node)
+                    return
+                forward(key, (value, None, True), timestamp_ms, headers)
+
+            return pass_on
+        store = context.store(self.stored)
+        if isinstance(store, VersionedStore):
+            return self._versioned(node, context, forward, store)
+        get, put = store.get, store.put
+
+        def process(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            if key is None:
+                drop(node)
+                return
+            try:
+                old = get(key) if send_old else None
+                put(key, value, timestamp_ms)
+            except Exception as error:
+                failed(node, error)
+                return
+            forward(key, (value, old, True), timestamp_ms, headers)
+
+        return process
+
+    def _versioned(
+        self, node: str, context: Context, forward: Forward, store: VersionedStore[Any, Any]
+    ) -> Forward:
+        drop, failed, send_old = context.drop, context.failed, self.sends_old
+
+        def process(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            if key is None:
+                drop(node)
+                return
+            try:
+                old = store.get(key) if send_old else None
+                put = store.put(key, value, timestamp_ms)
+            except Exception as error:
+                failed(node, error)
+                return
+            if not put.kept:
+                drop(node)
+                return
+            forward(key, (value, old, put.is_latest), timestamp_ms, headers)
+
+        return process
+
+
+class _Computed(TableOperator):
+    """A table whose values are a function of another's."""
+
+    @abstractmethod
+    def compute(self, key: Any, value: Any) -> Any:
+        """The value for one of the parent; None: the table doesn't have the key."""
+
+    skips_absent = False
+    """Whether a change from no value to no value is left out."""
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        compute, send_old, skips = self.compute, self.sends_old, self.skips_absent and self.sends_old
+        store = None if self.stored is None else context.store(self.stored)
+        failed = context.failed
+
+        def process(key: Any, change: Change, timestamp_ms: int, headers: Headers) -> None:
+            new_value, old_value, is_latest = change
+            try:
+                new = None if new_value is None else compute(key, new_value)
+                old = None
+                if send_old:
+                    if store is not None:
+                        old = store.get(key)
+                    elif old_value is not None:
+                        old = compute(key, old_value)
+                if skips and new is None and old is None:
+                    return
+                if store is not None:
+                    store.put(key, new, timestamp_ms)
+            except Exception as error:
+                failed(node, error)
+                return
+            forward(key, (new, old, is_latest), timestamp_ms, headers)
+
+        return process
+
+    def computed_view(self, context: Context, parent: View) -> View:
+        compute = self.compute
+
+        def view(key: Any) -> tuple[Any, int] | None:
+            found = parent(key)
+            if found is None:
+                return None
+            value = compute(key, found[0])
+            return None if value is None else (value, found[1])
+
+        return view
+
+
+class FilterTable(_Computed):
+    """The rows whose predicate ``(key, value)`` is true. A row that ceases to be so becomes a tombstone."""
+
+    skips_absent = True
+
+    def __init__(
+        self,
+        stored: str | None,
+        parent: TableOperator,
+        predicate: Callable[[Any, Any], object],
+        negate: bool = False,
+    ) -> None:
+        super().__init__(stored, parent)
+        self.predicate = predicate
+        self.negate = negate
+
+    def compute(self, key: Any, value: Any) -> Any:
+        return value if bool(self.predicate(key, value)) is not self.negate else None
+
+
+class MapTableValues(_Computed):
+    """``(key, value) -> value`` of each row. A tombstone stays one and is not given to the function."""
+
+    def __init__(
+        self, stored: str | None, parent: TableOperator, function: Callable[[Any, Any], Any]
+    ) -> None:
+        super().__init__(stored, parent)
+        self.function = function
+
+    def compute(self, key: Any, value: Any) -> Any:
+        return self.function(key, value)
+
+
+class TableToStream(Operator):
+    """The changes of a table as a stream of its new values; a deletion is a record with a null value."""
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        def process(key: Any, change: Change, timestamp_ms: int, headers: Headers) -> None:
+            forward(key, change[0], timestamp_ms, headers)
+
+        return process
+
+
+class Regroup(Operator):
+    """The changes of a table by the key of another grouping: ``selector(key, value) -> (group, value)``.
+
+    A row that stays in its group is one change with old and new value; one that moves is taken out of the old
+    group first. A group or value of None takes part in no group. Changes that are not the latest are left out
+    (KIP-914).
+    """
+
+    def __init__(self, selector: Callable[[Any, Any], tuple[Any, Any]]) -> None:
+        self.selector = selector
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        selector, failed = self.selector, context.failed
+
+        def process(key: Any, change: Change, timestamp_ms: int, headers: Headers) -> None:
+            new_value, old_value, is_latest = change
+            if not is_latest:
+                return
+            try:
+                new_group, new = (None, None) if new_value is None else selector(key, new_value)
+                old_group, old = (None, None) if old_value is None else selector(key, old_value)
+            except Exception as error:
+                failed(node, error)
+                return
+            joins, leaves = (
+                new_group is not None and new is not None,
+                old_group is not None and old is not None,
+            )
+            if joins and leaves and new_group == old_group:
+                forward(new_group, (new, old, True), timestamp_ms, headers)
+                return
+            if leaves:
+                forward(old_group, (None, old, True), timestamp_ms, headers)
+            if joins:
+                forward(new_group, (new, None, True), timestamp_ms, headers)
+
+        return process
+
+
+_LENGTH: Final = Struct(">I")
+_OLD, _NEW, _BOTH = b"\x00", b"\x01", b"\x02"
+
+
+def change_serde(inner: Serde[Any]) -> Serde[Change]:
+    """Changes in the repartition topic of a grouped table: the values, then a byte that tells which there are
+    (KIP-904).
+    """
+
+    def serialize(change: Change) -> bytes:
+        new, old, _ = change
+        if old is None:
+            return inner.serialize(new) + _NEW
+        if new is None:
+            return inner.serialize(old) + _OLD
+        new_bytes = inner.serialize(new)
+        return _LENGTH.pack(len(new_bytes)) + new_bytes + inner.serialize(old) + _BOTH
+
+    def deserialize(data: bytes) -> Change:
+        flag, body = data[-1:], data[:-1]
+        if flag == _NEW:
+            return inner.deserialize(body), None, True
+        if flag == _OLD:
+            return None, inner.deserialize(body), True
+        if flag != _BOTH or len(body) < 4:
+            raise SerdeError(f"a change of {len(data)} bytes ends with 0, 1 or 2, found {flag!r}")
+        split = 4 + _LENGTH.unpack_from(body)[0]
+        return inner.deserialize(body[4:split]), inner.deserialize(body[split:]), True
+
+    return Serde(serialize, deserialize, name=f"change({inner.name})")

@@ -1,0 +1,256 @@
+"""A task: one sub-topology on one partition, the unit that computes and that owns state, as in Kafka Streams.
+
+    task = Task(topology, part, partition, partition_counts=…, stores={"counts": OrderedBytes(restored)})
+    task.process_all(rows)               # of this task, in order
+    task.take_outputs()                  # for the sinks, repartition topics and the dead-letter topic
+    task.take_deltas()                   # for the state log and the changelogs
+
+Nodes are compiled to closures that call each other when the task is made. After an exception the task is not
+to be used again: its stores may hold half of a record's effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from penstock.protocol.murmur2 import partition_for_key
+from penstock.topology.context import Context, Input
+from penstock.topology.errors import InvalidRecord, TopologyError
+from penstock.topology.graph import Node, Processor, Sink, Source, SubTopology, Topology
+from penstock.topology.ordered_bytes import OrderedBytes
+from penstock.topology.records import Forward, Headers, Output, Record
+from penstock.topology.serdes import Serde, WindowedSerde
+
+CLOCKS: Final = "$clocks"
+"""The name of the task's own map among its stores: stream time, in all and by node. It has no changelog."""
+
+_TASK_CLOCK: Final = ""
+
+
+class Task:
+    """One sub-topology on one partition.
+
+    Args:
+        stores: the bytes of each store by name, restored, and under `CLOCKS` the task's times; what is
+        missing
+            begins empty.
+        global_stores: opened stores of the topology's global tables, by store name.
+        partition_counts: partitions by topic (names on the cluster), as `Topology.partition_counts` gives
+        them, and of
+            topics that are written to with a partitioner.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        part: SubTopology,
+        partition: int,
+        *,
+        stores: Mapping[str, OrderedBytes] | None = None,
+        global_stores: Mapping[str, Any] | None = None,
+        partition_counts: Mapping[str, int] | None = None,
+    ) -> None:
+        self._topology = topology
+        self.part = part
+        self.partition = partition
+        self.maps: dict[str, OrderedBytes] = {spec.name: OrderedBytes() for spec in part.stores}
+        self.maps[CLOCKS] = OrderedBytes()
+        self.maps.update((name, data) for name, data in (stores or {}).items() if name in self.maps)
+        opened = {spec.name: spec.open(self.maps[spec.name]) for spec in part.stores}
+        self.stores: Mapping[str, Any] = {**(global_stores or {}), **opened}
+        self.context = Context(
+            partition, topology.errors, self.stores, partition_counts or {}, self.maps[CLOCKS]
+        )
+        self._clock = self.context.clock(_TASK_CLOCK)
+        self.context.stream_time_ms = self._clock.ms
+        self._compiled: dict[str, Forward] = {}
+        self._sources = {
+            topology.topic(topic): self._source(source) for source in part.sources for topic in source.topics
+        }
+
+    # running
+
+    def process(self, row: Input) -> None:
+        """Process one record. Raises RecordFailed where the policy is to stop."""
+        context = self.context
+        context.record = row
+        topic, _, _, timestamp_ms, key, value, headers = row
+        self._sources[topic](key, value, timestamp_ms, headers)
+
+    def process_all(self, rows: Iterable[Input]) -> None:
+        """Process records in the order in which they come: (timestamp, topic, partition, offset, index)."""
+        context, sources = self.context, self._sources
+        for row in rows:
+            context.record = row
+            sources[row[0]](row[4], row[5], row[3], row[6])
+
+    def tick(self, *, stream_time_ms: int | None = None, wall_clock_ms: int | None = None) -> None:
+        """Let time pass without a record: timers fire, windows close. Time never goes back."""
+        context = self.context
+        if stream_time_ms is not None and stream_time_ms > context.stream_time_ms:
+            context.stream_time_ms = stream_time_ms
+        if wall_clock_ms is not None and wall_clock_ms > context.wall_clock_ms:
+            context.wall_clock_ms = wall_clock_ms
+        for ticker in context.tickers:
+            ticker()
+
+    def take_outputs(self) -> list[Output]:
+        """What was sent since the last call, in order. Names of topics are those on the cluster."""
+        outputs = self.context.outputs[:]
+        self.context.outputs.clear()  # the list itself stays: sinks hold its append
+        return outputs
+
+    def take_deltas(self) -> dict[str, dict[bytes, bytes | None]]:
+        """What changed in each store since the last call, and under `CLOCKS` the times; unchanged ones are
+        left out.
+        """
+        self._clock.ms = self.context.stream_time_ms
+        saved = self.maps[CLOCKS]
+        for name, clock in self.context.clocks.items():
+            ms = b"%d" % clock.ms
+            if saved.get(name.encode()) != ms:
+                saved.put(name.encode(), ms)
+        return {name: delta for name, data in self.maps.items() if (delta := data.take_delta())}
+
+    @property
+    def stream_time_ms(self) -> int:
+        return self.context.stream_time_ms
+
+    # compiling
+
+    def _children(self, node: Node) -> Forward:
+        compiled = {child.name: self._node(child) for child in node.children}
+        self.context.children[node.name] = compiled
+        return fan_out(tuple(compiled.values()))
+
+    def _node(self, node: Node) -> Forward:
+        """The function that takes the node's records; a node with several parents is compiled once."""
+        if node.name not in self._compiled:
+            if isinstance(node, Sink):
+                compiled = self._sink(node)
+            elif isinstance(node, Processor):
+                compiled = node.operator.compile(node.name, self.context, self._children(node))
+            else:
+                raise TopologyError(f"{node.name} is a source, and has no parents")
+            self._compiled[node.name] = compiled
+        return self._compiled[node.name]
+
+    def _source(self, source: Source) -> Forward:
+        forward, context, name = self._children(source), self.context, source.name
+        key_of, value_of, extract = _reader(source.key), _reader(source.value), source.extractor
+
+        def read(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            try:
+                if key is not None:
+                    key = key_of(key)
+                if value is not None:
+                    value = value_of(value)
+                if extract is not None:
+                    timestamp_ms = extract(Record(key, value, timestamp_ms, headers), context.stream_time_ms)
+                    if timestamp_ms < 0:
+                        context.drop(name)
+                        return
+                elif timestamp_ms < 0:
+                    raise InvalidRecord(
+                        f"the record's timestamp is {timestamp_ms}; an extractor may give another"
+                    )
+            except Exception as error:
+                context.failed(name, error)
+                return
+            if timestamp_ms > context.stream_time_ms:
+                context.stream_time_ms = timestamp_ms
+            forward(key, value, timestamp_ms, headers)
+
+        return read
+
+    def _sink(self, sink: Sink) -> Forward:
+        context, name, send = self.context, sink.name, self.context.outputs.append
+        key_to, value_to = _writer(sink.key), _writer(sink.value)
+        target, partition_of = self._target(sink), self._partition(sink)
+
+        if isinstance(target, str) and partition_of is None:
+            topic: str = target
+
+            def write(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+                try:
+                    key_bytes = None if key is None else key_to(key)
+                    value_bytes = None if value is None else value_to(value)
+                except Exception as error:
+                    context.failed(name, error)
+                    return
+                send((topic, None, key_bytes, value_bytes, timestamp_ms, headers))
+
+            return write
+
+        def route(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            try:
+                record = Record(key, value, timestamp_ms, headers)
+                chosen = target if isinstance(target, str) else target(key, value, record)
+                if not isinstance(chosen, str) or not chosen:
+                    raise InvalidRecord(f"the sink chose {chosen!r}, not the name of a topic")
+                key_bytes = None if key is None else key_to(key)
+                value_bytes = None if value is None else value_to(value)
+                partition = None if partition_of is None else partition_of(chosen, key, value)
+            except Exception as error:
+                context.failed(name, error)
+                return
+            send((chosen, partition, key_bytes, value_bytes, timestamp_ms, headers))
+
+        return route
+
+    def _target(self, sink: Sink) -> Any:
+        return self._topology.topic(sink.topic) if isinstance(sink.topic, str) else sink.topic
+
+    def _partition(self, sink: Sink) -> Callable[[str, Any, Any], int | None] | None:
+        partitions, partitioner, serde = self.context.partitions, sink.partitioner, sink.key
+        if partitioner is not None:
+
+            def by_function(topic: str, key: Any, value: Any) -> int | None:
+                number = partitions(topic)
+                chosen = partitioner(topic, key, value, number)
+                if chosen is not None and not 0 <= chosen < number:
+                    raise InvalidRecord(
+                        f"the partitioner chose {chosen} for {topic}, which has 0 to {number - 1}"
+                    )
+                return chosen
+
+            return by_function
+        if isinstance(serde, WindowedSerde):
+            inner = serde.inner.serialize
+            return lambda topic, key, value: (
+                None if key is None else partition_for_key(inner(key.key), partitions(topic))
+            )
+        return None
+
+
+def fan_out(targets: tuple[Forward, ...]) -> Forward:
+    """One function that gives a record to each target in turn."""
+    if len(targets) == 1:
+        return targets[0]
+    if len(targets) == 2:
+        first, second = targets
+
+        def both(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            first(key, value, timestamp_ms, headers)
+            second(key, value, timestamp_ms, headers)
+
+        return both
+
+    def each(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        for target in targets:
+            target(key, value, timestamp_ms, headers)
+
+    return each
+
+
+def _same(data: Any) -> Any:
+    return data
+
+
+def _reader(serde: Serde[Any] | None) -> Callable[[bytes], Any]:
+    return _same if serde is None else serde.deserialize
+
+
+def _writer(serde: Serde[Any] | None) -> Callable[[Any], bytes]:
+    return _same if serde is None else serde.serialize
