@@ -296,6 +296,15 @@ def test_without_headers_they_are_left_out(kernel: ModuleType) -> None:
     assert rows_of(found) == [record._replace(headers=()) for record in JAVA_RECORDS]
 
 
+def test_columns_that_are_not_wanted_are_left_out(kernel: ModuleType) -> None:
+    data = encode_batch([Record(0, 1, b"k", b"v"), Record(0, 2, None, b"w")]) + JAVA_LEGACY[1, "none"]
+    whole = decode_columns(data)
+    keys, values = decode_columns(data, include_values=False), decode_columns(data, include_keys=False)
+    assert (keys.key, keys.value, values.key, values.value) == (whole.key, None, None, whole.value)
+    neither = decode_columns(data, include_keys=False, include_values=False)
+    assert (neither.rows, neither.offset, neither.timestamp) == (whole.rows, whole.offset, whole.timestamp)
+
+
 def test_no_nulls_means_no_bitmap(kernel: ModuleType) -> None:
     found = decode_columns(encode_batch([Record(0, 1, b"k", None)]))
     assert found.key.validity is None

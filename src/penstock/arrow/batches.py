@@ -45,14 +45,17 @@ def record_batches(
     Raises UndecodableRecord, CorruptBatch, MalformedRecords.
     """
     schema = layout.schema
-    include_headers = "headers" in schema.names
+    names = frozenset(schema.names)
+    wants_error = ERROR_COLUMN in names
     rest = batches
     while len(rest):
         columns = decode_columns(
             rest,
             wanted.start,
             wanted.end,
-            include_headers=include_headers,
+            include_headers="headers" in names,
+            include_keys="key" in names or wants_error,
+            include_values="value" in names or wants_error,
             check_crc=check_crcs,
             stop_at_rows=ROWS_PER_BATCH,
             stop_at_bytes=_BYTES_PER_BATCH,
@@ -122,7 +125,8 @@ class _Arrays:
         told = ["; ".join(texts[row]) if row in texts else None for row in range(self._columns.rows)]
         return pa.array(told, pa.string())
 
-    def _decode(self, part: str, column: BinaryColumn, how: Format) -> pa.Array:
+    def _decode(self, part: str, column: BinaryColumn | None, how: Format) -> pa.Array:
+        assert column is not None
         if part not in self._decoded:
             decoded = how.decode(_binary(column, self._columns.rows, pa.binary()))
             if decoded.bad and self._layout.decode_errors == "fail":

@@ -80,7 +80,10 @@ class HeadersColumn:
 
 @dataclass(frozen=True, slots=True)
 class RecordColumns:
-    """What `decode_columns` gives: `rows` records, and the offset and position to read on from."""
+    """What `decode_columns` gives: `rows` records, and the offset and position to read on from.
+
+    Columns that were not asked for are None.
+    """
 
     rows: int
     next_offset: int
@@ -88,8 +91,8 @@ class RecordColumns:
     offset: Buffer
     timestamp: Buffer
     timestamp_type: Buffer
-    key: BinaryColumn
-    value: BinaryColumn
+    key: BinaryColumn | None
+    value: BinaryColumn | None
     headers: HeadersColumn | None
 
 
@@ -113,6 +116,8 @@ def decode_columns(
     end_offset: int = _MAX_OFFSET,
     *,
     include_headers: bool = False,
+    include_keys: bool = True,
+    include_values: bool = True,
     check_crc: bool = True,
     max_bytes: int = DEFAULT_MAX_BYTES,
     stop_at_rows: int = _NO_LIMIT,
@@ -131,7 +136,7 @@ def decode_columns(
     where a column would pass 2 GiB.
     """
     view = memoryview(buf)
-    builder = kernel.ColumnBuilder(include_headers)
+    builder = kernel.ColumnBuilder(include_headers, include_keys, include_values)
     next_offset = start_offset
     position = 0
     while True:
@@ -217,8 +222,8 @@ def _columns_of(builder: kernel.ColumnBuilder, next_offset: int, end_position: i
         offset=offsets,
         timestamp=timestamps,
         timestamp_type=timestamp_types,
-        key=_binary_column(key),
-        value=_binary_column(value),
+        key=None if key is None else _binary_column(key),
+        value=None if value is None else _binary_column(value),
         headers=None if headers is None else _headers_column(headers, builder.non_ascii_header_keys),
     )
 

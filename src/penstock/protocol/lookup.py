@@ -14,7 +14,8 @@ from penstock.protocol.compression import DEFAULT_MAX_BYTES
 
 def find_null_key(buf: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> bool:
     """Whether any record of the batch has no key. Raises MalformedRecords where the records do not parse."""
-    return _columns_of_batch(buf, 0, max_bytes).key.null_count > 0
+    key = _columns_of_batch(buf, 0, max_bytes, include_keys=True).key
+    return key is not None and key.null_count > 0
 
 
 def first_offset_at(
@@ -43,7 +44,11 @@ def max_timestamp_offset(
     return memoryview(columns.offset).cast("q")[timestamps.index(latest)], latest
 
 
-def _columns_of_batch(buf: Buffer, position: int, max_bytes: int) -> RecordColumns:
+def _columns_of_batch(
+    buf: Buffer, position: int, max_bytes: int, *, include_keys: bool = False
+) -> RecordColumns:
     header = batch.parse_header(buf, position)
     one_batch = memoryview(buf)[position : position + header.size_bytes]
-    return decode_columns(one_batch, check_crc=False, max_bytes=max_bytes)
+    return decode_columns(
+        one_batch, include_keys=include_keys, include_values=False, check_crc=False, max_bytes=max_bytes
+    )

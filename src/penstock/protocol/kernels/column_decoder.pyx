@@ -185,10 +185,10 @@ cdef class ColumnBuilder:
     cdef _BinarySink keys, values, header_keys, header_values
     cdef Rows at
     cdef int64_t row_count
-    cdef bint include_headers
+    cdef bint include_headers, include_keys, include_values
     cdef public bint non_ascii_header_keys
 
-    def __init__(self, bint include_headers=False):
+    def __init__(self, bint include_headers=False, bint include_keys=True, bint include_values=True):
         self.offsets = bytearray()
         self.timestamps = bytearray()
         self.timestamp_types = bytearray()
@@ -199,6 +199,8 @@ cdef class ColumnBuilder:
         self.header_values = _BinarySink()
         self.row_count = 0
         self.include_headers = include_headers
+        self.include_keys = include_keys
+        self.include_values = include_values
         self.non_ascii_header_keys = False
 
     @property
@@ -214,8 +216,10 @@ cdef class ColumnBuilder:
         reserve(self.offsets, 8 * after)
         reserve(self.timestamps, 8 * after)
         reserve(self.timestamp_types, 4 * after)
-        self.keys.reserve(rows, data_bytes)
-        self.values.reserve(rows, data_bytes)
+        if self.include_keys:
+            self.keys.reserve(rows, data_bytes)
+        if self.include_values:
+            self.values.reserve(rows, data_bytes)
         if self.include_headers:
             reserve(self.list_offsets, 4 * (after + 1))
             self.header_keys.reserve(headers, data_bytes)
@@ -354,8 +358,10 @@ cdef class ColumnBuilder:
             else:
                 at.timestamps[row] = <int64_t>(<uint64_t>place.base_timestamp + <uint64_t>timestamp_delta)
             at.timestamp_types[row] = timestamp_type
-            _put(&keys, key, key_size)
-            _put(&values, value, value_size)
+            if self.include_keys:
+                _put(&keys, key, key_size)
+            if self.include_values:
+                _put(&values, value, value_size)
             row += 1
             if self.include_headers:
                 at.lists[row] = <int32_t>header_keys.rows
@@ -380,8 +386,10 @@ cdef class ColumnBuilder:
         self.at.offsets[row] = offset
         self.at.timestamps[row] = timestamp
         self.at.timestamp_types[row] = timestamp_type
-        _put_object(&self.keys.sink, key)
-        _put_object(&self.values.sink, value)
+        if self.include_keys:
+            _put_object(&self.keys.sink, key)
+        if self.include_values:
+            _put_object(&self.values.sink, value)
         if self.include_headers:
             for name, content in encoded:
                 _put_object(&self.header_keys.sink, name)
@@ -399,7 +407,9 @@ cdef class ColumnBuilder:
             headers = (self.list_offsets, self.header_keys.finish(), self.header_values.finish())
         return (
             self.offsets, self.timestamps, self.timestamp_types,
-            self.keys.finish(), self.values.finish(), headers,
+            self.keys.finish() if self.include_keys else None,
+            self.values.finish() if self.include_values else None,
+            headers,
         )
 
 

@@ -42,14 +42,18 @@ class _BinarySink:
 
 
 class ColumnBuilder:
-    """Columns under construction: offset, timestamp, timestamp type, key, value, and headers if wanted.
+    """Columns under construction: offset, timestamp, timestamp type, and key, value and headers if wanted.
 
     `non_ascii_header_keys` tells that header keys were copied unchecked (compiled twin only: here they went
     through str already).
     """
 
-    def __init__(self, include_headers: bool = False) -> None:
+    def __init__(
+        self, include_headers: bool = False, include_keys: bool = True, include_values: bool = True
+    ) -> None:
         self.include_headers = include_headers
+        self.include_keys = include_keys
+        self.include_values = include_values
         self.non_ascii_header_keys = False
         self._offsets = array("q")
         self._timestamps = array("q")
@@ -123,8 +127,10 @@ class ColumnBuilder:
         self._offsets.append(offset)
         self._timestamps.append(timestamp)
         self._timestamp_types.append(timestamp_type)
-        self._keys.put(key)
-        self._values.put(value)
+        if self.include_keys:
+            self._keys.put(key)
+        if self.include_values:
+            self._values.put(value)
         if self.include_headers:
             for header_key, header_value in headers:
                 self._header_keys.put(header_key.encode())
@@ -145,8 +151,10 @@ class ColumnBuilder:
 
     def finish(
         self,
-    ) -> tuple[bytearray, bytearray, bytearray, BinaryBuffers, BinaryBuffers, HeaderBuffers | None]:
-        """The buffers, in the order of the columns. The builder is used up."""
+    ) -> tuple[
+        bytearray, bytearray, bytearray, BinaryBuffers | None, BinaryBuffers | None, HeaderBuffers | None
+    ]:
+        """The buffers, in the order of the columns, None for those not wanted. The builder is used up."""
         headers = None
         if self.include_headers:
             lists = bytearray(self._list_offsets)
@@ -155,7 +163,7 @@ class ColumnBuilder:
             bytearray(self._offsets),
             bytearray(self._timestamps),
             bytearray(self._timestamp_types),
-            self._keys.finish(),
-            self._values.finish(),
+            self._keys.finish() if self.include_keys else None,
+            self._values.finish() if self.include_values else None,
             headers,
         )
