@@ -41,7 +41,7 @@ def test_the_examples_run(servers, admin, produce, capsys):
     }
     assert offsets == {
         "recent": {0: (0, 4), 1: (0, 4)},
-        "replay": {0: (2, 5), 1: (0, 3)},
+        "replay": {0: (2, 4), 1: (0, 3)},
         "both": {0: (0, 4), 1: (0, 4)},
         "part": {1: (0, 4)},
     }

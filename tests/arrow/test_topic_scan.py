@@ -121,7 +121,7 @@ def test_positions(servers, make_topic, produce):
 
     assert read(start={0: 8, 1: 9}) == numbers(8, 10) + numbers(9, 10)
     assert read(start={topic: {0: 8, 1: "latest"}}, end={0: "latest", 1: 10}) == numbers(8, 10)
-    assert read(start="latest") == read(end="earliest") == read(start={0: 5, 1: 5}, end={0: 5, 1: 3}) == []
+    assert read(start="latest") == read(end="earliest") == read(start={0: 5, 1: 5}, end={0: 5, 1: 5}) == []
     moment = datetime(2023, 11, 14, 22, 13, 27, 500_000, UTC)  # 7.5 s after the first
     assert read(start=moment) == numbers(8, 10) * 2
     assert read(start=1_700_000_007_500) == numbers(8, 10) * 2
@@ -141,6 +141,9 @@ def test_positions(servers, make_topic, produce):
         ({"start": {0: 1}}, r"'start' must name all partitions .*: it names \S+-0, read are \S+-0, \S+-1"),
         ({"start": {0: -1, 1: 0}}, r"'start': expected an offset from 0 on for \S+-0, found -1"),
         ({"start": {"0": 1}}, r"'start': expected"),
+        ({"start": {0: 31, 1: 0}}, r"'start': offset 31 lies beyond the end of \S+-0, which is 30"),
+        ({"end": {0: 30, 1: 51}}, r"'end': offset 51 lies beyond the end of \S+-1, which is 50"),
+        ({"start": {0: 5, 1: 5}, "end": {0: 5, 1: 3}}, r"'start' of \S+-1 is offset 5: .* up to 'end', 3"),
         ({"end": {"other": {0: 1}}}, r"it names other-0"),
         ({"columns": ["values"]}, r"unknown column 'values'"),
         ({"value_format": "avro"}, r"unknown format 'avro'"),
@@ -178,6 +181,9 @@ def test_undecodable_values(servers, make_topic, produce):
         UndecodableRecord, match=rf"value at offset 1 of {topic}-0 is not of the format 'long'"
     ):
         strict.to_table()
+    reader = strict.to_reader()
+    with pytest.raises(UndecodableRecord):
+        reader.read_all()
     stream = pa.RecordBatchReader.from_stream(strict)
     with pytest.raises(pa.ArrowException, match="offset 1 of"):
         stream.read_all()

@@ -44,9 +44,14 @@ def resolve(
         else:
             asked[tp] = _as_listed(wanted, argument)
     listed = {tp: found.offset for tp, found in list_offsets(cluster, asked, isolation).items()}
-    beyond = [tp for tp, offset in listed.items() if offset == NO_OFFSET]
-    ends = list_offsets(cluster, dict.fromkeys(beyond, LATEST), isolation)
-    return offsets | listed | {tp: found.offset for tp, found in ends.items()}
+    later = [tp for tp, offset in listed.items() if offset == NO_OFFSET]
+    latest = list_offsets(cluster, dict.fromkeys([*offsets, *later], LATEST), isolation)
+    for tp, offset in offsets.items():
+        if offset > latest[tp].offset:
+            raise ConfigError(
+                f"'{argument}': offset {offset} lies beyond the end of {tp}, which is {latest[tp].offset}"
+            )
+    return offsets | listed | {tp: latest[tp].offset for tp in later}
 
 
 def _by_partition(

@@ -97,10 +97,11 @@ def read(
         starts = resolve(start, partitions, cluster, fetch.isolation, "start")
         ends = resolve(end, partitions, cluster, fetch.isolation, "end")
         known = cluster.metadata.topics
+    for tp in partitions:
+        if starts[tp] > ends[tp]:
+            raise ConfigError(f"'start' of {tp} is offset {starts[tp]}: expected one up to 'end', {ends[tp]}")
     ranges = tuple(
-        PartitionRange(
-            tp.topic, tp.partition, starts[tp], max(starts[tp], ends[tp]), known[tp.topic].topic_id
-        )
+        PartitionRange(tp.topic, tp.partition, starts[tp], ends[tp], known[tp.topic].topic_id)
         for tp in partitions
     )
     loss = LossRule(fail_on_data_loss, logger.warning, _LOSS_ADVICE)
