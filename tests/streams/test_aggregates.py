@@ -24,7 +24,8 @@ def test_the_guides_table_of_a_grouped_stream(app: App) -> None:
     added.to_stream().to("out")
     test = TopologyTest(app)
     for key, value in [
-        ("hello", 1), ("kafka", 1), ("hello", None), ("kafka", 2), ("streams", None), ("kafka", 1), ("kafka", 0)
+        ("hello", 1), ("kafka", 1), ("hello", None), ("kafka", 2),
+        ("streams", None), ("kafka", 1), ("kafka", 0),
     ]:  # fmt: skip
         test.input("in").pipe(key, value)
     assert test.output("out").read_values() == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.protocol.murmur2 import partition_for_key
 from penstock.streams import App, Record, TopologyError, TopologyTest, long, string
 
 
@@ -116,21 +117,14 @@ def test_a_partitioner_of_ones_own(app: App) -> None:
 
 
 def test_repartition_sends_records_to_the_partition_of_their_key(app: App) -> None:
-    partitions = {}
-    (
-        app.stream("in")
-        .select_key(lambda k, v: v)
-        .repartition(name="by-value", partitions=4)
-        .to("out", partitioner=lambda topic, key, value, n: 0)
-    )
+    by_value = app.stream("in").select_key(lambda k, v: v).repartition(name="by-value", partitions=4)
+    by_value.to_table(store="partitions")
     test = TopologyTest(app)
-    for number in range(20):
-        test.input("in").pipe(None, str(number))
-    for topic, _, key, *_ in test._written["app-by-value-repartition"]:
-        partitions[key] = topic
-    assert len(partitions) == 20
-    part = app.topology().source_topics()["app-by-value-repartition"]
-    assert app.topology().task_count(part, test._counts) == 4
+    keys = [str(number) for number in range(20)]
+    for key in keys:
+        test.input("in").pipe(None, key)
+    found = [{key for key, _ in test.store("partitions", number).all()} for number in range(4)]
+    assert found == [{key for key in keys if partition_for_key(key.encode(), 4) == n} for n in range(4)]
 
 
 def test_repartition_keeps_records_without_a_key(app: App) -> None:

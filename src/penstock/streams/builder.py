@@ -67,7 +67,8 @@ class Builder:
     def _serde(self, serde: Serde[Any] | None, what: str, where: str) -> Serde[Any]:
         if serde is None:
             raise TopologyError(
-                f"{where} needs a serde for its {what}: give {what}=… there, or to the App for all ({what}=string …)"
+                f"{where} needs a serde for its {what}: "
+                f"give {what}=… there, or to the App for all ({what}=string …)"
             )
         return serde
 

@@ -113,7 +113,7 @@ class GroupedStream(Generic[K, V]):
     ) -> table.Table[K, A]:
         """``aggregator(key, value, aggregate)`` for each record, from ``initializer()`` for a new key.
 
-        ``value`` is the serde of the aggregate. The aggregator may change the aggregate in place and return it.
+        ``value`` is the aggregate's serde. The aggregator may change the aggregate in place and return it.
         """
         return self._aggregated(
             lambda stored: AggregateStream(stored, initializer, aggregator),

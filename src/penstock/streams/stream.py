@@ -238,7 +238,7 @@ class Stream(Generic[K, V]):
 
             >>> from penstock.streams import App, json, string
             >>> app = App("orders", key=string, value=json)
-            >>> orders = app.stream("orders").split({"large": lambda k, v: v["amount"] > 100}, default="small")
+            >>> orders = app.stream("orders").split({"large": lambda k, v: v["sum"] > 99}, default="small")
             >>> orders["large"].to("large-orders")
         """
         if not branches or (default is not None and default in branches):

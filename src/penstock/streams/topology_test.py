@@ -88,9 +88,10 @@ class TopologyTest:
     ) -> OutputTopic:
         """A topic to read what was written there. Serdes are those of its sink, unless given; else bytes."""
         for node in self._topology.nodes.values():
-            if isinstance(node, Sink) and isinstance(node.topic, str):
-                if self._topology.topic(node.topic) == topic:
-                    key, value = key or node.key, value or node.value
+            if not isinstance(node, Sink) or not isinstance(node.topic, str):
+                continue
+            if self._topology.topic(node.topic) == topic:
+                key, value = key or node.key, value or node.value
         return OutputTopic(self._written.setdefault(topic, deque()), key, value)
 
     def store(self, name: str, partition: int | None = None) -> Any:

@@ -73,7 +73,7 @@ class Context:
             return self._stores[name]
         except KeyError:
             raise TopologyError(
-                f"store {name} is not connected to this part of the topology, which has {sorted(self._stores)}"
+                f"store {name} is not connected to this part of the topology; it has {sorted(self._stores)}"
             ) from None
 
     def partitions(self, topic: str) -> int:
@@ -105,7 +105,7 @@ class Context:
         The dead letter has the input record's own key, value, timestamp and headers, as read.
         """
         if isinstance(error, RecordFailed | TopologyError):
-            raise error  # a node below stopped the task while user code was on the stack, or no record is to blame
+            raise error  # from a node below while user code was on the stack, or no record is to blame
         topic = self._errors.dead_letter_topic
         origin = self.origin
         if topic is None:

@@ -11,7 +11,7 @@ MB.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 _CHUNK: Final = 512
@@ -164,6 +164,61 @@ class OrderedBytes:
             else:
                 data[key] = value
         self._sorted = None
+
+
+class TimedBytes(OrderedBytes):
+    """An ordered map whose keys have times, which knows the greatest of them and lets old entries expire.
+
+    Args:
+        time_of: the time in a key, milliseconds, 0 or more.
+        segment_ms: entries are kept track of, and expire, in spans of this length; 0: they don't expire.
+    """
+
+    __slots__ = ("_expired", "_segments", "latest_ms", "segment_ms", "time_of")
+
+    def __init__(
+        self,
+        time_of: Callable[[bytes], int],
+        segment_ms: int = 0,
+        items: Iterable[tuple[bytes, bytes]] = (),
+    ) -> None:
+        super().__init__()
+        self.time_of = time_of
+        self.segment_ms = segment_ms
+        self.latest_ms = -1
+        """The greatest time that was ever put; -1 before the first."""
+        self._segments: dict[int, list[bytes]] = {}
+        self._expired = 0
+        self.apply(items)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        if key not in self.data:
+            self._track(key)
+        super().put(key, value)
+
+    def apply(self, delta: Iterable[tuple[bytes, bytes | None]]) -> None:
+        changes = delta if isinstance(delta, list) else list(delta)
+        for key, value in changes:
+            if value is not None and key not in self.data:
+                self._track(key)
+        super().apply(changes)
+
+    def _track(self, key: bytes) -> None:
+        time_ms = self.time_of(key)
+        if time_ms > self.latest_ms:
+            self.latest_ms = time_ms
+        if self.segment_ms:
+            self._segments.setdefault(time_ms // self.segment_ms, []).append(key)
+
+    def expire(self, before_ms: int) -> None:
+        """Delete the segments that lie as a whole before this time. Cheap where that was done before."""
+        end = before_ms // self.segment_ms
+        if end <= self._expired:
+            return
+        self._expired = end
+        for segment in [number for number in self._segments if number < end]:
+            for key in self._segments.pop(segment):
+                self.delete(key)
 
 
 def after_prefix(prefix: bytes) -> bytes | None:

@@ -23,8 +23,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from penstock.topology.ordered_bytes import OrderedBytes, after, after_prefix
-from penstock.topology.records import NO_TIMESTAMP
+from penstock.topology.ordered_bytes import OrderedBytes, TimedBytes, after, after_prefix
 from penstock.topology.serdes import Serde
 
 K = TypeVar("K")
@@ -53,8 +52,14 @@ class StoreSpec(ABC):
     value: Serde[Any]
     logged: bool = True
 
+    def new_map(self) -> OrderedBytes:
+        """An empty map for the store's bytes, of the kind that `open` takes; restore it with
+        `OrderedBytes.apply`.
+        """
+        return OrderedBytes()
+
     @abstractmethod
-    def open(self, data: OrderedBytes) -> Any:
+    def open(self, data: Any) -> Any:
         """The store of one task over its bytes."""
 
     def to_changelog(self, key: bytes, value: bytes | None) -> ChangelogRecord | None:
@@ -165,7 +170,10 @@ class VersionedSpec(StoreSpec):
 
     history_retention_ms: int
 
-    def open(self, data: OrderedBytes) -> VersionedStore[Any, Any]:
+    def new_map(self) -> TimedBytes:
+        return TimedBytes(_version_time)
+
+    def open(self, data: TimedBytes) -> VersionedStore[Any, Any]:
         return VersionedStore(data, self.key, self.value, self.history_retention_ms)
 
     def to_changelog(self, key: bytes, value: bytes | None) -> ChangelogRecord | None:
@@ -181,6 +189,11 @@ class VersionedSpec(StoreSpec):
     def changelog_config(self) -> Mapping[str, str]:
         lag_ms = self.history_retention_ms + DAY_MS
         return {"cleanup.policy": "compact", "min.compaction.lag.ms": str(lag_ms)}
+
+
+def _version_time(key: bytes) -> int:
+    time_ms: int = _unpack_time(key, len(key) - 8)[0]
+    return time_ms
 
 
 def _version_value(stored: bytes) -> bytes | None:
@@ -216,19 +229,17 @@ class VersionedStore(Generic[K, V]):
     kept.
     """
 
-    __slots__ = ("data", "key_serde", "observed_ms", "retention_ms", "value_serde")
+    __slots__ = ("data", "key_serde", "retention_ms", "value_serde")
 
-    def __init__(self, data: OrderedBytes, key: Serde[K], value: Serde[V], retention_ms: int) -> None:
+    def __init__(self, data: TimedBytes, key: Serde[K], value: Serde[V], retention_ms: int) -> None:
         self.data = data
         self.key_serde = key
         self.value_serde = value
         self.retention_ms = retention_ms
-        self.observed_ms = max((_unpack_time(k, len(k) - 8)[0] for k in data.data), default=NO_TIMESTAMP)
 
     def put(self, key: K, value: V | None, timestamp_ms: int) -> Put:
         """Put a version; None is a tombstone: no value from this timestamp on."""
-        self.observed_ms = max(self.observed_ms, timestamp_ms)
-        if timestamp_ms < self.observed_ms - self.retention_ms:
+        if timestamp_ms < self.data.latest_ms - self.retention_ms:
             return _TOO_LATE
         stored_key = self.key_serde.serialize(key)
         stored = b"\x00" if value is None else b"\x01" + self.value_serde.serialize(value)
@@ -253,7 +264,7 @@ class VersionedStore(Generic[K, V]):
         gone.
         """
         valid_to_ms: int | None = None
-        horizon_ms = self.observed_ms - self.retention_ms
+        horizon_ms = self.data.latest_ms - self.retention_ms
         for timestamp_ms, stored in self._versions(self.key_serde.serialize(key)):
             if as_of_ms is None or timestamp_ms <= as_of_ms:
                 if valid_to_ms is not None and as_of_ms is not None and as_of_ms < horizon_ms:
@@ -298,7 +309,7 @@ class VersionedStore(Generic[K, V]):
 
     def _trim(self, key: bytes) -> None:
         """Drop versions that ended before the retention, and a tombstone with nothing below it."""
-        horizon_ms = self.observed_ms - self.retention_ms
+        horizon_ms = self.data.latest_ms - self.retention_ms
         expired = False
         for timestamp_ms, stored in self._versions(key):
             if expired or (timestamp_ms < horizon_ms and not stored[0]):

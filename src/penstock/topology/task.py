@@ -54,7 +54,7 @@ class Task:
         self._topology = topology
         self.part = part
         self.partition = partition
-        self.maps: dict[str, OrderedBytes] = {spec.name: OrderedBytes() for spec in part.stores}
+        self.maps: dict[str, OrderedBytes] = {spec.name: spec.new_map() for spec in part.stores}
         self.maps[CLOCKS] = OrderedBytes()
         self.maps.update((name, data) for name, data in (stores or {}).items() if name in self.maps)
         opened = {spec.name: spec.open(self.maps[spec.name]) for spec in part.stores}

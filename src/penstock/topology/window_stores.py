@@ -1,0 +1,298 @@
+"""Window and session stores: many values of one key, each with a time, that expire.
+
+The bytes are those of Kafka Streams' changelogs:
+
+    window     key + window's start (8 bytes) + number (4)       value, or timestamp (8) + value where
+    ``timestamped``
+    session    key + session's end (8) + start (8)               value
+
+What is older than the retention is not there any more: reads leave it out, and puts of it are refused. Stream
+time here is the greatest time ever put (a window's start, a session's end).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any, Final, Generic, TypeVar
+
+from penstock.topology.errors import TopologyError
+from penstock.topology.ordered_bytes import TimedBytes
+from penstock.topology.serdes import Serde, Window, Windowed
+from penstock.topology.stores import DAY_MS, ChangelogRecord, StoreSpec
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_TIME: Final = Struct(">q")
+_START: Final = Struct(">qi")
+_SESSION: Final = Struct(">qq")
+_pack_time = _TIME.pack
+_unpack_time = _TIME.unpack_from
+_pack_start = _START.pack
+_unpack_start = _START.unpack_from
+_pack_session = _SESSION.pack
+_unpack_session = _SESSION.unpack_from
+_NUMBER_MAX: Final = 0x7FFFFFFF
+_TIME_MAX: Final = 0x7FFFFFFFFFFFFFFF
+
+
+def _start_of(key: bytes) -> int:
+    start_ms: int = _unpack_time(key, len(key) - 12)[0]
+    return start_ms
+
+
+def _end_of(key: bytes) -> int:
+    end_ms: int = _unpack_time(key, len(key) - 16)[0]
+    return end_ms
+
+
+def _segment_ms(retention_ms: int) -> int:
+    return max(retention_ms // 4, 1_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowSpec(StoreSpec):
+    """Values by key and start of window.
+
+    ``timestamped``  values have timestamps of their own (aggregates); else the start is their time (joins)
+    ``duplicates``   a key may have several values at one time: each put adds one (joins)
+    """
+
+    retention_ms: int
+    window_size_ms: int
+    timestamped: bool = True
+    duplicates: bool = False
+
+    def __post_init__(self) -> None:
+        if self.retention_ms < self.window_size_ms:
+            raise TopologyError(
+                f"store {self.name} keeps windows of {self.window_size_ms} ms for {self.retention_ms} ms only"
+            )
+
+    def new_map(self) -> TimedBytes:
+        return TimedBytes(_start_of, _segment_ms(self.retention_ms))
+
+    def open(self, data: TimedBytes) -> WindowStore[Any, Any]:
+        return WindowStore(data, self)
+
+    def to_changelog(self, key: bytes, value: bytes | None) -> ChangelogRecord | None:
+        if value is None or not self.timestamped:
+            return ChangelogRecord(key, value, None if value is None else _start_of(key))
+        return ChangelogRecord(key, value[8:], _unpack_time(value)[0])
+
+    def from_changelog(
+        self, key: bytes, value: bytes | None, timestamp_ms: int
+    ) -> tuple[bytes, bytes | None]:
+        if value is None or not self.timestamped:
+            return key, value
+        return key, _pack_time(timestamp_ms) + value
+
+    def changelog_config(self) -> Mapping[str, str]:
+        return _expiring(self.retention_ms)
+
+
+def _expiring(retention_ms: int) -> Mapping[str, str]:
+    return {"cleanup.policy": "compact,delete", "retention.ms": str(retention_ms + DAY_MS)}
+
+
+class WindowStore(Generic[K, V]):
+    """Values by key and start of window, as long as the retention lasts."""
+
+    __slots__ = ("_number", "_skip", "data", "key_serde", "spec", "value_serde")
+
+    def __init__(self, data: TimedBytes, spec: WindowSpec) -> None:
+        self.data = data
+        self.spec = spec
+        self.key_serde: Serde[K] = spec.key
+        self.value_serde: Serde[V] = spec.value
+        self._skip = 8 if spec.timestamped else 0
+        self._number = 0
+
+    @property
+    def first_kept_ms(self) -> int:
+        """Windows that start before this have expired."""
+        return self.data.latest_ms - self.spec.retention_ms + 1
+
+    def put(self, key: K, value: V | None, start_ms: int, timestamp_ms: int | None = None) -> bool:
+        """Put the value of a window; None deletes it. False: the window has expired, and nothing was put.
+
+        ``timestamp_ms`` is needed where the store is timestamped. With duplicates None puts nothing.
+        """
+        if start_ms < self.first_kept_ms:
+            return False
+        data, key_bytes = self.data, self.key_serde.serialize(key)
+        if self.spec.duplicates:
+            if value is not None:
+                data.put(self._next_key(key_bytes, start_ms), self._stored(value, timestamp_ms))
+        elif value is None:
+            data.delete(key_bytes + _pack_start(start_ms, 0))
+        else:
+            data.put(key_bytes + _pack_start(start_ms, 0), self._stored(value, timestamp_ms))
+        self.expire()
+        return True
+
+    def _stored(self, value: V, timestamp_ms: int | None) -> bytes:
+        stored = self.value_serde.serialize(value)
+        if not self._skip:
+            return stored
+        assert timestamp_ms is not None, "a timestamped store takes timestamps"
+        return _pack_time(timestamp_ms) + stored
+
+    def _next_key(self, key: bytes, start_ms: int) -> bytes:
+        """The first free number from where the last one was found: free after a restart too."""
+        while True:
+            self._number = (self._number + 1) & _NUMBER_MAX
+            stored_key = key + _pack_start(start_ms, self._number)
+            if stored_key not in self.data.data:
+                return stored_key
+
+    def expire(self) -> None:
+        """Drop what has expired; `put` does it too."""
+        self.data.expire(self.first_kept_ms)
+
+    def delete(self, key: K, start_ms: int) -> None:
+        self.data.delete(self.key_serde.serialize(key) + _pack_start(start_ms, 0))
+
+    def get(self, key: K, start_ms: int) -> V | None:
+        """The value of one window, or None. Not for stores with duplicates: use `fetch`."""
+        if start_ms < self.first_kept_ms:
+            return None
+        stored = self.data.data.get(self.key_serde.serialize(key) + _pack_start(start_ms, 0))
+        return None if stored is None else self.value_serde.deserialize(stored[self._skip :])
+
+    def get_with_timestamp(self, key: K, start_ms: int) -> tuple[V, int] | None:
+        """The value and timestamp of one window of a timestamped store, or None."""
+        if start_ms < self.first_kept_ms:
+            return None
+        stored = self.data.data.get(self.key_serde.serialize(key) + _pack_start(start_ms, 0))
+        return None if stored is None else (self.value_serde.deserialize(stored[8:]), _unpack_time(stored)[0])
+
+    def fetch(
+        self, key: K, from_ms: int = 0, to_ms: int | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[int, V]]:
+        """Starts and values of a key's windows that start from ``from_ms`` to ``to_ms``, both inclusive."""
+        skip, value_of = self._skip, self.value_serde.deserialize
+        key_bytes = self.key_serde.serialize(key)
+        for start_ms, stored in self.fetch_bytes(key_bytes, from_ms, to_ms, reverse=reverse):
+            yield start_ms, value_of(stored[skip:])
+
+    def fetch_with_timestamps(
+        self, key: K, from_ms: int = 0, to_ms: int | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[int, V, int]]:
+        """Starts, values and timestamps, of a timestamped store."""
+        value_of, key_bytes = self.value_serde.deserialize, self.key_serde.serialize(key)
+        for start_ms, stored in self.fetch_bytes(key_bytes, from_ms, to_ms, reverse=reverse):
+            yield start_ms, value_of(stored[8:]), _unpack_time(stored)[0]
+
+    def fetch_bytes(
+        self, key: bytes, from_ms: int = 0, to_ms: int | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[int, bytes]]:
+        """Starts and stored values by a serialized key."""
+        low = key + _pack_start(max(from_ms, self.first_kept_ms, 0), 0)
+        high = key + _pack_start(_TIME_MAX if to_ms is None else max(to_ms, -1) + 1, 0)
+        length = len(low)
+        for stored_key, stored in self.data.scan(low, high, reverse=reverse):
+            if len(stored_key) == length:  # other keys that begin with this one lie in between
+                yield _unpack_start(stored_key, length - 12)[0], stored
+
+    def all(
+        self, from_ms: int = 0, to_ms: int | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[Windowed[K], V]]:
+        """Every window that starts from ``from_ms`` to ``to_ms``, in the order of the keys' bytes, and its
+        value.
+        """
+        size_ms, skip, first_ms = self.spec.window_size_ms, self._skip, max(from_ms, self.first_kept_ms)
+        key_of, value_of = self.key_serde.deserialize, self.value_serde.deserialize
+        for stored_key, stored in self.data.scan(reverse=reverse):
+            start_ms = _start_of(stored_key)
+            if first_ms <= start_ms and (to_ms is None or start_ms <= to_ms):
+                window = Window(start_ms, start_ms + size_ms)
+                yield Windowed(key_of(stored_key[:-12]), window), value_of(stored[skip:])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSpec(StoreSpec):
+    """Values by key and session."""
+
+    retention_ms: int
+
+    def new_map(self) -> TimedBytes:
+        return TimedBytes(_end_of, _segment_ms(self.retention_ms))
+
+    def open(self, data: TimedBytes) -> SessionStore[Any, Any]:
+        return SessionStore(data, self)
+
+    def to_changelog(self, key: bytes, value: bytes | None) -> ChangelogRecord | None:
+        return ChangelogRecord(key, value, None if value is None else _end_of(key))
+
+    def changelog_config(self) -> Mapping[str, str]:
+        return _expiring(self.retention_ms)
+
+
+class SessionStore(Generic[K, V]):
+    """Values by key and session, as long as the retention lasts."""
+
+    __slots__ = ("data", "key_serde", "spec", "value_serde")
+
+    def __init__(self, data: TimedBytes, spec: SessionSpec) -> None:
+        self.data = data
+        self.spec = spec
+        self.key_serde: Serde[K] = spec.key
+        self.value_serde: Serde[V] = spec.value
+
+    @property
+    def first_kept_ms(self) -> int:
+        """Sessions that end before this have expired."""
+        return self.data.latest_ms - self.spec.retention_ms + 1
+
+    def put(self, key: K, window: Window, value: V | None) -> bool:
+        """Put the value of a session; None deletes it. False: the session has expired, and nothing was
+        put.
+        """
+        if window.end_ms < self.first_kept_ms:
+            return False
+        stored_key = self.key_serde.serialize(key) + _pack_session(window.end_ms, window.start_ms)
+        if value is None:
+            self.data.delete(stored_key)
+        else:
+            self.data.put(stored_key, self.value_serde.serialize(value))
+        self.data.expire(self.first_kept_ms)
+        return True
+
+    def delete(self, key: K, window: Window) -> None:
+        self.data.delete(self.key_serde.serialize(key) + _pack_session(window.end_ms, window.start_ms))
+
+    def get(self, key: K, window: Window) -> V | None:
+        """The value of one session, or None."""
+        if window.end_ms < self.first_kept_ms:
+            return None
+        key_bytes = self.key_serde.serialize(key)
+        stored = self.data.data.get(key_bytes + _pack_session(window.end_ms, window.start_ms))
+        return None if stored is None else self.value_serde.deserialize(stored)
+
+    def find(
+        self, key: K, earliest_end_ms: int = 0, latest_start_ms: int | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[Window, V]]:
+        """A key's sessions that end at or after the one time and start at or before the other, by their
+        ends.
+        """
+        value_of, key_bytes = self.value_serde.deserialize, self.key_serde.serialize(key)
+        low = key_bytes + _pack_time(max(earliest_end_ms, self.first_kept_ms, 0))
+        high = key_bytes + _pack_time(_TIME_MAX)
+        length = len(key_bytes) + 16
+        for stored_key, stored in self.data.scan(low, high, reverse=reverse):
+            if len(stored_key) == length:  # other keys that begin with this one lie in between
+                end_ms, start_ms = _unpack_session(stored_key, length - 16)
+                if latest_start_ms is None or start_ms <= latest_start_ms:
+                    yield Window(start_ms, end_ms), value_of(stored)
+
+    def all(self, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
+        """Every session, in the order of the keys' bytes, and its value."""
+        key_of, value_of = self.key_serde.deserialize, self.value_serde.deserialize
+        first_ms = self.first_kept_ms
+        for stored_key, stored in self.data.scan(reverse=reverse):
+            end_ms, start_ms = _unpack_session(stored_key, len(stored_key) - 16)
+            if end_ms >= first_ms:
+                yield Windowed(key_of(stored_key[:-16]), Window(start_ms, end_ms)), value_of(stored)
