@@ -34,6 +34,7 @@ class Context:
     """Shared by the nodes of one task; nodes read it, the task writes it.
 
     ``stream_time_ms``  the greatest timestamp that the task has seen (`NO_TIMESTAMP` before the first record)
+    ``ticked_ms``       the stream time to which `Task.tick` advanced the task without a record
     ``wall_clock_ms``   the time of day: set by the task's runner, the same for all records of a batch
     ``record``          the input record in hand, as read
     ``outputs``         what the task has to send
@@ -50,6 +51,7 @@ class Context:
         self.partition = partition
         self.record: Input = _NOTHING_YET
         self.stream_time_ms = NO_TIMESTAMP
+        self.ticked_ms = NO_TIMESTAMP
         self.wall_clock_ms = 0
         self.outputs: list[Output] = []
         self.children: dict[str, dict[str, Forward]] = {}

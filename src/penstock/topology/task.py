@@ -88,8 +88,9 @@ class Task:
     def tick(self, *, stream_time_ms: int | None = None, wall_clock_ms: int | None = None) -> None:
         """Let time pass without a record: timers fire, windows close. Time never goes back."""
         context = self.context
-        if stream_time_ms is not None and stream_time_ms > context.stream_time_ms:
-            context.stream_time_ms = stream_time_ms
+        if stream_time_ms is not None:
+            context.ticked_ms = max(context.ticked_ms, stream_time_ms)
+            context.stream_time_ms = max(context.stream_time_ms, stream_time_ms)
         if wall_clock_ms is not None and wall_clock_ms > context.wall_clock_ms:
             context.wall_clock_ms = wall_clock_ms
         for ticker in context.tickers:
