@@ -18,8 +18,9 @@ from penstock.streams.serdes import (
     string,
     time_windowed,
 )
+from penstock.streams.stores import key_value_store, session_store, versioned_store, window_store
 from penstock.streams.stream import Stream
-from penstock.streams.table import Table
+from penstock.streams.table import GlobalTable, Table
 from penstock.streams.topology_test import TopologyTest
 from penstock.topology.errors import (
     CoPartitioningError,
@@ -29,14 +30,18 @@ from penstock.topology.errors import (
     StreamsError,
     TopologyError,
 )
+from penstock.topology.process import Processor, ProcessorContext
 from penstock.topology.records import Record
 
 __all__ = [
     "App",
     "CoPartitioningError",
+    "GlobalTable",
     "GroupedStream",
     "GroupedTable",
     "InvalidRecord",
+    "Processor",
+    "ProcessorContext",
     "Record",
     "RecordFailed",
     "Serde",
@@ -51,9 +56,13 @@ __all__ = [
     "double",
     "integer",
     "json",
+    "key_value_store",
     "long",
     "raw",
+    "session_store",
     "session_windowed",
     "string",
     "time_windowed",
+    "versioned_store",
+    "window_store",
 ]

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, overload
 
 from penstock.streams.builder import Builder
+from penstock.streams.durations import Duration, duration_ms
 from penstock.streams.stream import Stream
-from penstock.streams.table import Table, source_table
+from penstock.streams.table import GlobalTable, Table, source_table
+from penstock.topology import graph
+from penstock.topology.description import describe, mermaid
 from penstock.topology.errors import ErrorPolicy, TopologyError
 from penstock.topology.graph import OffsetReset, Source, TimestampExtractor, Topology
 from penstock.topology.serdes import Serde
-from penstock.topology.stores import KeyValueSpec
+from penstock.topology.stores import KeyValueSpec, StoreSpec, VersionedSpec
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -128,6 +131,7 @@ class App:
         key: Serde[K],
         value: Serde[V],
         store: str | None = None,
+        history: Duration | None = None,
         timestamp: TimestampExtractor | None = None,
         reset: OffsetReset | None = None,
         logged: bool = True,
@@ -141,6 +145,7 @@ class App:
         key: Serde[Any] | None = None,
         value: Serde[V],
         store: str | None = None,
+        history: Duration | None = None,
         timestamp: TimestampExtractor | None = None,
         reset: OffsetReset | None = None,
         logged: bool = True,
@@ -154,6 +159,7 @@ class App:
         key: Serde[Any] | None = None,
         value: Serde[Any] | None = None,
         store: str | None = None,
+        history: Duration | None = None,
         timestamp: TimestampExtractor | None = None,
         reset: OffsetReset | None = None,
         logged: bool = True,
@@ -166,6 +172,7 @@ class App:
         key: Serde[Any] | None = None,
         value: Serde[Any] | None = None,
         store: str | None = None,
+        history: Duration | None = None,
         timestamp: TimestampExtractor | None = None,
         reset: OffsetReset | None = None,
         logged: bool = True,
@@ -174,15 +181,24 @@ class App:
         """A topic as a table: a record replaces its key's value, a null value deletes it, a null key is
         dropped.
 
-        ``store`` names the store that keeps it; without a name it is kept only where something reads it.
+        ``store`` names the store that keeps it; without a name it is kept only where something reads it. With
+        ``history`` the store keeps all versions of each row that long (KIP-889): updates out of order go to
+        their place, and a stream that is joined finds the row that was valid at its record's time.
         """
         builder, where = self._builder, f"table({topic})"
-        spec = KeyValueSpec(
-            name=builder.store_name(store, f"{topic}-"),
-            key=builder.key_serde(key, where),
-            value=builder.value_serde(value, where),
-            logged=logged,
-        )
+        store_name = builder.store_name(store, f"{topic}-")
+        key_serde, value_serde = builder.key_serde(key, where), builder.value_serde(value, where)
+        spec: StoreSpec
+        if history is None:
+            spec = KeyValueSpec(name=store_name, key=key_serde, value=value_serde, logged=logged)
+        else:
+            spec = VersionedSpec(
+                name=store_name,
+                key=key_serde,
+                value=value_serde,
+                logged=logged,
+                history_retention_ms=duration_ms(history, "history"),
+            )
         source_name = builder.name(name, "KSTREAM-SOURCE-", "-source")
         source = Source(source_name, [topic], spec.key, spec.value, timestamp, reset)
         node_name = builder.name(name, "KTABLE-SOURCE-")
@@ -192,9 +208,50 @@ class App:
             spec,
             node_name,
             topics=frozenset([topic]),
-            stored=store is not None,
+            stored=store is not None or history is not None,
         )
+
+    @overload
+    def global_table(
+        self, topic: str, *, key: Serde[K], value: Serde[V], store: str | None = None
+    ) -> GlobalTable[K, V]: ...
+    @overload
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key: Serde[Any] | None = None,
+        value: Serde[Any] | None = None,
+        store: str | None = None,
+    ) -> GlobalTable[Any, Any]: ...
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key: Serde[Any] | None = None,
+        value: Serde[Any] | None = None,
+        store: str | None = None,
+    ) -> GlobalTable[Any, Any]:
+        """A topic as a table that every worker holds as a whole. ``store`` names its store."""
+        builder, where = self._builder, f"global_table({topic})"
+        spec = KeyValueSpec(
+            name=builder.store_name(store, f"{topic}-"),
+            key=builder.key_serde(key, where),
+            value=builder.value_serde(value, where),
+            logged=False,  # the topic is its own changelog
+        )
+        source, processor = builder.number("KSTREAM-SOURCE-"), builder.number("KTABLE-SOURCE-")
+        builder.topology.add_global(graph.GlobalTable(topic, source, processor, spec))
+        return GlobalTable(builder, spec.name, spec.key, spec.value)
 
     def topology(self) -> Topology:
         """The topology of what was written so far."""
         return self._builder.topology
+
+    def describe(self) -> str:
+        """The plan as text, as Kafka Streams' ``Topology.describe()`` prints it."""
+        return describe(self._builder.topology)
+
+    def mermaid(self) -> str:
+        """The plan as a picture: a Mermaid flowchart, which Markdown viewers draw."""
+        return mermaid(self._builder.topology)

@@ -5,6 +5,7 @@ given.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 from penstock.topology.errors import TopologyError
@@ -20,6 +21,10 @@ from penstock.topology.graph import (
 )
 from penstock.topology.serdes import Serde
 from penstock.topology.stateless import Filter
+from penstock.topology.stores import StoreSpec
+
+NO_SERDE: Final[Serde[Any]] = Serde(bytes, bytes, name="none")
+"""Stands in a store's definition for the application's serde."""
 
 _REPARTITION: Final = "-repartition"
 
@@ -71,6 +76,24 @@ class Builder:
                 f"give {what}=… there, or to the App for all ({what}=string …)"
             )
         return serde
+
+    def add_store(self, spec: StoreSpec) -> str:
+        """Add a store, with the application's serdes where it names none; gives its name.
+
+        The same definition may be added again: then the store is shared.
+        """
+        if spec.key is NO_SERDE or spec.value is NO_SERDE:
+            spec = replace(
+                spec,
+                key=self.key_serde(None if spec.key is NO_SERDE else spec.key, f"store {spec.name}"),
+                value=self.value_serde(None if spec.value is NO_SERDE else spec.value, f"store {spec.name}"),
+            )
+        known = self.topology.stores.get(spec.name)
+        if known is None:
+            self.topology.add_store(spec)
+        elif known != spec:
+            raise TopologyError(f"two stores are named {spec.name}: give one of them another name")
+        return spec.name
 
     def processor(
         self, name: str, operator: Operator, parents: Iterable[Node], stores: Iterable[str] = ()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Literal, TypeVar, overload
 
 from penstock.streams import grouped, table
 from penstock.streams.builder import Builder
 from penstock.topology.errors import TopologyError
 from penstock.topology.graph import Node, Operator, Partitioner, Sink, TopicChooser
+from penstock.topology.process import Process, Processor
 from penstock.topology.serdes import Serde
 from penstock.topology.stateless import (
     Branch,
@@ -22,7 +23,7 @@ from penstock.topology.stateless import (
     Peek,
     SelectKey,
 )
-from penstock.topology.stores import KeyValueSpec
+from penstock.topology.stores import BytesSpec, KeyValueSpec, StoreSpec
 from penstock.topology.tables import TableSource
 
 K = TypeVar("K")
@@ -293,6 +294,78 @@ class Stream(Generic[K, V]):
             value=value or self._value,
             topics=self._topics,
             rekeyed=self._rekeyed,
+        )
+
+    # user code with state
+
+    def process(
+        self,
+        processor: Callable[[], Processor[K, V, K2, V2]],
+        *,
+        stores: Sequence[StoreSpec | str] = (),
+        timers: bool = False,
+        key: Serde[K2] | None = None,
+        value: Serde[V2] | None = None,
+        name: str | None = None,
+    ) -> Stream[K2, V2]:
+        """Give each record to a `Processor`, made anew by ``processor()`` for each task.
+
+        ``stores`` are those that it uses: definitions (`key_value_store`, …) or names of stores of this
+        application, to share them. ``timers=True`` lets it set timers. ``key`` and ``value`` are the serdes
+        of what it forwards. Grouping or joining afterwards repartitions.
+        """
+        return self._process(
+            "KSTREAM-PROCESSOR-", processor, stores, timers, key, value, name, fixed_key=False
+        )
+
+    def process_values(
+        self,
+        processor: Callable[[], Processor[K, V, K, V2]],
+        *,
+        stores: Sequence[StoreSpec | str] = (),
+        timers: bool = False,
+        value: Serde[V2] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, V2]:
+        """The same for processors that keep the key as it is: an error otherwise. So nothing is
+        repartitioned.
+        """
+        return self._process(
+            "KSTREAM-PROCESSVALUES-", processor, stores, timers, self._key, value, name, fixed_key=True
+        )
+
+    def _process(
+        self,
+        prefix: str,
+        processor: Callable[[], Processor[Any, Any, Any, Any]],
+        stores: Sequence[StoreSpec | str],
+        timers: bool,
+        key: Serde[Any] | None,
+        value: Serde[Any] | None,
+        name: str | None,
+        *,
+        fixed_key: bool,
+    ) -> Stream[Any, Any]:
+        builder = self._builder
+        names = [store if isinstance(store, str) else builder.add_store(store) for store in stores]
+        node_name = builder.name(name, prefix)
+        key_serde, timer_store = self._key, None
+        if timers:
+            key_serde = builder.key_serde(self._key, f"timers of {node_name}")
+            timer_store = builder.add_store(BytesSpec(name=f"{node_name}-timers"))
+        operator = Process(processor, names, key_serde, timer_store, fixed_key)
+        all_stores = [*names, timer_store] if timer_store else names
+        for store in names:
+            if store not in builder.topology.stores and not builder.topology.is_global_store(store):
+                raise TopologyError(f"{node_name} uses store {store}, which nobody has defined before")
+        node = builder.processor(node_name, operator, [self._node], all_stores)
+        return Stream(
+            builder,
+            node,
+            key=key,
+            value=value,
+            topics=self._topics,
+            rekeyed=self._rekeyed or not fixed_key,
         )
 
     # topics and tables

@@ -235,6 +235,25 @@ class Table(Generic[K, V]):
         )
 
 
+class GlobalTable(Generic[K, V]):
+    """A topic that every worker holds as a whole: a stream may look up any of its keys, whatever the
+    partitions are.
+
+    Made by `App.global_table`. A record replaces its key's value, a null value deletes it, a null key is left
+    out. At the start it is read up to its end before the first record is processed.
+    """
+
+    def __init__(self, builder: Builder, store: str, key: Serde[K], value: Serde[V]) -> None:
+        self._builder = builder
+        self._key = key
+        self._value = value
+        self.store_name = store
+        """The name of its store, which processors may read too: ``process(…, stores=[table.store_name])``."""
+
+    def __repr__(self) -> str:
+        return f"<GlobalTable {self.store_name}>"
+
+
 def source_table(
     builder: Builder,
     parent: Node,

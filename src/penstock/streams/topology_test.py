@@ -10,6 +10,7 @@ from penstock.protocol.murmur2 import partition_for_key
 from penstock.streams.app import App
 from penstock.streams.durations import Duration, Time, duration_ms, time_ms
 from penstock.topology.errors import TopologyError
+from penstock.topology.global_tables import follow
 from penstock.topology.graph import Sink, Source, SubTopology, Topology
 from penstock.topology.records import NO_HEADERS, Headers, Output, Record
 from penstock.topology.serdes import Serde
@@ -63,6 +64,11 @@ class TopologyTest:
         self._usual_count = usual
         self._parts = self._topology.source_topics()
         self._tasks: dict[tuple[int, int], Task] = {}
+        self._global_maps = {table.topic: table.store.new_map() for table in self._topology.globals.values()}
+        self._global_stores = {
+            table.store.name: table.store.open(self._global_maps[table.topic])
+            for table in self._topology.globals.values()
+        }
         self._ends: dict[tuple[str, int], int] = {}
         self._written: dict[str, deque[Output]] = {}
         self._undealt = 0
@@ -78,6 +84,9 @@ class TopologyTest:
         """A topic to write to. Serdes are those of its source, unless given. Raises TopologyError if nobody
         reads it.
         """
+        if topic in self._topology.globals:
+            spec = self._topology.globals[topic].store
+            return InputTopic(self, topic, key or spec.key, value or spec.value)
         for node in self._topology.nodes.values():
             if isinstance(node, Source) and topic in map(self._topology.topic, node.topics):
                 return InputTopic(self, topic, key or node.key, value or node.value)
@@ -95,7 +104,9 @@ class TopologyTest:
         return OutputTopic(self._written.setdefault(topic, deque()), key, value)
 
     def store(self, name: str, partition: int | None = None) -> Any:
-        """The store of this name: of one partition, which may be left out where the task has only one."""
+        """The store of this name: of one partition, which may be left out where there is only one."""
+        if name in self._global_stores:
+            return self._global_stores[name]
         found = {
             number: task.stores[name] for (_, number), task in self._tasks.items() if name in task.stores
         }
@@ -150,10 +161,13 @@ class TopologyTest:
             raise TopologyError(f"topic {topic} has partitions 0 to {count - 1}, not {partition}")
         offset = self._ends.get((topic, partition), 0)
         self._ends[topic, partition] = offset + 1
+        row = (topic, partition, offset, timestamp_ms, key, value, headers)
+        if topic in self._global_maps:
+            follow(self._global_maps[topic], [row])
         part = self._parts.get(topic)
         if part is not None:
             task = self._task(part, partition)
-            task.process((topic, partition, offset, timestamp_ms, key, value, headers))
+            task.process(row)
             self._deliver(task.take_outputs())
 
     def _deliver(self, outputs: list[Output]) -> None:
@@ -165,8 +179,14 @@ class TopologyTest:
     def _task(self, part: SubTopology, partition: int) -> Task:
         at = (part.id, partition)
         if at not in self._tasks:
-            self._tasks[at] = Task(self._topology, part, partition, partition_counts=self._counts)
-            self._tasks[at].context.wall_clock_ms = self._wall_clock_ms
+            self._tasks[at] = Task(
+                self._topology,
+                part,
+                partition,
+                global_stores=self._global_stores,
+                partition_counts=self._counts,
+                wall_clock_ms=self._wall_clock_ms,
+            )
         return self._tasks[at]
 
 

@@ -93,7 +93,7 @@ class Context:
         return self.clocks[node]
 
     def on_tick(self, ticker: Ticker) -> None:
-        """Have ``ticker`` called after each advance of time that comes without a record of this task."""
+        """Have ``ticker`` called after each record of the task, and when time passes without one."""
         self.tickers.append(ticker)
 
     def drop(self, node: str) -> None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from penstock.topology.errors import CoPartitioningError, ErrorPolicy, TopologyError
 from penstock.topology.records import Forward, Record
 from penstock.topology.serdes import Serde
-from penstock.topology.stores import StoreSpec
+from penstock.topology.stores import KeyValueSpec, StoreSpec
 
 if TYPE_CHECKING:
     from penstock.topology.context import Context
@@ -147,7 +147,7 @@ class GlobalTable:
     topic: str
     source: str
     processor: str
-    store: StoreSpec
+    store: KeyValueSpec
 
 
 @dataclass(frozen=True)
@@ -200,6 +200,8 @@ class Topology:
     def add_source(self, source: Source) -> Source:
         """Raises TopologyError where one of its topics has a source, or the name is taken."""
         for topic in source.topics:
+            if topic in self.globals:
+                raise TopologyError(f"topic {topic} is a global table, so it is not read by {source.name}")
             for other in self.nodes.values():
                 if isinstance(other, Source) and topic in other.topics:
                     raise TopologyError(
@@ -232,7 +234,7 @@ class Topology:
 
     def add_store(self, spec: StoreSpec) -> None:
         """Raises TopologyError where the name is taken by another store."""
-        if self.stores.setdefault(spec.name, spec) is not spec:
+        if self.is_global_store(spec.name) or self.stores.setdefault(spec.name, spec) is not spec:
             raise TopologyError(f"two stores are named {spec.name}: give one of them another name")
 
     def connect(self, node: Node, store: str) -> None:
@@ -248,9 +250,18 @@ class Topology:
         self.repartitions[repartition.name] = repartition
 
     def add_global(self, table: GlobalTable) -> None:
-        if table.topic in self.globals or table.store.name in self.stores:
-            raise TopologyError(f"the global table of {table.topic} is there already: use the first one")
+        if table.topic in self.globals:
+            raise TopologyError(f"topic {table.topic} is a global table already: use that one")
+        for node in self.nodes.values():
+            if isinstance(node, Source) and table.topic in node.topics:
+                raise TopologyError(f"topic {table.topic} is read already, so not by a global table as well")
+        if table.store.name in self.stores or self.is_global_store(table.store.name):
+            raise TopologyError(f"two stores are named {table.store.name}: give one of them another name")
         self.globals[table.topic] = table
+
+    def is_global_store(self, name: str) -> bool:
+        """Whether a global table is kept under this name."""
+        return any(table.store.name == name for table in self.globals.values())
 
     def copartition(self, topics: Iterable[str], because: str) -> None:
         """Demand that these topics (bare names) have as many partitions each; ``because`` names the

@@ -57,6 +57,14 @@ class _SortedKeys:
         elif self.maxima[at] == key:
             self.maxima[at] = chunk[-1]
 
+    def first(self, low: bytes) -> bytes | None:
+        """The least key that is not below ``low``."""
+        at = bisect_left(self.maxima, low)
+        if at == len(self.maxima):
+            return None
+        chunk = self.chunks[at]
+        return chunk[bisect_left(chunk, low)]
+
     def ascending(self, low: bytes | None, high: bytes | None) -> Iterator[bytes]:
         """Keys with ``low <= key < high``."""
         chunks, maxima = self.chunks, self.maxima
@@ -67,7 +75,7 @@ class _SortedKeys:
             if high is not None and maxima[at] >= high:
                 yield from chunk[start : bisect_left(chunk, high)]
                 return
-            yield from chunk[start:] if start else chunk
+            yield from chunk[start:]
 
     def descending(self, low: bytes | None, high: bytes | None) -> Iterator[bytes]:
         """Keys with ``low <= key < high``, the greatest first."""
@@ -138,6 +146,15 @@ class OrderedBytes:
             if value is not None:
                 yield key, value
 
+    def first(self, low: bytes = b"", high: bytes | None = None) -> bytes | None:
+        """The least key with ``low <= key < high``, or None: found without walking the range, unlike with
+        `scan`.
+        """
+        if self._sorted is None:
+            self._sorted = _SortedKeys(self.data)
+        key = self._sorted.first(low)
+        return None if key is None or (high is not None and key >= high) else key
+
     def prefix(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Entries whose keys begin with ``prefix``."""
         return self.scan(prefix, after_prefix(prefix))
@@ -167,48 +184,49 @@ class OrderedBytes:
 
 
 class TimedBytes(OrderedBytes):
-    """An ordered map whose keys have times, which knows the greatest of them and lets old entries expire.
+    """An ordered map whose entries have times, which knows the greatest of them and lets old entries expire.
 
     Args:
-        time_of: the time in a key, milliseconds, 0 or more.
+        time_of: the time of an entry, milliseconds, 0 or more, by its key and value.
         segment_ms: entries are kept track of, and expire, in spans of this length; 0: they don't expire.
+        moves: whether putting a key again may change its time; else the time is in the key.
     """
 
-    __slots__ = ("_expired", "_segments", "latest_ms", "segment_ms", "time_of")
+    __slots__ = ("_expired", "_segments", "latest_ms", "moves", "segment_ms", "time_of")
 
     def __init__(
-        self,
-        time_of: Callable[[bytes], int],
-        segment_ms: int = 0,
-        items: Iterable[tuple[bytes, bytes]] = (),
+        self, time_of: Callable[[bytes, bytes], int], segment_ms: int = 0, *, moves: bool = False
     ) -> None:
         super().__init__()
         self.time_of = time_of
         self.segment_ms = segment_ms
+        self.moves = moves
         self.latest_ms = -1
         """The greatest time that was ever put; -1 before the first."""
         self._segments: dict[int, list[bytes]] = {}
         self._expired = 0
-        self.apply(items)
 
     def put(self, key: bytes, value: bytes) -> None:
-        if key not in self.data:
-            self._track(key)
+        if self.moves or key not in self.data:
+            self._track(key, value)
         super().put(key, value)
 
     def apply(self, delta: Iterable[tuple[bytes, bytes | None]]) -> None:
-        changes = delta if isinstance(delta, list) else list(delta)
+        changes = list(delta)
         for key, value in changes:
-            if value is not None and key not in self.data:
-                self._track(key)
+            if value is not None:
+                self._track(key, value)
         super().apply(changes)
 
-    def _track(self, key: bytes) -> None:
-        time_ms = self.time_of(key)
+    def _track(self, key: bytes, value: bytes) -> None:
+        time_ms = self.time_of(key, value)
         if time_ms > self.latest_ms:
             self.latest_ms = time_ms
-        if self.segment_ms:
-            self._segments.setdefault(time_ms // self.segment_ms, []).append(key)
+        if not self.segment_ms:
+            return
+        segment, old = time_ms // self.segment_ms, self.data.get(key)
+        if old is None or self.time_of(key, old) // self.segment_ms != segment:
+            self._segments.setdefault(segment, []).append(key)
 
     def expire(self, before_ms: int) -> None:
         """Delete the segments that lie as a whole before this time. Cheap where that was done before."""
@@ -218,7 +236,9 @@ class TimedBytes(OrderedBytes):
         self._expired = end
         for segment in [number for number in self._segments if number < end]:
             for key in self._segments.pop(segment):
-                self.delete(key)
+                value = self.data.get(key)
+                if value is not None and self.time_of(key, value) // self.segment_ms == segment:
+                    self.delete(key)
 
 
 def after_prefix(prefix: bytes) -> bytes | None:

@@ -1,8 +1,8 @@
 """Records as they enter, cross and leave a task.
 
-Between nodes a record is no object: it is four arguments of a call, ``(key, value, timestamp_ms, headers)``. An
-object for each node and record would cost as much as the work. Where user code asks for a record (the process
-API), and where tests read one, it is a `Record`.
+Between nodes a record is no object: it is four arguments of a call, ``(key, value, timestamp_ms, headers)``.
+An object for each node and record would cost as much as the work. Where user code asks for a record (the
+process API), and where tests read one, it is a `Record`.
 """
 
 from __future__ import annotations

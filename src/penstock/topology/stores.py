@@ -18,13 +18,13 @@ Times are milliseconds since 1970. None as a value deletes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from penstock.topology.ordered_bytes import OrderedBytes, TimedBytes, after, after_prefix
-from penstock.topology.serdes import Serde
+from penstock.topology.serdes import Serde, raw
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -79,10 +79,23 @@ class StoreSpec(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyValueSpec(StoreSpec):
-    """The latest value of each key and its timestamp."""
+    """The latest value of each key and its timestamp.
+
+    ``ttl_ms``: a value is gone when stream time is this much past its timestamp. None: it stays.
+    """
+
+    ttl_ms: int | None = None
+
+    def new_map(self) -> OrderedBytes:
+        if self.ttl_ms is None:
+            return OrderedBytes()
+        return TimedBytes(_value_time, max(self.ttl_ms // 4, 1_000), moves=True)
 
     def open(self, data: OrderedBytes) -> KeyValueStore[Any, Any]:
-        return KeyValueStore(data, self.key, self.value)
+        if self.ttl_ms is None:
+            return KeyValueStore(data, self.key, self.value)
+        assert isinstance(data, TimedBytes), "a store's map is made by its spec"
+        return ExpiringStore(data, self.key, self.value, self.ttl_ms)
 
     def to_changelog(self, key: bytes, value: bytes | None) -> ChangelogRecord:
         if value is None:
@@ -93,6 +106,11 @@ class KeyValueSpec(StoreSpec):
         self, key: bytes, value: bytes | None, timestamp_ms: int
     ) -> tuple[bytes, bytes | None]:
         return key, None if value is None else _pack_time(timestamp_ms) + value
+
+
+def _value_time(key: bytes, value: bytes) -> int:
+    time_ms: int = _unpack_time(value)[0]
+    return time_ms
 
 
 class KeyValueStore(Generic[K, V]):
@@ -164,6 +182,60 @@ class KeyValueStore(Generic[K, V]):
             yield key(stored_key), value(stored[8:])
 
 
+class ExpiringStore(KeyValueStore[K, V]):
+    """A key-value store whose values go when their time to live is over.
+
+    ``stream_time`` tells the time; until a task sets it, the greatest timestamp that was put does.
+    """
+
+    __slots__ = ("_timed", "stream_time", "ttl_ms")
+
+    def __init__(self, data: TimedBytes, key: Serde[K], value: Serde[V], ttl_ms: int) -> None:
+        super().__init__(data, key, value)
+        self._timed = data
+        self.ttl_ms = ttl_ms
+        self.stream_time: Callable[[], int] = lambda: data.latest_ms
+
+    def _alive(self, stored: bytes) -> bool:
+        timestamp_ms: int = _unpack_time(stored)[0]
+        return timestamp_ms + self.ttl_ms > self.stream_time()
+
+    def __contains__(self, key: K) -> bool:
+        return self.get_with_timestamp(key) is not None
+
+    def get(self, key: K) -> V | None:
+        found = self.get_with_timestamp(key)
+        return None if found is None else found[0]
+
+    def get_with_timestamp(self, key: K) -> tuple[V, int] | None:
+        stored = self._get(self.key_serde.serialize(key))
+        if stored is None or not self._alive(stored):
+            return None
+        return self.value_serde.deserialize(stored[8:]), _unpack_time(stored)[0]
+
+    def put(self, key: K, value: V | None, timestamp_ms: int) -> None:
+        super().put(key, value, timestamp_ms)
+        self.expire()
+
+    def expire(self) -> None:
+        """Drop what is gone; `put` does it too."""
+        self._timed.expire(self.stream_time() - self.ttl_ms + 1)
+
+    def _pairs(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[K, V]]:
+        return super()._pairs(entry for entry in entries if self._alive(entry[1]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BytesSpec(StoreSpec):
+    """A map of bytes without form: the store is the `OrderedBytes` itself."""
+
+    key: Serde[Any] = raw
+    value: Serde[Any] = raw
+
+    def open(self, data: OrderedBytes) -> OrderedBytes:
+        return data
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionedSpec(StoreSpec):
     """All values of each key of the last ``history_retention_ms``, by their timestamps (KIP-889)."""
@@ -191,7 +263,7 @@ class VersionedSpec(StoreSpec):
         return {"cleanup.policy": "compact", "min.compaction.lag.ms": str(lag_ms)}
 
 
-def _version_time(key: bytes) -> int:
+def _version_time(key: bytes, value: bytes) -> int:
     time_ms: int = _unpack_time(key, len(key) - 8)[0]
     return time_ms
 

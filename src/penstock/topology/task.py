@@ -39,6 +39,7 @@ class Task:
         partition_counts: partitions by topic (names on the cluster), as `Topology.partition_counts` gives
         them, and of
             topics that are written to with a partitioner.
+        wall_clock_ms: the time of day; later `tick` tells it.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Task:
         stores: Mapping[str, OrderedBytes] | None = None,
         global_stores: Mapping[str, Any] | None = None,
         partition_counts: Mapping[str, int] | None = None,
+        wall_clock_ms: int = 0,
     ) -> None:
         self._topology = topology
         self.part = part
@@ -62,6 +64,7 @@ class Task:
         self.context = Context(
             partition, topology.errors, self.stores, partition_counts or {}, self.maps[CLOCKS]
         )
+        self.context.wall_clock_ms = wall_clock_ms
         self._clock = self.context.clock(_TASK_CLOCK)
         self.context.stream_time_ms = self._clock.ms
         self._compiled: dict[str, Forward] = {}
@@ -73,20 +76,23 @@ class Task:
 
     def process(self, row: Input) -> None:
         """Process one record. Raises RecordFailed where the policy is to stop."""
-        context = self.context
-        context.record = row
-        topic, _, _, timestamp_ms, key, value, headers = row
-        self._sources[topic](key, value, timestamp_ms, headers)
+        self.process_all((row,))
 
     def process_all(self, rows: Iterable[Input]) -> None:
         """Process records in the order in which they come: (timestamp, topic, partition, offset, index)."""
-        context, sources = self.context, self._sources
+        context, sources, tickers = self.context, self._sources, self.context.tickers
         for row in rows:
             context.record = row
             sources[row[0]](row[4], row[5], row[3], row[6])
+            if tickers:
+                for ticker in tickers:
+                    ticker()
 
     def tick(self, *, stream_time_ms: int | None = None, wall_clock_ms: int | None = None) -> None:
-        """Let time pass without a record: timers fire, windows close. Time never goes back."""
+        """Let time pass without a record: timers fire, windows close. Time never goes back.
+
+        A runner sets the time of day with it before each batch.
+        """
         context = self.context
         if stream_time_ms is not None:
             context.ticked_ms = max(context.ticked_ms, stream_time_ms)

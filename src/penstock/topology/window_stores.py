@@ -38,12 +38,12 @@ _NUMBER_MAX: Final = 0x7FFFFFFF
 _TIME_MAX: Final = 0x7FFFFFFFFFFFFFFF
 
 
-def _start_of(key: bytes) -> int:
+def _start_of(key: bytes, value: bytes | None = None) -> int:
     start_ms: int = _unpack_time(key, len(key) - 12)[0]
     return start_ms
 
 
-def _end_of(key: bytes) -> int:
+def _end_of(key: bytes, value: bytes | None = None) -> int:
     end_ms: int = _unpack_time(key, len(key) - 16)[0]
     return end_ms
 

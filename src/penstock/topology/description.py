@@ -1,0 +1,104 @@
+"""The plan of a topology as text, in the very format of Kafka Streams' ``Topology.describe()``, and as a
+picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.topology.graph import Node, Sink, Source, Topology
+
+
+def describe(topology: Topology) -> str:
+    """The text that Kafka Streams prints for the same topology; tools that draw it take it as it is."""
+    parts = [(part.id, "", list(part.nodes)) for part in topology.sub_topologies]
+    lines = ["Topologies:"]
+    blocks = []
+    for number, note, nodes in parts:
+        block = [f"Sub-topology: {number}{note}"]
+        sizes = _sizes(nodes)
+        for node in sorted(nodes, key=lambda node: (-sizes[node.name], node.name)):
+            block += _node(node, sizes)
+        blocks.append(block)
+    del lines
+    text = "Topologies:\n"
+    for block in blocks:
+        text += f"   {block[0]}\n" + "".join(f"    {line}\n" for line in block[1:]) + "\n"
+    return text
+
+
+def _sizes(nodes: Iterable[Node]) -> dict[str, int]:
+    """How many nodes lie below each, counted once for each way there, itself included: Kafka Streams'
+    order.
+    """
+    sizes: dict[str, int] = {}
+
+    def size(node: Node) -> int:
+        if node.name not in sizes:
+            sizes[node.name] = 1 + sum(size(child) for child in node.children)
+        return sizes[node.name]
+
+    for node in nodes:
+        size(node)
+    return sizes
+
+
+def _node(node: Node, sizes: dict[str, int]) -> list[str]:
+    match node:
+        case Source():
+            lines = [f"Source: {node.name} (topics: [{', '.join(node.topics)}])"]
+        case Sink():
+            target = f"topic: {node.topic}" if isinstance(node.topic, str) else "extractor class: function"
+            lines = [f"Sink: {node.name} ({target})"]
+        case _:
+            lines = [f"Processor: {node.name} (stores: [{', '.join(sorted(node.stores))}])"]
+    if not isinstance(node, Sink):
+        lines.append(f"  --> {_names(node.children, sizes)}")
+    if not isinstance(node, Source):
+        lines.append(f"  <-- {_names(node.parents, sizes)}")
+    return lines
+
+
+def _names(nodes: Iterable[Node], sizes: dict[str, int]) -> str:
+    ordered = sorted(nodes, key=lambda node: (-sizes[node.name], node.name))
+    return ", ".join(node.name for node in ordered) or "none"
+
+
+def mermaid(topology: Topology) -> str:
+    """The plan as a Mermaid flowchart: a box for each sub-topology, topics and stores by their shapes."""
+    ids: dict[str, str] = {}
+
+    def box(kind: str, name: str) -> str:
+        return ids.setdefault(f"{kind} {name}", f"{kind[0]}{len(ids)}")
+
+    lines = ["flowchart TD"]
+    topics: dict[str, None] = {}
+    edges: list[str] = []
+    for part in topology.sub_topologies:
+        lines.append(f'  subgraph part{part.id}["sub-topology {part.id}"]')
+        for node in part.nodes:
+            lines.append(f'    {box("node", node.name)}["{_shown(node.name)}"]')
+            edges += [f"  {box('node', node.name)} --> {box('node', child.name)}" for child in node.children]
+            edges += [f"  {box('node', node.name)} -.- {box('store', store)}" for store in node.stores]
+            if isinstance(node, Source):
+                topics.update(dict.fromkeys(map(topology.topic, node.topics)))
+                edges += [
+                    f"  {box('topic', topology.topic(topic))} ==> {box('node', node.name)}"
+                    for topic in node.topics
+                ]
+            elif isinstance(node, Sink):
+                target = topology.topic(node.topic) if isinstance(node.topic, str) else "chosen by a function"
+                topics[target] = None
+                edges.append(f"  {box('node', node.name)} ==> {box('topic', target)}")
+        lines += [f'    {box("store", spec.name)}[("{_shown(spec.name)}")]' for spec in part.stores]
+        lines.append("  end")
+    for table in topology.globals.values():
+        topics[table.topic] = None
+        lines.append(f'  {box("store", table.store.name)}[("{_shown(table.store.name)}, on every worker")]')
+        edges.append(f"  {box('topic', table.topic)} ==> {box('store', table.store.name)}")
+    lines += [f'  {box("topic", topic)}[/"{_shown(topic)}"/]' for topic in topics]
+    return "\n".join(lines + edges) + "\n"
+
+
+def _shown(name: str) -> str:
+    return name.replace('"', "#quot;")

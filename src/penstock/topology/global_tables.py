@@ -1,0 +1,26 @@
+"""Global tables: a topic that every worker holds as a whole, for all tasks to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import Final
+
+from penstock.topology.context import Input
+from penstock.topology.ordered_bytes import OrderedBytes
+
+_TIME: Final = Struct(">q")
+
+
+def follow(data: OrderedBytes, rows: Iterable[Input]) -> None:
+    """Take up records of a global table's topic, in the order of their offsets within each partition.
+
+    ``data`` is the map of the table's `KeyValueSpec`. A null value deletes; records with a null key are left
+    out. Bytes are taken as they are: what a serde can't read fails where it is looked up, and names the node
+    that did.
+    """
+    data.apply(
+        (row[4], None if row[5] is None else _TIME.pack(row[3]) + row[5])
+        for row in rows
+        if row[4] is not None
+    )
