@@ -1,0 +1,52 @@
+"""DescribeLogDirs: how many bytes partitions take on the disks of their leaders (KIP-113)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from penstock.client.cluster import Cluster
+from penstock.client.errors import error_from
+from penstock.client.metadata import TopicPartition
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
+
+
+def partition_bytes(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    """Bytes of each partition's log at its leader, as stored (compressed); what a leader omits is left out.
+
+    Raises ServerError; CLUSTER_AUTHORIZATION_FAILED where the principal may not describe the cluster.
+    """
+
+    def ask() -> dict[TopicPartition, int]:
+        requests = {node_id: _request(led) for node_id, led in cluster.leaders(partitions).items()}
+        sizes: dict[TopicPartition, int] = {}
+        for node_id, response in cluster.call_each(requests, DescribeLogDirsResponse).items():
+            if response.error_code:
+                raise error_from(response.error_code, f"log directories of broker {node_id}")
+            for directory in response.results:
+                if directory.error_code == ErrorCode.NONE:
+                    sizes |= _sizes(directory)
+        return sizes
+
+    return cluster.retry(ask) if partitions else {}
+
+
+def _request(partitions: list[TopicPartition]) -> DescribeLogDirsRequest:
+    by_topic: dict[str, list[int]] = {}
+    for tp in partitions:
+        by_topic.setdefault(tp.topic, []).append(tp.partition)
+    return DescribeLogDirsRequest(
+        topics=[
+            DescribeLogDirsRequest.DescribableLogDirTopic(topic=name, partitions=numbers)
+            for name, numbers in by_topic.items()
+        ]
+    )
+
+
+def _sizes(directory: DescribeLogDirsResponse.DescribeLogDirsResult) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic.name, partition.partition_index): partition.partition_size
+        for topic in directory.topics
+        for partition in topic.partitions
+        if not partition.is_future_key  # a copy on its way to another directory
+    }
