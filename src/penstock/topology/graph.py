@@ -331,7 +331,7 @@ class Topology:
             for name in undecided:
                 above = {topic for part in parts if _writes(part, name) for topic in part.source_topics}
                 known = [counts[topic] for topic in above if topic in counts]
-                if len(known) == len(above - {name}):
+                if known and len(known) == len(above - {name}):
                     counts[name] = max(known)
             rest = [name for name in undecided if name not in counts]
             if len(rest) == len(undecided):
