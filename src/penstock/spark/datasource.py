@@ -16,6 +16,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.client.settings import ConfigError
+from penstock.spark.sink.exactly_once import ExactlyOnceBatchWriter, ExactlyOnceStreamWriter
 from penstock.spark.sink.options import parse_sink
 from penstock.spark.sink.writer import BatchWriter, StreamWriter
 from penstock.spark.source.batch import BatchReader
@@ -47,10 +48,20 @@ class PenstockDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         if overwrite:
             raise ConfigError('a topic cannot be overwritten, only appended to: use mode("append")')
-        return BatchWriter(parse_sink(self.options), schema)
+        options = parse_sink(self.options)
+        return (
+            ExactlyOnceBatchWriter(options, schema)
+            if options.is_exactly_once
+            else BatchWriter(options, schema)
+        )
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        return StreamWriter(parse_sink(self.options), schema)
+        options = parse_sink(self.options)
+        if not options.is_exactly_once:
+            return StreamWriter(options, schema)
+        writer = ExactlyOnceStreamWriter(options, schema)
+        writer.recover()
+        return writer
 
 
 def _require_schema(schema: StructType, options: SourceOptions) -> None:

@@ -59,7 +59,7 @@ _REFUSED: Final = {
     "value.deserializer": "values arrive as binary, cast or decode them in the query",
     "key.serializer": "keys are written as binary or string, encode them in the query",
     "value.serializer": "values are written as binary or string, encode them in the query",
-    "transactional.id": "writing is at least once",
+    "transactional.id": "the sink makes it from the query's id; set the option 'delivery' to 'exactly-once'",
     "partitioner.class": "partitioners are Java classes; use the column 'partition'",
 }
 

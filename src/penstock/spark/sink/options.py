@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 
 from penstock.client.config import ClientConfig
 from penstock.client.producer import ProducerConfig
@@ -12,7 +13,7 @@ from penstock.protocol.compression import LEVELS, Codec
 from penstock.spark.options import Options
 
 # Options of the query itself, which Spark hands to the sink as well.
-_OF_THE_QUERY = ("checkpointLocation", "queryName")
+_OF_THE_QUERY = ("queryName",)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,26 +39,63 @@ class BatchConfig:
         return levels.get(self.codec)
 
 
+class Delivery(Enum):
+    AT_LEAST_ONCE = "at-least-once"
+    EXACTLY_ONCE = "exactly-once"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TransactionConfig:
+    timeout_ms: int = setting("transaction.timeout.ms", 60_000, whole_number(1))
+
+
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
+    """``checkpoint`` is the query's, None in a batch write; ``staging`` is where a batch write puts what is
+    too large for a message to the driver."""
+
     client: ClientConfig
     producer: ProducerConfig
     batch: BatchConfig
     topic: str | None
+    delivery: Delivery = Delivery.AT_LEAST_ONCE
+    transaction: TransactionConfig = field(default_factory=TransactionConfig)
+    checkpoint: str | None = None
+    staging: str | None = None
+
+    @property
+    def is_exactly_once(self) -> bool:
+        return self.delivery is Delivery.EXACTLY_ONCE
 
 
 def parse_sink(given: Mapping[str, str]) -> SinkOptions:
     """Raises ConfigError."""
     options = Options(given)
     topic = options.take("topic", text, None)
+    delivery = Delivery(options.take("delivery", one_of(*(kind.value for kind in Delivery)), "at-least-once"))
+    checkpoint = options.take("checkpointLocation", text, None)
+    staging = options.take("stagingLocation", text, None)
     options.ignore(*_OF_THE_QUERY)
-    properties = options.finish(ProducerConfig, BatchConfig)
+    properties = options.finish(ProducerConfig, BatchConfig, TransactionConfig)
     sink = SinkOptions(
         client=ClientConfig.from_properties(properties),
         producer=from_properties(ProducerConfig, properties),
         batch=from_properties(BatchConfig, properties),
         topic=topic,
+        delivery=delivery,
+        transaction=from_properties(TransactionConfig, properties),
+        checkpoint=checkpoint,
+        staging=staging,
     )
+    if sink.is_exactly_once and not sink.producer.idempotent:
+        raise ConfigError(
+            "'delivery' exactly-once needs 'kafka.acks' to be all and 'kafka.enable.idempotence' to be true"
+        )
+    if staging is not None and (checkpoint is not None or not sink.is_exactly_once):
+        raise ConfigError(
+            "option 'stagingLocation' is for batch writes with 'delivery' exactly-once: a stream stages in "
+            "its checkpoint, and at least once nothing is staged"
+        )
     if (
         "enable.idempotence" in properties
         and sink.producer.enable_idempotence

@@ -1,0 +1,154 @@
+"""What the sink reads of a query's checkpoint, and what it keeps there.
+
+Spark's own part: ``metadata`` with the query's id, and ``offsets/<batch>``, the log of what each batch reads,
+written before the batch runs and the same when it is run again. The sink's part, under ``penstock/``: the
+batches staged by tasks, and ``sink.json``, which tells from which batch on the cluster must hold a marker.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from penstock.client.metadata import TopicPartition
+from penstock.client.settings import ConfigError
+from penstock.spark.sink.locations import Location
+
+#: The key beside topics in the offsets of a ``penstock`` source: ``{"id": group, "cluster": cluster id}``.
+GROUP_KEY: Final = "@group"
+
+_OPTION: Final = "checkpointLocation"
+_STATE_VERSION: Final = 1
+
+
+class CheckpointError(Exception):
+    """The checkpoint is not there, is damaged, or does not fit what the cluster holds."""
+
+
+class GroupOffsets(NamedTuple):
+    """Up to where one source of a batch reads, for the consumer group that it keeps."""
+
+    group_id: str
+    cluster_id: str | None
+    offsets: Mapping[TopicPartition, int]
+
+
+class OffsetEntry(NamedTuple):
+    """A batch in the offset log. ``fingerprint`` differs where anything in the entry does."""
+
+    fingerprint: str
+    groups: tuple[GroupOffsets, ...]
+
+
+class SinkState(NamedTuple):
+    """``sink.json``: batches from ``since`` on have a marker, as the group's offset of ``marker_topic``-0."""
+
+    since: int
+    marker_topic: str
+    cluster_id: str | None
+
+
+class Checkpoint:
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        self.staging = location.child("penstock", "staging")
+        self._state = location.child("penstock", "sink.json")
+
+    @classmethod
+    def open(cls, uri: str) -> Checkpoint:
+        """Raises ConfigError."""
+        return cls(Location.open(uri, _OPTION))
+
+    def query_id(self) -> str | None:
+        """None while Spark has not written the checkpoint's ``metadata``."""
+        data = self.location.child("metadata").read()
+        if data is None:
+            return None
+        try:
+            return str(json.loads(data)["id"])
+        except (ValueError, KeyError, TypeError):
+            raise CheckpointError(
+                f"{self.location.uri}/metadata names no query: found {data[:80]!r}"
+            ) from None
+
+    def require_query_id(self) -> str:
+        found = self.query_id()
+        if found is None:
+            raise ConfigError(
+                f"option '{_OPTION}': there is no file 'metadata' in {self.location.uri!r} as the sink sees "
+                "it. Spark sees another file system under this name: write it as a URI with its scheme"
+            )
+        return found
+
+    def offset_entry(self, batch_id: int) -> OffsetEntry:
+        """What the batch reads. Raises CheckpointError."""
+        data = self.location.child("offsets", str(batch_id)).read()
+        if data is None:
+            raise CheckpointError(f"the offset log of {self.location.uri!r} has no batch {batch_id}")
+        return parse_offset_entry(data)
+
+    def state(self) -> SinkState | None:
+        """Raises CheckpointError."""
+        data = self._state.read()
+        if data is None:
+            return None
+        try:
+            fields = json.loads(data)
+            if fields["version"] > _STATE_VERSION:
+                raise CheckpointError(
+                    f"{self._state.uri} has version {fields['version']}, expected at most {_STATE_VERSION}"
+                )
+            return SinkState(int(fields["since"]), str(fields["marker_topic"]), fields["cluster_id"])
+        except (ValueError, KeyError, TypeError):
+            raise CheckpointError(f"{self._state.uri} is damaged: {data[:80]!r}") from None
+
+    def set_state(self, state: SinkState) -> None:
+        fields = {"version": _STATE_VERSION} | state._asdict()
+        self._state.write(json.dumps(fields).encode())
+
+    def remove_staged(self, up_to: int) -> None:
+        """What tasks staged for batches that are done, attempts that lost included."""
+        for name in self.staging.names():
+            if name.isdigit() and int(name) <= up_to:
+                self.staging.child(name).remove()
+
+
+def parse_offset_entry(data: bytes) -> OffsetEntry:
+    """An entry of either version of the log. Raises CheckpointError.
+
+    Version 1 has a line for each source, in their order; in version 2 a source's id and a colon stand before
+    its offsets. Offsets of sources that are not ours may be any text.
+    """
+    lines = data.decode().split("\n")
+    if len(lines) < 2 or lines[0] not in ("v1", "v2"):
+        raise CheckpointError(f"the offset log has an entry of an unknown version: {data[:40]!r}")
+    fingerprint = hashlib.sha256(data).hexdigest()[:16]
+    return OffsetEntry(fingerprint, tuple(_groups(lines[2:], has_ids=lines[0] == "v2")))
+
+
+def _groups(lines: list[str], *, has_ids: bool) -> Iterator[GroupOffsets]:
+    for line in lines:
+        offsets = _offsets(line.partition(":")[2] if has_ids and not line.startswith("{") else line)
+        group = offsets.pop(GROUP_KEY, None)
+        if not isinstance(group, dict):
+            continue
+        yield GroupOffsets(
+            str(group["id"]),
+            group.get("cluster"),
+            {
+                TopicPartition(topic, int(number)): int(offset)
+                for topic, partitions in offsets.items()
+                if not topic.startswith("@")
+                for number, offset in partitions.items()
+            },
+        )
+
+
+def _offsets(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

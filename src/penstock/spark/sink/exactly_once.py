@@ -1,0 +1,333 @@
+"""Writing exactly once: tasks stage finished record batches, the driver publishes them in one transaction.
+
+Tasks never talk to a leader, so an attempt that fails, or loses to a speculative one, leaves nothing in the
+cluster. No transaction is open while they run. What is published, and how a doubt is settled after a crash,
+is told in `penstock.spark.sink.publisher`.
+
+Spark calls a writer in several processes, and makes a new one for each call: state is in the checkpoint and
+in the cluster, never here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import ClassVar, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from penstock.client.cluster import Cluster
+from penstock.client.config import ClientConfig
+from penstock.client.errors import ClientError
+from penstock.client.metadata import TopicPartition
+from penstock.client.settings import ConfigError
+from penstock.client.topic_configs import max_message_bytes
+from penstock.spark.connections import shared_cluster
+from penstock.spark.sink.checkpoint import Checkpoint, CheckpointError, OffsetEntry, SinkState
+from penstock.spark.sink.columns import SinkColumns, find_columns
+from penstock.spark.sink.encoding import RowEncoder, TopicLimits
+from penstock.spark.sink.locations import Location
+from penstock.spark.sink.options import SinkOptions
+from penstock.spark.sink.publisher import (
+    CheckpointMismatch,
+    Content,
+    Publication,
+    Publisher,
+    publish_once,
+)
+from penstock.spark.sink.staged import INLINE_BYTES, Run, Stage, TaskStaged, partitions_of
+
+_log = logging.getLogger(__name__)
+
+#: Of a task of a batch write that has no place to stage: it must pass through the driver's memory.
+UNSTAGED_BYTES_MAX: Final = 64 << 20
+JOB_PREFIX: Final = "penstock-write-"
+
+# Local properties that Spark sets for the jobs of a query. The job group is the run's id.
+_QUERY_ID: Final = "sql.streaming.queryId"
+_RUN_ID: Final = "spark.jobGroup.id"
+_BATCH_ID: Final = "streaming.sql.batchId"
+
+# Topics' limits by process: (when asked, in monotonic seconds, and what was answered).
+_max_bytes: dict[tuple[int, ClientConfig, str], tuple[float, int | None]] = {}
+# Runs whose leftovers in a staging directory this process has removed.
+_swept: set[tuple[str, str]] = set()
+
+
+class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
+    """Of a query. Made on the driver; tasks get a pickled copy.
+
+    ``inline_bytes``: a task with more to write stages it in a file.
+    """
+
+    inline_bytes: ClassVar[int] = INLINE_BYTES
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        if options.checkpoint is None:
+            raise ConfigError(
+                "'delivery' exactly-once needs the option 'checkpointLocation' on the query itself: a sink "
+                "does not see the session's spark.sql.streaming.checkpointLocation"
+            )
+        self._options = options
+        self._columns = find_columns(schema, options.topic is not None)
+        self._checkpoint_uri = Location.open(options.checkpoint, "checkpointLocation").uri
+
+    def recover(self) -> None:
+        """Before a batch runs: end what a crashed driver has left open, which would hold back readers."""
+        checkpoint = self._checkpoint()
+        query_id, state = checkpoint.query_id(), checkpoint.state()
+        if query_id is not None and state is not None:
+            self._publisher(self._cluster(), query_id, state).recover()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        run = _current_run()
+        context = TaskContext.get()
+        assert context is not None
+        stage = Stage(
+            self._checkpoint().staging.child(str(run.batch_id)),
+            f"{context.partitionId()}-{context.taskAttemptId()}",
+            self.inline_bytes,
+        )
+        return _stage_rows(iterator, self._options, self._columns, stage, run)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Publish the batch. Raises RunFenced, MarkerMissing, CheckpointMismatch and other ClientErrors;
+        CheckpointError, StagedBatchMissing."""
+        reports = _reports(messages)
+        if not reports:
+            return  # not one task: nothing was read, nothing is to be written
+        checkpoint = self._checkpoint()
+        run = _common_run(reports, checkpoint.require_query_id(), batchId)
+        cluster = self._cluster()
+        cluster_id = cluster.refresh([]).cluster_id
+        known = checkpoint.state()
+        state = known or self._first_state(reports, batchId, cluster_id)
+        if state is None:
+            return  # no rows yet, hence no topic to keep the marker under: the batch may be repeated
+        if state.cluster_id != cluster_id:
+            raise CheckpointMismatch(
+                f"the query has written to the cluster {state.cluster_id} so far, 'kafka.bootstrap.servers' "
+                f"leads to {cluster_id}: start with a new checkpoint"
+            )
+        if known is None:
+            checkpoint.set_state(state)
+        entry = checkpoint.offset_entry(batchId)
+        staging = checkpoint.staging.child(str(batchId))
+        content = Content(
+            partitions_of(reports),
+            lambda: chain.from_iterable(report.batches(staging) for report in reports),
+            _group_offsets(entry, cluster_id),
+        )
+        publication = Publication(
+            batchId, run.run_id, entry.fingerprint, must_be_known=batchId > state.since, content=content
+        )
+        self._publisher(cluster, run.query_id, state).publish(publication)
+        if (run.run_id, self._checkpoint_uri) not in _swept or any(report.name for report in reports):
+            _swept.add((run.run_id, self._checkpoint_uri))
+            _tidy(lambda: checkpoint.remove_staged(up_to=batchId))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Remove what was staged, and end a transaction that a dead commit has left open.
+
+        Spark may call this after a commit that succeeded: what is published stays.
+        """
+        reports = [message for message in messages if isinstance(message, TaskStaged)]
+        checkpoint = self._checkpoint()
+        staging = checkpoint.staging.child(str(batchId))
+        for report in reports:
+            if report.name is not None:
+                file = staging.child(report.name)
+                with contextlib.suppress(OSError):
+                    file.filesystem.delete_file(file.path)
+        with contextlib.suppress(ClientError, CheckpointError, OSError):
+            self._end_leftover(checkpoint, reports)
+
+    def _end_leftover(self, checkpoint: Checkpoint, reports: Sequence[TaskStaged]) -> None:
+        state = checkpoint.state()
+        run = next((report.run for report in reports if report.run is not None), None)
+        if state is None or run is None:
+            return  # no commit was begun
+        publisher = self._publisher(self._cluster(), run.query_id, state)
+        marker = publisher.marker(require_stable=False)
+        if marker is None or run.run_id not in marker.past:
+            publisher.recover()
+
+    @staticmethod
+    def _first_state(
+        reports: Sequence[TaskStaged], batch_id: int, cluster_id: str | None
+    ) -> SinkState | None:
+        topic = next((topic for report in reports for topic, _, _ in report.index), None)
+        return None if topic is None else SinkState(batch_id, topic, cluster_id)
+
+    def _checkpoint(self) -> Checkpoint:
+        return Checkpoint.open(self._checkpoint_uri)
+
+    def _cluster(self) -> Cluster:
+        return shared_cluster(self._options.client)
+
+    def _publisher(self, cluster: Cluster, query_id: str, state: SinkState) -> Publisher:
+        options = self._options
+        return Publisher(
+            cluster, options.producer, query_id, state.marker_topic, options.transaction.timeout_ms
+        )
+
+
+class ExactlyOnceBatchWriter(DataSourceArrowWriter):
+    """Of one `df.write`: all of it in one transaction of an id of its own, or nothing."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        self._options = options
+        self._columns = find_columns(schema, options.topic is not None)
+        self._job_id = uuid.uuid4().hex
+        self._staging_uri = (
+            None if options.staging is None else Location.open(options.staging, "stagingLocation").uri
+        )
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = TaskContext.get()
+        assert context is not None
+        staging = self._staging()
+        stage = Stage(
+            staging,
+            f"{context.partitionId()}-{context.taskAttemptId()}",
+            UNSTAGED_BYTES_MAX if staging is None else INLINE_BYTES,
+        )
+        return _stage_rows(iterator, self._options, self._columns, stage, None)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Raises TransactionLost, StagedBatchMissing, ClientError."""
+        reports = _reports(messages)
+        staging = self._staging()
+        partitions = partitions_of(reports)
+        if partitions:
+            publish_once(
+                shared_cluster(self._options.client),
+                self._options.producer,
+                f"{JOB_PREFIX}{self._job_id}",
+                self._options.transaction.timeout_ms,
+                Content(
+                    partitions,
+                    lambda: chain.from_iterable(report.batches(staging) for report in reports),
+                    {},
+                ),
+            )
+        self._remove_staging()
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._remove_staging()
+
+    def _staging(self) -> Location | None:
+        if self._staging_uri is None:
+            return None
+        return Location.open(self._staging_uri, "stagingLocation").child(f"{JOB_PREFIX}{self._job_id}")
+
+    def _remove_staging(self) -> None:
+        staging = self._staging()
+        if staging is not None:
+            _tidy(staging.remove)
+
+
+class _Encoder(RowEncoder):
+    """Asks for what each topic takes, so that no batch has to be split by the driver."""
+
+    def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
+        super().__init__(columns, options.topic, options.batch, transactional=True)
+        self._options = options
+
+    def limits_of(self, topic: str) -> TopicLimits:
+        options = self._options
+        cluster = shared_cluster(options.client)
+        partitions = len(cluster.require_topics([topic], create=True)[topic].partitions)
+        key = (os.getpid(), options.client, topic)
+        asked_s, max_bytes = _max_bytes.get(key, (float("-inf"), None))
+        now_s = time.monotonic()
+        if now_s - asked_s > options.client.metadata_max_age_ms / 1000:
+            max_bytes = max_message_bytes(cluster, topic)
+            _max_bytes[key] = now_s, max_bytes
+        request_bytes = options.producer.max_request_bytes
+        return TopicLimits(partitions, request_bytes if max_bytes is None else min(max_bytes, request_bytes))
+
+
+def _stage_rows(
+    batches: Iterator[pa.RecordBatch],
+    options: SinkOptions,
+    columns: SinkColumns,
+    stage: Stage,
+    run: Run | None,
+) -> TaskStaged:
+    """One task attempt. Raises RowRefused, RecordTooLarge, StagingRequired, ClientError, OSError."""
+    encoder = _Encoder(options, columns)
+    rows = 0
+    try:
+        for batch in batches:
+            for encoded in encoder.encode(batch):
+                stage.add(encoded)
+            rows += batch.num_rows
+        return stage.finish(run, rows)
+    except BaseException:
+        stage.discard()
+        raise
+
+
+def _current_run() -> Run:
+    """As the task's context tells it. Raises RuntimeError where Spark does not say."""
+    context = TaskContext.get()
+    found = [
+        None if context is None else context.getLocalProperty(n) for n in (_QUERY_ID, _RUN_ID, _BATCH_ID)
+    ]
+    query_id, run_id, batch_id = found
+    if query_id is None or run_id is None or batch_id is None:
+        raise RuntimeError(
+            f"Spark does not tell this task its query, run and batch ({_QUERY_ID}, {_RUN_ID}, {_BATCH_ID}): "
+            f"found {found}"
+        )
+    return Run(query_id, run_id, int(batch_id))
+
+
+def _reports(messages: Iterable[WriterCommitMessage | None]) -> list[TaskStaged]:
+    reports: list[TaskStaged] = []
+    for number, message in enumerate(messages):
+        if not isinstance(message, TaskStaged):
+            raise TypeError(f"task {number} reported {type(message).__name__}, expected TaskStaged")
+        reports.append(message)
+    return reports
+
+
+def _common_run(reports: Sequence[TaskStaged], query_id: str, batch_id: int) -> Run:
+    """The run that all tasks belong to. Raises CheckpointError."""
+    found = {report.run for report in reports}
+    (run, *others) = found
+    if others or run is None or (run.query_id, run.batch_id) != (query_id, batch_id):
+        raise CheckpointError(
+            f"tasks report {sorted(map(str, found))}, expected batch {batch_id} of query {query_id}, to "
+            "which the checkpoint belongs"
+        )
+    return run
+
+
+def _group_offsets(entry: OffsetEntry, cluster_id: str | None) -> dict[str, dict[TopicPartition, int]]:
+    """The offsets that join the transaction: those of groups on the cluster that is written to.
+
+    A source commits the offsets of a group elsewhere by itself, when the batch is done.
+    """
+    offsets: dict[str, dict[TopicPartition, int]] = {}
+    for group in entry.groups:
+        if not group.cluster_id or group.cluster_id == cluster_id:
+            offsets.setdefault(group.group_id, {}).update(group.offsets)
+    return offsets
+
+
+def _tidy(remove: Callable[[], None]) -> None:
+    """What is published is published: files that stay behind are removed with a later batch."""
+    try:
+        remove()
+    except OSError as error:
+        _log.warning("staged batches that are no longer needed could not be removed: %s", error)

@@ -1,0 +1,269 @@
+"""Publishing a batch exactly once: everything that the driver does with the cluster, in one transaction.
+
+    marker      has a later run published? has this batch been published? then nothing is to be done
+    begin       InitProducerId: earlier producers are fenced, what they left open is aborted
+    marker      once more, as nobody else can move it now
+    transaction the new marker, the records, the offsets of the source's groups, EndTxn
+
+The new marker goes first, so that an open transaction shows (as an unstable offset) and a fenced producer
+fails before it has written anything. Whatever goes wrong, the transaction is either in the log as a whole,
+marker included, or nothing of it counts; so a doubt is settled by `begin` and a look at the marker.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from penstock.client.cluster import Cluster
+from penstock.client.errors import (
+    ClientError,
+    DeliveryFailed,
+    ServerError,
+    TransactionLost,
+    UnknownPartition,
+)
+from penstock.client.groups import EXACTLY_ONCE, CommittedOffset, ConsumerGroup
+from penstock.client.metadata import TopicPartition
+from penstock.client.producer import Producer, ProducerConfig
+from penstock.client.transactor import LOST, Transactor
+from penstock.protocol.errors import ErrorCode
+from penstock.spark.sink.encoding import EncodedBatch
+from penstock.spark.sink.marker import GROUP_PREFIX, Marker
+
+_log = logging.getLogger(__name__)
+
+#: How often a batch is begun anew after its transaction was lost to a timeout or to another process.
+ATTEMPTS_MAX: Final = 5
+
+
+class Outcome(Enum):
+    PUBLISHED = auto()
+    WAS_PUBLISHED = auto()
+
+
+class RunFenced(ClientError):
+    """A later run of the query has published: this one is a leftover and must not write."""
+
+
+class MarkerMissing(ClientError):
+    """The cluster has forgotten up to where the query had published."""
+
+
+class CheckpointMismatch(ClientError):
+    """What the cluster holds of the query does not come from this checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What goes into one transaction. ``records`` may be asked for more than once; ``offsets`` by group."""
+
+    partitions: Collection[TopicPartition]
+    records: Callable[[], Iterable[EncodedBatch]]
+    offsets: Mapping[str, Mapping[TopicPartition, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """One batch of one run. ``fingerprint`` tells its entry in the offset log from any other; with
+    ``must_be_known`` an earlier batch was published, so that the marker must be there."""
+
+    batch_id: int
+    run_id: str
+    fingerprint: str
+    must_be_known: bool
+    content: Content
+
+
+class Publisher:
+    """Of one query, by its id. ``marker_topic``: of whose partition 0 the marker is an offset."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        producer: ProducerConfig,
+        query_id: str,
+        marker_topic: str,
+        transaction_timeout_ms: int,
+    ) -> None:
+        self.group_id = f"{GROUP_PREFIX}{query_id}"
+        self._cluster = cluster
+        self._producer = producer
+        self._marker_partition = TopicPartition(marker_topic, 0)
+        self._group = ConsumerGroup(cluster, self.group_id)
+        self._transactor = Transactor(cluster, self.group_id, transaction_timeout_ms)
+
+    def publish(self, batch: Publication) -> Outcome:
+        """Return when the batch is published, by now or before.
+
+        Raises RunFenced, MarkerMissing, CheckpointMismatch; ClientError where the cluster does not answer or
+        refuses. After an error the batch may be published or not: `publish` again finds out.
+        """
+        lost: list[TransactionLost] = []
+        while True:
+            self._refuse_leftovers(self._first_look(batch), batch)
+            self._transactor.begin()
+            marker = self.marker()
+            self._refuse_leftovers(marker, batch)
+            if self._was_published(marker, batch):
+                return Outcome.WAS_PUBLISHED
+            past = () if marker is None else marker.past_of(batch.run_id)
+            successor = Marker(batch.batch_id, batch.fingerprint, batch.run_id, past)
+            try:
+                self._write(batch.content, successor)
+            except TransactionLost as error:
+                lost.append(error)
+                if len(lost) == ATTEMPTS_MAX:
+                    error.add_note(
+                        f"batch {batch.batch_id} was begun {ATTEMPTS_MAX} times: does publishing take longer "
+                        f"than 'kafka.transaction.timeout.ms' ({self._transactor.timeout_ms} ms)?"
+                    )
+                    raise
+                _log.warning("batch %d is begun anew: %s", batch.batch_id, error)
+            else:
+                return Outcome.PUBLISHED
+
+    def recover(self) -> bool:
+        """End what an earlier process left open, so that it holds back no reader; whether there was anything.
+
+        Somebody who is publishing at this moment has to begin anew.
+        """
+        if not self._cluster.retry(self._is_open):
+            return False
+        self._transactor.begin()
+        return True
+
+    def _is_open(self) -> bool:
+        try:
+            self._group.committed([self._marker_partition])
+        except ServerError as error:
+            if error.code is ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                return True
+            raise
+        return False
+
+    def marker(self, *, require_stable: bool = True) -> Marker | None:
+        """Raises UnknownPartition, MarkerDamaged, ServerError."""
+        # Of a topic that is not known (yet) no offset is known either: that must not look like a first batch.
+        self._cluster.require_topics([self._marker_partition.topic])
+
+        def ask() -> dict[TopicPartition, CommittedOffset]:
+            return self._group.committed([self._marker_partition], require_stable=require_stable)
+
+        found = self._cluster.retry(ask).get(self._marker_partition)
+        return None if found is None else Marker.from_offset(found, self.group_id)
+
+    def _first_look(self, batch: Publication) -> Marker | None:
+        """What the marker says while somebody else may be publishing."""
+        try:
+            return self.marker(require_stable=False)
+        except UnknownPartition as error:
+            if batch.must_be_known:
+                raise self._missing(batch) from error
+            raise
+
+    def _missing(self, batch: Publication) -> MarkerMissing:
+        return MarkerMissing(
+            "the cluster does not know any more up to where the query had published: the group "
+            f"'{self.group_id}' has no offset for {self._marker_partition}. The topic was deleted, or the "
+            "group was removed or has expired (offsets.retention.minutes). See whether the output ends with "
+            f"batch {batch.batch_id - 1} of the query; if so, remove the file penstock/sink.json from the "
+            "checkpoint to go on with this batch"
+        )
+
+    def _refuse_leftovers(self, marker: Marker | None, batch: Publication) -> None:
+        if marker is not None and batch.run_id in marker.past:
+            raise RunFenced(
+                f"run {batch.run_id} of the query was replaced by run {marker.run_id}, which has published "
+                f"batch {marker.batch_id}: batch {batch.batch_id} of the earlier run is not written"
+            )
+
+    def _was_published(self, marker: Marker | None, batch: Publication) -> bool:
+        if marker is None:
+            if batch.must_be_known:
+                raise self._missing(batch)
+            return False
+        if marker.batch_id < batch.batch_id:
+            return False
+        if (marker.batch_id, marker.fingerprint) == (batch.batch_id, batch.fingerprint):
+            return True
+        raise CheckpointMismatch(
+            f"batch {batch.batch_id} was to be written, but the cluster has batch {marker.batch_id} of run "
+            f"{marker.run_id} with other input offsets: the checkpoint is an older copy, or entries were "
+            "removed from it. To write the input again, start with a new checkpoint"
+        )
+
+    def _write(self, content: Content, marker: Marker) -> None:
+        try:
+            self._transactor.commit_offsets(self.group_id, {self._marker_partition: marker.to_offset()})
+            write_content(self._cluster, self._producer, self._transactor, content)
+        except TransactionLost:
+            raise
+        except BaseException:
+            abort_quietly(self._transactor)
+            raise
+        self._transactor.end(commit=True)
+
+
+def publish_once(
+    cluster: Cluster, producer: ProducerConfig, transactional_id: str, timeout_ms: int, content: Content
+) -> None:
+    """One transaction under an id that nobody else uses: all of it is published, or nothing.
+
+    Raises TransactionLost or another ClientError. Only where the answer to EndTxn did not come in time is it
+    unknown which: the error says so.
+    """
+    transactor = Transactor(cluster, transactional_id, timeout_ms)
+    transactor.begin()
+    try:
+        write_content(cluster, producer, transactor, content)
+    except BaseException:
+        abort_quietly(transactor)
+        raise
+    try:
+        transactor.end(commit=True)
+    except TransactionLost:
+        raise
+    except ClientError as error:
+        error.add_note(
+            f"whether transaction '{transactional_id}' was committed is unknown: all of the write is in its "
+            f"topics, or nothing. 'penstock txn describe {transactional_id}' tells"
+        )
+        raise
+
+
+def write_content(cluster: Cluster, config: ProducerConfig, transactor: Transactor, content: Content) -> None:
+    """Records and offsets into the transaction that has begun, all acknowledged. Raises ClientError."""
+    transactor.add_partitions(content.partitions)
+    producer = Producer(cluster, config, create_topics=False, transaction=transactor.transaction)
+    try:
+        for batch in content.records():
+            producer.send(batch.topic, batch.partition, batch.data)
+        producer.flush()
+    except DeliveryFailed as error:
+        cause = error.__cause__
+        if isinstance(cause, ServerError) and cause.code in LOST:
+            raise TransactionLost(cause.code, str(cause)) from error
+        raise
+    finally:
+        producer.close()
+    for group_id, offsets in content.offsets.items():
+        known = cluster.topics({tp.topic for tp in offsets})
+        there = {
+            tp: CommittedOffset(offset, metadata=EXACTLY_ONCE)
+            for tp, offset in offsets.items()
+            if tp.topic in known and tp.partition in known[tp.topic].partitions
+        }
+        if there:
+            transactor.commit_offsets(group_id, there)
+
+
+def abort_quietly(transactor: Transactor) -> None:
+    """So that readers need not wait for the timeout; what led here is the error to tell."""
+    try:
+        transactor.end(commit=False)
+    except ClientError as error:
+        _log.warning("the transaction stays open until its timeout: %s", error)

@@ -1,0 +1,66 @@
+"""Publishing a batch of made-up records in a process of its own, to be killed there."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from penstock.client.cluster import Cluster
+from penstock.client.config import ClientConfig
+from penstock.client.metadata import TopicPartition
+from penstock.client.producer import ProducerConfig
+from penstock.protocol.records import Record, encode_batch
+from penstock.spark.sink.encoding import EncodedBatch
+from penstock.spark.sink.publisher import Content, Outcome, Publication, Publisher
+
+TOPICS = ("out-a", "out-b")
+PARTITIONS = 2
+SOURCE = TopicPartition("in", 0)
+SOURCE_GROUP = "source-group"
+PATIENCE = {"retry.backoff.ms": "5", "retry.backoff.max.ms": "100"}
+
+
+def connect(servers: str, **settings: str) -> Cluster:
+    given = PATIENCE | {name.replace("_", "."): value for name, value in settings.items()}
+    return Cluster(ClientConfig.from_properties({"bootstrap.servers": servers} | given))
+
+
+def publisher(cluster: Cluster, query_id: str, timeout_ms: int = 60_000) -> Publisher:
+    return Publisher(cluster, ProducerConfig(), query_id, TOPICS[0], timeout_ms)
+
+
+def records_of(batch_id: int) -> Iterator[EncodedBatch]:
+    """Two batches for every partition; their values name batch and place in it."""
+    for place in range(2):
+        for topic in TOPICS:
+            for partition in range(PARTITIONS):
+                record = Record(0, 1, b"key", b"%d/%d" % (batch_id, place))
+                yield EncodedBatch(topic, partition, bytearray(encode_batch([record], transactional=True)))
+
+
+def values_of(batch_ids: Sequence[int]) -> list[bytes]:
+    """What each partition holds once these batches are published, in this order."""
+    return [b"%d/%d" % (batch_id, place) for batch_id in batch_ids for place in range(2)]
+
+
+def publication(
+    batch_id: int,
+    run_id: str,
+    *,
+    fingerprint: str = "",
+    must_be_known: bool = False,
+    records: Callable[[], Iterator[EncodedBatch]] | None = None,
+) -> Publication:
+    return Publication(
+        batch_id,
+        run_id,
+        fingerprint or f"entry-{batch_id}",
+        must_be_known,
+        Content(
+            [TopicPartition(topic, number) for topic in TOPICS for number in range(PARTITIONS)],
+            records or (lambda: records_of(batch_id)),
+            {SOURCE_GROUP: {SOURCE: 10 * (batch_id + 1)}},
+        ),
+    )
+
+
+def publish(servers: str, query_id: str, batch_id: int, run_id: str) -> Outcome:
+    with connect(servers) as cluster:
+        return publisher(cluster, query_id).publish(publication(batch_id, run_id))

@@ -1,0 +1,524 @@
+"""The publisher against real brokers: killed at every request, cut off, fenced, timed out; once all the same.
+
+A proxy stands before the broker. It kills the publishing process when a request comes by, before it reaches
+the broker or after, so that nothing in the publisher knows of the test.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from sink_publishing import (
+    PARTITIONS,
+    SOURCE,
+    SOURCE_GROUP,
+    TOPICS,
+    connect,
+    publication,
+    publish,
+    publisher,
+    records_of,
+    values_of,
+)
+
+from kafka_node import KafkaNode
+from penstock.client import metadata
+from penstock.client.cluster import Cluster as Client
+from penstock.client.errors import ClientError, ServerError, TransactionLost, UnknownPartition
+from penstock.client.groups import CommittedOffset, ConsumerGroup
+from penstock.client.offsets import LATEST, IsolationLevel, list_offsets
+from penstock.client.producer import ProducerConfig
+from penstock.client.transactor import Transactor
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
+from penstock.protocol.records import Record, encode_batch
+from penstock.spark.sink import publisher as publishing
+from penstock.spark.sink.encoding import EncodedBatch
+from penstock.spark.sink.marker import Marker, MarkerDamaged
+from penstock.spark.sink.publisher import (
+    CheckpointMismatch,
+    Content,
+    MarkerMissing,
+    Outcome,
+    Publisher,
+    RunFenced,
+    publish_once,
+)
+from penstock.testing import Cluster
+from wire_proxy import Fate, Request, WireProxy
+
+SAFE_DOWNGRADE = 2
+NODE = {"transaction.state.log.num.partitions": "2"}
+TARGETS = ["penstock", "penstock-tv1", pytest.param("kafka", marks=pytest.mark.kafka)]
+TARGETS.append(pytest.param("kafka-tv1", marks=pytest.mark.kafka))
+
+
+class Target(NamedTuple):
+    """A broker behind a proxy, with the topics in it; `kill` and `start` are the broker's."""
+
+    proxy: WireProxy
+    kill: Callable[[], None]
+    start: Callable[[], object]
+    is_version_1: bool
+
+    @property
+    def servers(self) -> str:
+        return self.proxy.bootstrap_servers
+
+
+@pytest.fixture(scope="module", params=TARGETS)
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    kind: str = request.param
+    with WireProxy() as proxy:
+        advertised = {"advertised.listeners": f"PLAINTEXT://{proxy.bootstrap_servers}"}
+        node: Cluster | KafkaNode
+        if kind.startswith("kafka"):
+            libs: Path = request.getfixturevalue("kafka_libs")
+            node = KafkaNode(libs, tmp_path_factory.mktemp("kafka"), config=advertised)
+        else:
+            node = Cluster(NODE | advertised)
+        with node:
+            proxy.target = node.bootstrap_servers
+            if kind.endswith("tv1"):
+                downgrade(proxy.bootstrap_servers)
+            yield Target(proxy, node.kill, node.start, kind.endswith("tv1"))
+
+
+@pytest.fixture
+def target(broker: Target) -> Iterator[Target]:
+    """With the topics empty, and a proxy that lets everything pass again."""
+    admin = AdminClient({"bootstrap.servers": broker.servers})
+    topics = [NewTopic(topic, PARTITIONS, 1, config={"retention.ms": "-1"}) for topic in TOPICS]
+    for created in admin.create_topics([*topics, NewTopic(SOURCE.topic, 1, 1)]).values():
+        created.result(20)
+    yield broker
+    broker.proxy.decide = lambda _: Fate.PASS
+    for deleted in admin.delete_topics([*TOPICS, SOURCE.topic]).values():
+        deleted.result(20)
+    wait_until(lambda: not {*TOPICS, SOURCE.topic} & set(admin.list_topics(timeout=10).topics))
+
+
+@pytest.fixture
+def query_id() -> str:
+    return str(uuid.uuid4())
+
+
+def downgrade(servers: str) -> None:
+    update = UpdateFeaturesRequest.FeatureUpdateKey(
+        feature="transaction.version", max_version_level=1, upgrade_type=SAFE_DOWNGRADE
+    )
+    request = UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=[update])
+    with connect(servers) as cluster:
+        response = cluster.retry(lambda: cluster.call_any(request, UpdateFeaturesResponse))
+    assert response.error_code == 0, response.error_message
+
+
+def committed_values(servers: str, topic: str, partitions: int = PARTITIONS) -> list[list[bytes]]:
+    """The values of each partition, read to its end by a `read_committed` client that is not ours."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "unused",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+    values: list[list[bytes]] = [[] for _ in range(partitions)]
+    ends: set[int] = set()
+    while len(ends) < partitions:
+        message = consumer.poll(10)
+        assert message is not None, "the end was not reached: a transaction is open"
+        if message.error() is None:
+            values[message.partition()].append(message.value())
+        else:
+            ends.add(message.partition())
+    consumer.close()
+    return values
+
+
+def expect_exactly(target: Target, batch_ids: list[int]) -> None:
+    """Every partition holds these batches, each once, in order; the source's group is where the last ends."""
+    for topic in TOPICS:
+        assert committed_values(target.servers, topic) == [values_of(batch_ids)] * PARTITIONS
+    with connect(target.servers) as cluster:
+        committed = cluster.retry(lambda: ConsumerGroup(cluster, SOURCE_GROUP).committed([SOURCE]))
+    assert committed[SOURCE].offset == 10 * (batch_ids[-1] + 1)
+
+
+def expect_nothing_open(cluster: Client) -> None:
+    """Nothing holds back a reader: the last stable offset is the end."""
+    asked = {metadata.TopicPartition(topic, p): LATEST for topic in TOPICS for p in range(PARTITIONS)}
+    stable = list_offsets(cluster, asked, IsolationLevel.READ_COMMITTED)
+    ends = list_offsets(cluster, asked)
+    assert {tp: found.offset for tp, found in stable.items()} == {tp: e.offset for tp, e in ends.items()}
+
+
+def wait_until(condition: Callable[[], bool], within_s: float = 20) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.02)
+
+
+def requests_of_a_batch(target: Target, query_id: str, batch_id: int) -> list[Request]:
+    """What a fresh process asks to publish a batch, in order."""
+    seen: list[Request] = []
+
+    def note(request: Request) -> Fate:
+        seen.append(request)
+        return Fate.PASS
+
+    target.proxy.decide = note
+    assert publish(target.servers, query_id, batch_id, "first") is Outcome.PUBLISHED
+    target.proxy.decide = lambda _: Fate.PASS
+    return seen
+
+
+def kill_at(target: Target, query_id: str, batch_id: int, run_id: str, place: int, fate: Fate) -> None:
+    """Publish in another process, and kill -9 it when its request number `place` comes to the proxy."""
+    process = multiprocessing.get_context("fork").Process(
+        target=publish, args=(target.servers, query_id, batch_id, run_id)
+    )
+    seen = 0
+
+    def decide(_: Request) -> Fate:
+        nonlocal seen
+        seen += 1
+        if seen - 1 != place:
+            return Fate.PASS
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+        return fate
+
+    target.proxy.decide = decide
+    process.start()
+    process.join(30)
+    target.proxy.decide = lambda _: Fate.PASS
+    assert process.exitcode == -signal.SIGKILL, process.exitcode
+
+
+def test_a_process_killed_at_any_request_leaves_the_batch_to_the_next_run(
+    target: Target, query_id: str
+) -> None:
+    requests = requests_of_a_batch(target, query_id, 0)
+    assert sum(request.api_key == ApiKey.END_TXN for request in requests) == 1
+    batch_id, outcomes = 0, {}
+    for place, request in enumerate(requests):
+        for fate in (Fate.CUT_BEFORE, Fate.PASS):
+            batch_id += 1
+            kill_at(target, query_id, batch_id, f"killed-{batch_id}", place, fate)
+            outcome = publish(target.servers, query_id, batch_id, f"successor-{batch_id}")
+            outcomes[ApiKey(request.api_key), fate, batch_id] = outcome
+    already = {key[:2] for key, outcome in outcomes.items() if outcome is Outcome.WAS_PUBLISHED}
+    assert already == {(ApiKey.END_TXN, Fate.PASS)}
+    expect_exactly(target, list(range(batch_id + 1)))
+
+
+def test_without_a_look_at_the_marker_the_same_kill_doubles_the_batch(
+    target: Target, query_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [request.api_key for request in requests_of_a_batch(target, query_id, 0)]
+    kill_at(target, query_id, 1, "killed", places.index(ApiKey.END_TXN), Fate.PASS)
+    monkeypatch.setattr(Publisher, "_was_published", lambda *_: False)
+    assert publish(target.servers, query_id, 1, "successor") is Outcome.PUBLISHED
+    assert committed_values(target.servers, TOPICS[0])[0] == values_of([0, 1, 1])
+
+
+def test_a_connection_cut_at_any_request_is_no_matter(target: Target, query_id: str) -> None:
+    requests = requests_of_a_batch(target, query_id, 0)
+    batch_id = 0
+    for place in range(len(requests)):
+        for fate in (Fate.CUT_BEFORE, Fate.CUT_AFTER):
+            batch_id += 1
+            places = iter(range(10_000))
+
+            def decide(_: Request, places=places, place=place, fate=fate) -> Fate:
+                return fate if next(places) == place else Fate.PASS
+
+            target.proxy.decide = decide
+            publish(target.servers, query_id, batch_id, "first")
+            target.proxy.decide = lambda _: Fate.PASS
+    expect_exactly(target, list(range(batch_id + 1)))
+
+
+def test_the_protocol_is_the_one_that_the_cluster_has_finalized(target: Target, query_id: str) -> None:
+    newest: dict[ApiKey, int] = {}
+    for request in requests_of_a_batch(target, query_id, 0):
+        key = ApiKey(request.api_key)
+        newest[key] = max(newest.get(key, 0), request.api_version)
+    announced = {ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN} & newest.keys()
+    assert len(announced) == (2 if target.is_version_1 else 0)
+    assert (newest[ApiKey.PRODUCE] <= 11) == target.is_version_1
+    assert (newest[ApiKey.END_TXN] <= 4) == target.is_version_1
+    assert (newest[ApiKey.TXN_OFFSET_COMMIT] <= 4) == target.is_version_1
+
+
+def test_a_later_run_fences_the_earlier_one_in_the_middle_of_a_batch(target: Target, query_id: str) -> None:
+    publish(target.servers, query_id, 0, "old")
+
+    def overtaken() -> Iterator[object]:
+        yield from list(records_of(1))[:3]
+        assert publish(target.servers, query_id, 1, "new") is Outcome.PUBLISHED
+        yield from list(records_of(1))[3:]
+
+    with connect(target.servers) as cluster:
+        zombie = publisher(cluster, query_id)
+        with pytest.raises(RunFenced, match="run old of the query was replaced by run new"):
+            zombie.publish(publication(1, "old", records=overtaken))
+        with pytest.raises(RunFenced):
+            zombie.publish(publication(2, "old"))
+        publish(target.servers, query_id, 2, "new")
+        expect_nothing_open(cluster)
+    expect_exactly(target, [0, 1, 2])
+
+
+def test_a_leftover_does_not_disturb_the_run_that_is_publishing(target: Target, query_id: str) -> None:
+    """It finds itself in the marker before it takes the transactional id."""
+    publish(target.servers, query_id, 0, "old")
+    publish(target.servers, query_id, 1, "new")
+    disturbed: list[ClientError] = []
+    begun = 0
+
+    def records() -> Iterator[object]:
+        nonlocal begun
+        begun += 1
+        try:
+            publish(target.servers, query_id, 2, "old")
+        except ClientError as error:
+            disturbed.append(error)
+        yield from records_of(2)
+
+    with connect(target.servers) as cluster:
+        publisher(cluster, query_id).publish(publication(2, "new", records=records))
+    assert [type(error) for error in disturbed] == [RunFenced]
+    assert begun == 1
+    expect_exactly(target, [0, 1, 2])
+
+
+def test_what_a_crash_left_open_is_ended_before_the_next_batch_runs(target: Target, query_id: str) -> None:
+    places = [request.api_key for request in requests_of_a_batch(target, query_id, 0)]
+    kill_at(target, query_id, 1, "killed", places.index(ApiKey.END_TXN), Fate.CUT_BEFORE)
+    with connect(target.servers) as cluster:
+        with pytest.raises(AssertionError):
+            expect_nothing_open(cluster)
+        assert publisher(cluster, query_id).recover()
+        wait_until(lambda: not publisher(cluster, query_id).recover())
+        expect_nothing_open(cluster)
+    assert publish(target.servers, query_id, 1, "next") is Outcome.PUBLISHED
+    expect_exactly(target, [0, 1])
+
+
+def test_a_publisher_whose_transaction_was_ended_by_others_begins_anew(target: Target, query_id: str) -> None:
+    publish(target.servers, query_id, 0, "run")
+    begun = 0
+
+    def records() -> Iterator[object]:
+        nonlocal begun
+        begun += 1
+        if begun == 1:
+            yield next(records_of(1))
+            with connect(target.servers) as other:
+                assert publisher(other, query_id).recover()
+            yield from list(records_of(1))[1:]
+        else:
+            yield from records_of(1)
+
+    with connect(target.servers) as cluster:
+        assert (
+            publisher(cluster, query_id).publish(publication(1, "run", records=records)) is Outcome.PUBLISHED
+        )
+    assert begun == 2
+    expect_exactly(target, [0, 1])
+
+
+def test_a_batch_that_takes_longer_than_the_timeout_is_told(
+    target: Target, query_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publishing, "ATTEMPTS_MAX", 1)
+    with connect(target.servers) as cluster:
+        slow = publisher(cluster, query_id, timeout_ms=500)
+
+        def records() -> Iterator[object]:
+            yield next(records_of(0))
+            # Apache Kafka looks for them every ten seconds; InitProducerId of others ends them as well.
+            time.sleep(1)
+            with connect(target.servers) as other:
+                publisher(other, query_id).recover()
+            yield from list(records_of(0))[1:]
+
+        with pytest.raises(TransactionLost) as raised:
+            slow.publish(publication(0, "run", records=records))
+        assert "transaction.timeout.ms' (500 ms)" in "".join(raised.value.__notes__)
+        assert slow.publish(publication(0, "run")) is Outcome.PUBLISHED
+    expect_exactly(target, [0])
+
+
+def test_a_broker_down_for_longer_than_the_transaction_may_last(target: Target, query_id: str) -> None:
+    """In the middle of a batch: the publisher waits, finds its transaction gone and begins anew."""
+    publish(target.servers, query_id, 0, "run")
+    begun = 0
+
+    def records() -> Iterator[object]:
+        nonlocal begun
+        begun += 1
+        yield next(records_of(1))
+        if begun == 1:
+            target.kill()
+            restart = threading.Timer(2.0, target.start)
+            restart.start()
+        yield from list(records_of(1))[1:]
+
+    with connect(target.servers) as cluster:
+        slow = publisher(cluster, query_id, timeout_ms=1000)
+        assert slow.publish(publication(1, "run", records=records)) is Outcome.PUBLISHED
+    expect_exactly(target, [0, 1])
+
+
+def test_an_unknown_outcome_is_settled_by_the_next_attempt(target: Target, query_id: str) -> None:
+    """The broker takes EndTxn, or does not, and then is gone for longer than anybody waits."""
+    publish(target.servers, query_id, 0, "run")
+    for batch_id, fate in ((1, Fate.CUT_BEFORE), (2, Fate.CUT_AFTER)):
+        killed = threading.Event()
+
+        def kill(killed=killed) -> None:
+            target.kill()
+            killed.set()
+
+        def decide(request: Request, fate=fate, killed=killed, kill=kill) -> Fate:
+            if request.api_key != ApiKey.END_TXN or killed.is_set():
+                return Fate.PASS
+            if fate is Fate.CUT_BEFORE:
+                kill()
+            return fate
+
+        target.proxy.when_cut = kill
+        target.proxy.decide = decide
+        with (
+            connect(target.servers, default_api_timeout_ms="700") as cluster,
+            pytest.raises(ClientError),
+        ):
+            publisher(cluster, query_id).publish(publication(batch_id, "run"))
+        assert killed.is_set()
+        target.proxy.decide = lambda _: Fate.PASS
+        target.proxy.when_cut = lambda: None
+        target.start()
+        outcome = publish(target.servers, query_id, batch_id, "next")
+        assert outcome is (Outcome.PUBLISHED if fate is Fate.CUT_BEFORE else Outcome.WAS_PUBLISHED)
+    expect_exactly(target, [0, 1, 2])
+
+
+def test_an_attempt_that_fails_leaves_no_transaction_open(target: Target, query_id: str) -> None:
+    def records() -> Iterator[object]:
+        yield from list(records_of(0))[:3]
+        raise OSError("the file is gone")
+
+    with connect(target.servers) as cluster:
+        with pytest.raises(OSError, match="the file is gone"):
+            publisher(cluster, query_id).publish(publication(0, "run", records=records))
+        wait_until(lambda: not publisher(cluster, query_id).recover())
+        expect_nothing_open(cluster)
+    assert publish(target.servers, query_id, 0, "run") is Outcome.PUBLISHED
+    expect_exactly(target, [0])
+
+
+def test_what_cannot_be_settled_is_refused(target: Target, query_id: str) -> None:
+    with connect(target.servers) as cluster:
+        sink = publisher(cluster, query_id)
+        with pytest.raises(MarkerMissing, match=r"no offset for out-a-0.*ends with batch 6.*sink\.json"):
+            sink.publish(publication(7, "run", must_be_known=True))
+        elsewhere = Publisher(cluster, ProducerConfig(), query_id, "deleted", 60_000)
+        with pytest.raises(MarkerMissing, match="no offset for deleted-0"):
+            elsewhere.publish(publication(7, "run", must_be_known=True))
+        with pytest.raises(UnknownPartition, match="topic 'deleted' does not exist"):
+            elsewhere.publish(publication(7, "run"))
+        sink.publish(publication(7, "run"))
+        assert sink.publish(publication(7, "next")) is Outcome.WAS_PUBLISHED
+        with pytest.raises(
+            CheckpointMismatch, match="batch 7 was to be written, but the cluster has batch 7"
+        ):
+            sink.publish(publication(7, "next", fingerprint="another"))
+        with pytest.raises(
+            CheckpointMismatch, match="batch 6 was to be written, but the cluster has batch 7"
+        ):
+            sink.publish(publication(6, "next"))
+        foreign = ConsumerGroup(cluster, sink.group_id)
+        offsets = {metadata.TopicPartition(TOPICS[0], 0): CommittedOffset(3, metadata="by hand")}
+        cluster.retry(lambda: foreign.commit(offsets))
+        with pytest.raises(MarkerDamaged, match=r"offset 3 was committed by somebody else: found .*by hand"):
+            sink.publish(publication(8, "next"))
+        expect_nothing_open(cluster)
+
+
+def test_offsets_of_a_source_topic_that_is_gone_are_left_out(target: Target, query_id: str) -> None:
+    batch = publication(0, "run")
+    there = batch.content.offsets[SOURCE_GROUP]
+    batch.content.offsets[SOURCE_GROUP].update({metadata.TopicPartition("deleted", 0): 5})
+    with connect(target.servers) as cluster:
+        assert publisher(cluster, query_id).publish(batch) is Outcome.PUBLISHED
+    assert len(there) == 2
+    expect_exactly(target, [0])
+
+
+def test_a_job_is_published_as_a_whole_or_not_at_all(target: Target) -> None:
+    content = publication(0, "").content
+    broken = content.__class__(content.partitions, lambda: fail_after(3), {})
+    with connect(target.servers) as cluster:
+        with pytest.raises(OSError, match="torn"):
+            publish_once(cluster, ProducerConfig(), f"job-{uuid.uuid4()}", 60_000, broken)
+        assert committed_values(target.servers, TOPICS[1]) == [[], []]
+        publish_once(cluster, ProducerConfig(), f"job-{uuid.uuid4()}", 60_000, content)
+    expect_exactly(target, [0])
+
+
+def test_a_batch_larger_than_the_topic_takes_is_split_in_its_transaction(target: Target) -> None:
+    """The topic was changed since the tasks asked, or they were not allowed to ask."""
+    admin = AdminClient({"bootstrap.servers": target.servers})
+    topic = f"small-{uuid.uuid4()}"
+    config = {"max.message.bytes": "2000"}
+    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(20)
+    values = [b"%02d" % number * 100 for number in range(40)]
+    rows = [Record(0, 1, None, value) for value in values]
+
+    def records() -> Iterator[EncodedBatch]:
+        yield EncodedBatch(topic, 0, bytearray(encode_batch(rows, transactional=True)))
+
+    content = Content([metadata.TopicPartition(topic, 0)], records, {})
+    with connect(target.servers) as cluster:
+        publish_once(cluster, ProducerConfig(), f"job-{uuid.uuid4()}", 60_000, content)
+    assert committed_values(target.servers, topic, 1) == [values]
+
+
+def fail_after(count: int) -> Iterator[object]:
+    yield from list(records_of(0))[:count]
+    raise OSError("torn")
+
+
+def test_a_timeout_above_the_brokers_is_refused(target: Target) -> None:
+    with connect(target.servers) as cluster, pytest.raises(ServerError) as raised:
+        Transactor(cluster, "impatient", 2**31 - 1).begin()
+    assert raised.value.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+def test_a_marker_keeps_sixteen_earlier_runs() -> None:
+    marker = Marker(0, "e", "run-0")
+    for number in range(1, 40):
+        run = f"{number:036}"
+        marker = Marker(number, "0123456789abcdef", run, marker.past_of(run))
+        assert marker.past_of(run) == marker.past
+    assert marker.past == tuple(f"{number:036}" for number in range(23, 39))
+    committed = marker.to_offset()
+    assert committed.offset == 40
+    assert len(committed.metadata) < 1000, "offset.metadata.max.bytes is 4096"
+    assert Marker.from_offset(committed, "group") == marker

@@ -1,0 +1,170 @@
+"""Exactly once inside Spark: streams and jobs, and what a query started again makes of a half-done batch."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def committed(servers: str) -> Callable[..., list[list[bytes]]]:
+    """The values in each partition of a topic, to its end, for a `read_committed` client."""
+
+    def read(topic: str, partitions: int = 1) -> list[list[bytes]]:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": servers,
+                "group.id": "unused",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+            }
+        )
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        values: list[list[bytes]] = [[] for _ in range(partitions)]
+        ends = 0
+        while ends < partitions:
+            message = consumer.poll(10)
+            assert message is not None, "a transaction is open"
+            if message.error() is None:
+                values[message.partition()].append(message.value())
+            else:
+                ends += 1
+        consumer.close()
+        return values
+
+    return read
+
+
+@pytest.fixture
+def copy(spark: SparkSession, servers: str, tmp_path: Path) -> Callable[..., str]:
+    """Run a query that copies a topic exactly once until it has caught up; its id."""
+
+    def run(source: str, target: str, **options: str) -> str:
+        client = {"kafka.bootstrap.servers": servers}
+        rows = (
+            spark.readStream.format("penstock")
+            .options(**client, subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="4")
+            .option("group.id", f"group-of-{source}")
+            .load()
+        )
+        query = (
+            rows.selectExpr("key", "value", "partition")
+            .writeStream.format("penstock")
+            .options(**client, topic=target, delivery="exactly-once", **options)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(60)
+        return str(query.id)
+
+    return run
+
+
+def group_offset(servers: str, group: str, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
+    [found] = consumer.committed([TopicPartition(topic, 0)], timeout=20)
+    consumer.close()
+    return int(found.offset)
+
+
+def test_a_batch_is_published_once_however_often_it_runs(
+    make_topic, produce, copy, committed, servers, tmp_path
+):
+    """As after a crash between EndTxn and Spark's commit log: the last batch is run again."""
+    source, target = make_topic(), make_topic()
+    large = [b"%03d" % number + b"x" * 400_000 for number in range(10)]
+    produce(source, large, partition=0)
+    query_id = copy(source, target)
+    assert committed(target) == [large]
+    assert group_offset(servers, f"group-of-{source}", source) == 10
+    marker = group_offset(servers, f"penstock-sink-{query_id}", target)
+    checkpoint = tmp_path / "checkpoint"
+    batches = sorted(int(file.name) for file in (checkpoint / "commits").iterdir() if file.name.isdigit())
+    assert marker == batches[-1] + 1
+    for name in (str(batches[-1]), f".{batches[-1]}.crc"):
+        (checkpoint / "commits" / name).unlink(missing_ok=True)
+    produce(source, [b"later"], partition=0)
+    assert copy(source, target) == query_id
+    assert committed(target) == [[*large, b"later"]]
+    assert group_offset(servers, f"group-of-{source}", source) == 11
+    assert list((checkpoint / "penstock" / "staging").iterdir()) == []
+
+
+def test_a_checkpoint_that_lags_behind_the_cluster_is_refused(make_topic, produce, copy, committed, tmp_path):
+    source, target = make_topic(), make_topic()
+    produce(source, [b"1", b"2"], partition=0)
+    copy(source, target)
+    checkpoint, older = tmp_path / "checkpoint", tmp_path / "older"
+    shutil.copytree(checkpoint, older)
+    produce(source, [b"3"], partition=0)
+    copy(source, target)
+    shutil.rmtree(checkpoint)
+    shutil.move(older, checkpoint)
+    produce(source, [b"4"], partition=0)
+    with pytest.raises(PySparkException, match="the checkpoint is an older copy"):
+        copy(source, target)
+    assert committed(target) == [[b"1", b"2", b"3"]]
+
+
+def test_a_marker_that_is_gone_stops_the_query(make_topic, produce, copy, committed, tmp_path, servers):
+    source, target = make_topic(), make_topic()
+    produce(source, [b"1"], partition=0)
+    copy(source, target)
+    state = tmp_path / "checkpoint" / "penstock" / "sink.json"
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"marker_topic": source}))
+    produce(source, [b"2"], partition=0)
+    with pytest.raises(PySparkException, match="does not know any more up to where the query had published"):
+        copy(source, target)
+    state.unlink()
+    copy(source, target)
+    assert committed(target) == [[b"1", b"2"]]
+
+
+def test_a_job_is_written_as_a_whole_or_not_at_all(spark, servers, make_topic, committed, tmp_path):
+    target = make_topic(2)
+    options = {"kafka.bootstrap.servers": servers, "topic": target, "delivery": "exactly-once"}
+
+    def refuse(batches: Iterator[object]) -> Iterator[object]:
+        for batch in batches:
+            if batch.num_rows and batch["number"][0].as_py() >= 500:
+                raise ValueError("this row will not do")
+            yield batch
+
+    rows = spark.range(0, 1000, 1, 2).selectExpr("id AS number", "cast(id AS string) value")
+    broken = rows.mapInArrow(refuse, rows.schema)
+    with pytest.raises(PySparkException, match="this row will not do"):
+        broken.write.format("penstock").options(**options).mode("append").save()
+    assert committed(target, 2) == [[], []]
+    staging = tmp_path / "staging"
+    large = rows.selectExpr("value || repeat('x', 4000) AS value")
+    large.write.format("penstock").options(**options, stagingLocation=str(staging)).mode("append").save()
+    found = [value.strip(b"x") for values in committed(target, 2) for value in values]
+    assert sorted(map(int, found)) == list(range(1000))
+    assert list(staging.iterdir()) == []
+
+
+def test_a_stream_without_a_checkpoint_of_its_own_is_refused(spark, servers, make_topic, tmp_path):
+    stream = spark.readStream.format("rate").load().selectExpr("cast(value AS string) value")
+    spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path))
+    try:
+        query = (
+            stream.writeStream.format("penstock")
+            .options(topic=make_topic(), delivery="exactly-once")
+            .option("kafka.bootstrap.servers", servers)
+            .trigger(availableNow=True)
+            .start()
+        )
+        with pytest.raises(
+            PySparkException, match="needs the option 'checkpointLocation' on the query itself"
+        ):
+            query.awaitTermination(60)
+    finally:
+        spark.conf.unset("spark.sql.streaming.checkpointLocation")
