@@ -78,8 +78,16 @@ def test_values_that_do_not_fit(serde: Serde[Any], value: object, message: str) 
 
 
 def test_json_has_no_nan() -> None:
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        json.serialize(float("nan"))
+    for value in (float("nan"), [1, {"a": float("inf")}]):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            json.serialize(value)
+    assert json.serialize([None, "null"]) == b'[null,"null"]'
+    with pytest.raises(ValueError, match="malformed"):
+        json.deserialize(b"NaN")
+
+
+def test_json_keeps_large_integers() -> None:
+    assert json.deserialize(json.serialize(2**100)) == 2**100
 
 
 @pytest.mark.parametrize(

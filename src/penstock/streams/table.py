@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Literal, TypeVar, overload
+from typing import Any, Generic, Literal, TypeVar, cast, overload
 
 from penstock.streams import grouped, stream
 from penstock.streams.builder import Builder
@@ -231,7 +231,11 @@ class Table(Generic[K, V]):
         self._send_old_values()
         node = self._builder.processor(node_name, Regroup(selector), [self._node])
         return grouped.GroupedTable(
-            self._builder, node, key=key or self._key, value=value or self._value, name=name
+            self._builder,
+            node,
+            key=cast("Serde[K2] | None", key or self._key),
+            value=cast("Serde[V2] | None", value or self._value),
+            name=name,
         )
 
 

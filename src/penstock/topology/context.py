@@ -69,10 +69,10 @@ class Context:
         topic, partition, offset, *_ = self.record
         return Origin(topic, partition, offset)
 
-    def store(self, name: str) -> Any:
+    def store(self, name: str | None) -> Any:
         """The store of this name: of the kind that its `StoreSpec` opens. Raises TopologyError."""
         try:
-            return self._stores[name]
+            return self._stores[name]  # type: ignore[index]  # no store is named None
         except KeyError:
             raise TopologyError(
                 f"store {name} is not connected to this part of the topology; it has {sorted(self._stores)}"

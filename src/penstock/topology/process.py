@@ -215,7 +215,7 @@ class Process(Operator):
         self.key = key
         self.timers = timers
         self.fixed_key = fixed_key
-        self.has_timers = timers is not None  # type: ignore[misc]
+        self.has_timers = timers is not None
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
         failed = context.failed

@@ -7,11 +7,13 @@ its clients read what is written here and the other way round.
 
 from __future__ import annotations
 
-import json as _json
 from collections.abc import Callable
+from json import JSONEncoder
 from struct import Struct
 from struct import error as StructError
 from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+import msgspec
 
 from penstock.topology.errors import SerdeError
 
@@ -80,24 +82,25 @@ def _number(name: str, layout: str, kinds: tuple[type, ...]) -> Serde[Any]:
     return Serde(serialize, deserialize, name=name)
 
 
-def _json_encoder() -> Callable[[Any], str]:
-    return _json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-
-
-_encode_json = _json_encoder()
+_encode_json = msgspec.json.Encoder().encode
+_encode_json_strictly = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 def _to_json(value: Any) -> bytes:
-    return _encode_json(value).encode()
+    data = _encode_json(value)
+    # The encoder writes NaN as null: a null may have been one, and the standard library refuses those.
+    return _encode_json_strictly(value).encode() if b"null" in data else data
 
 
 raw: Final[Serde[bytes]] = Serde(_same, _same, name="raw")
 """The bytes themselves."""
 string: Final[Serde[str]] = Serde(_text, bytes.decode, name="string")
 """Text as UTF-8."""
-json: Final[Serde[Any]] = Serde(_to_json, _json.loads, name="json")
-"""Any JSON value, as compact UTF-8 without NaN. Not canonical: a dict used as a key must be built in one
-order.
+json: Final[Serde[Any]] = Serde(_to_json, msgspec.json.Decoder().decode, name="json")
+"""Any JSON value, as compact UTF-8. NaN is refused; JSON's own null is None.
+
+Dates, UUIDs, bytes (as base64) and dataclasses are written as well, and come back as text and dicts. The
+bytes are not canonical: a dict used as a key must be built in one order.
 """
 integer: Final[Serde[int]] = _number("integer", ">i", (int,))
 """32-bit signed, Kafka's IntegerSerializer."""
