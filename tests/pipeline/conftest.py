@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kafka_node import KafkaNode
 from penstock.spark.session import build_session
 from penstock.testing import Cluster
 
@@ -26,6 +28,13 @@ def spark() -> Iterator[object]:
 @pytest.fixture(scope="session")
 def servers(penstock_cluster: Cluster) -> str:
     return penstock_cluster.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def kafka_servers(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An Apache Kafka node of the target release, for tests with the marker `kafka`."""
+    with KafkaNode(kafka_libs, tmp_path_factory.mktemp("kafka")) as node:
+        yield node.bootstrap_servers
 
 
 @pytest.fixture

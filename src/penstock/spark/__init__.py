@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.spark.progress import Lag, lag
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

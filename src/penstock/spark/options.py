@@ -25,7 +25,7 @@ _WITHOUT_EFFECT: Final = frozenset(
         "client.rack",
         "connections.max.idle.ms",
         "exclude.internal.topics",
-        "group.id",
+        "group.id",  # where nothing is read: the source takes it as an option of its own
         "group.instance.id",
         "group.protocol",
         "heartbeat.interval.ms",
@@ -87,6 +87,18 @@ class Options:
             return parse(text)
         except ValueError as problem:
             raise ConfigError(f"invalid value {text!r} for option '{name}': expected {problem}") from None
+
+    def take_property(self, name: str, parse: Callable[[str], T], default: T) -> T:
+        """A Kafka property that may be given without ``kafka.`` as well. Raises ConfigError."""
+        text = self._kafka.pop(name, None)
+        if text is None:
+            return self.take(name, parse, default)
+        self._given.setdefault(name, text)
+        if self._given[name] != text:
+            raise ConfigError(
+                f"options '{name}' and 'kafka.{name}' differ: {self._given[name]!r} and {text!r}"
+            )
+        return self.take(name, parse, default)
 
     def ignore(self, *names: str) -> None:
         """Options that Spark adds, or that its own Kafka source knows and this one needs not."""

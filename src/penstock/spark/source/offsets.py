@@ -1,7 +1,7 @@
-"""Offsets as text: where to start and end (``earliest``, ``latest``, JSON), and what a checkpoint holds.
+"""Positions as options say them: ``earliest``, ``latest``, ``committed``, JSON, timestamps; their offsets.
 
 The JSON is that of Spark's own Kafka source: ``{"topic": {"0": 123, "1": -2}}``, -2 for earliest and -1 for
-latest where it is asked for; a checkpoint holds plain offsets only.
+latest where it is asked for.
 """
 
 from __future__ import annotations
@@ -10,16 +10,20 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from penstock.client.cluster import Cluster
+from penstock.client.groups import ConsumerGroup
 from penstock.client.metadata import TopicPartition
 from penstock.client.offsets import EARLIEST, LATEST, NO_OFFSET, IsolationLevel, list_offsets
 from penstock.client.settings import ConfigError
 
 Offsets: TypeAlias = dict[TopicPartition, int]
 
+COMMITTED: Final = "committed"
 _SHAPE: Final = '{"topic": {"0": 23, "1": -1}}'
+# No topic can be called so: whatever else stands beside the offsets in a checkpoint begins with it.
+RESERVED: Final = "@"
 
 
 class Special(Enum):
@@ -31,6 +35,14 @@ class NoMatch(Enum):
     """What to do where no record is as new as the timestamp asked for."""
 
     ERROR = "error"
+    LATEST = "latest"
+
+
+class NoCommit(Enum):
+    """What to do with a partition that the group has no committed offset for."""
+
+    ERROR = "error"
+    EARLIEST = "earliest"
     LATEST = "latest"
 
 
@@ -50,13 +62,24 @@ class ByTimestamp:
     no_match: NoMatch
 
 
-Position: TypeAlias = Special | Specific | ByTimestamp
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Where a consumer group stands."""
+
+    group_id: str
+    no_commit: NoCommit
 
 
-def parse_position(text: str, *, allowed: Collection[Special]) -> Position:
-    """``earliest``, ``latest`` or JSON. ``allowed``: what makes sense at this end of the range."""
-    names = " or ".join(f"'{special.name.lower()}'" for special in allowed)
-    expected = f"{names}, or JSON like {_SHAPE}"
+Position: TypeAlias = Special | Specific | ByTimestamp | Committed
+
+
+def parse_position(text: str, *, allowed: Collection[Special], or_committed: bool = False) -> Position:
+    """``earliest``, ``latest`` or JSON. ``allowed``: what makes sense at this end of the range.
+
+    ``or_committed``: whether an error names ``committed``, which the caller understands, as well.
+    """
+    words = [special.name.lower() for special in allowed] + [COMMITTED] * or_committed
+    expected = " or ".join(f"'{word}'" for word in words) + f", or JSON like {_SHAPE}"
     if text.strip().upper() in Special.__members__:
         special = Special[text.strip().upper()]
         if special not in allowed:
@@ -81,11 +104,12 @@ def parse_partition_numbers(text: str) -> Offsets:
         raise ValueError(f"JSON like {_SHAPE}") from None
 
 
-def from_json(offsets: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """Offsets from the checkpoint's shape."""
+def from_json(offsets: Mapping[str, Mapping[str, Any]]) -> Offsets:
+    """Offsets from a checkpoint's shape, without what stands beside them there."""
     return {
         TopicPartition(topic, int(partition)): int(offset)
         for topic, partitions in offsets.items()
+        if not topic.startswith(RESERVED)
         for partition, offset in partitions.items()
     }
 
@@ -117,6 +141,8 @@ def resolve(
             return dict(offsets) | {tp: found.offset for tp, found in listed.items()}
         case ByTimestamp():
             return _resolve_timestamps(position, partitions, cluster, isolation, option)
+        case Committed():
+            return _resolve_committed(position, partitions, cluster, isolation, option)
 
 
 def _require_same_partitions(
@@ -151,6 +177,28 @@ def _resolve_timestamps(
         )
     latest = list_offsets(cluster, dict.fromkeys(missing, LATEST), isolation)
     return offsets | {tp: found.offset for tp, found in latest.items()}
+
+
+def _resolve_committed(
+    position: Committed,
+    partitions: Collection[TopicPartition],
+    cluster: Cluster,
+    isolation: IsolationLevel,
+    option: str,
+) -> Offsets:
+    group = ConsumerGroup(cluster, position.group_id)
+    committed = cluster.retry(lambda: group.committed(partitions))
+    missing = [tp for tp in partitions if tp not in committed]
+    if missing and position.no_commit is NoCommit.ERROR:
+        raise ConfigError(
+            f"option '{option}' is 'committed', and group '{position.group_id}' has no committed offset for "
+            f"{_names(missing)}; set startingOffsetsCommittedStrategy to 'earliest' or 'latest' for these"
+        )
+    fallback = EARLIEST if position.no_commit is NoCommit.EARLIEST else LATEST
+    listed = list_offsets(cluster, dict.fromkeys(missing, fallback), isolation)
+    return {tp: found.offset for tp, found in committed.items()} | {
+        tp: found.offset for tp, found in listed.items()
+    }
 
 
 def _names(partitions: Collection[TopicPartition]) -> str:

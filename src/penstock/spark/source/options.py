@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.client.config import ClientConfig
 from penstock.client.fetcher import FetchConfig
-from penstock.client.settings import ConfigError, boolean, from_properties, one_of, whole_number
+from penstock.client.settings import ConfigError, boolean, from_properties, one_of, text, whole_number
 from penstock.spark.options import Options
+from penstock.spark.source.durations import duration_ms
 from penstock.spark.source.offsets import (
+    COMMITTED,
     ByTimestamp,
+    Committed,
+    NoCommit,
     NoMatch,
     Offsets,
     Position,
@@ -19,21 +23,20 @@ from penstock.spark.source.offsets import (
     parse_partition_numbers,
     parse_position,
 )
+from penstock.spark.source.retries import OffsetRetries
 from penstock.spark.source.subscription import Subscription, take_subscription
 
 _MAX_INT64 = 2**63 - 1
-# Here kafka.request.timeout.ms and kafka.default.api.timeout.ms say how patient to be.
-_OF_SPARKS_CONSUMER = (
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-    "groupIdPrefix",
-    "kafkaConsumer.pollTimeoutMs",
-)
+# No member of any group is made here, so there is no group id to be given a prefix.
+_WITHOUT_EFFECT = ("groupIdPrefix",)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
+    """``client`` is the driver's, ``task_client`` that of the tasks, which may be told to wait otherwise."""
+
     client: ClientConfig
+    task_client: ClientConfig
     fetch: FetchConfig
     subscription: Subscription
     starting: Position
@@ -41,8 +44,15 @@ class SourceOptions:
     include_headers: bool
     fail_on_data_loss: bool
     max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_ms: int
     min_partitions: int | None
+    max_partitions: int | None
     max_records_per_partition: int | None
+    max_bytes_per_partition: int | None
+    group_id: str | None
+    group_recommit_ms: int
+    offset_retries: OffsetRetries
 
     @property
     def start_moves(self) -> bool:
@@ -52,7 +62,7 @@ class SourceOptions:
                 return self.starting is Special.LATEST
             case Specific(offsets):
                 return Special.LATEST.value in offsets.values()
-            case ByTimestamp():
+            case ByTimestamp() | Committed():
                 return True
 
 
@@ -74,41 +84,85 @@ def _parse(options: Options, streaming: bool | None) -> SourceOptions:
         for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
             options.refuse(name, "a streaming query has no end; use a batch read, or Trigger.AvailableNow")
     subscription = take_subscription(options)
+    group_id = options.take_property("group.id", text, None)
     parsed = {
-        "starting": _take_position(options, "starting", streaming),
-        "ending": _take_position(options, "ending", streaming),
+        "starting": _take_position(options, "starting", streaming, group_id),
+        "ending": _take_position(options, "ending", streaming, None),
     }
     include_headers = options.take("includeHeaders", boolean, False)
     fail_on_data_loss = options.take("failOnDataLoss", boolean, True)
     max_offsets = options.take("maxOffsetsPerTrigger", whole_number(1, _MAX_INT64), 0)
+    min_offsets = options.take("minOffsetsPerTrigger", whole_number(1, _MAX_INT64), 0)
+    if max_offsets and min_offsets > max_offsets:
+        raise ConfigError(
+            f"option 'minOffsetsPerTrigger' is {min_offsets}: expected at most maxOffsetsPerTrigger, "
+            f"{max_offsets}"
+        )
+    max_trigger_delay_ms = options.take("maxTriggerDelay", duration_ms, 15 * 60_000)
     min_partitions = options.take("minPartitions", whole_number(1), 0)
+    max_partitions = options.take("maxPartitions", whole_number(1), 0)
+    if max_partitions and min_partitions > max_partitions:
+        raise ConfigError(
+            f"option 'minPartitions' is {min_partitions}: expected at most maxPartitions, {max_partitions}"
+        )
     max_records = options.take("maxRecordsPerPartition", whole_number(1, _MAX_INT64), 0)
-    options.ignore(*_OF_SPARKS_CONSUMER)
-    properties = options.finish(FetchConfig)
+    if max_partitions and max_records:
+        raise ConfigError(
+            "options 'maxPartitions' and 'maxRecordsPerPartition' contradict each other: set one of them"
+        )
+    max_bytes = options.take("maxBytesPerPartition", whole_number(1, _MAX_INT64), 0)
+    recommit_ms = options.take("groupRecommitInterval", duration_ms, 10 * 60_000)
+    retries = OffsetRetries(
+        options.take("fetchOffset.numRetries", whole_number(1), 3),
+        options.take("fetchOffset.retryIntervalMs", whole_number(0), 1000),
+    )
+    poll_timeout_ms = options.take("kafkaConsumer.pollTimeoutMs", whole_number(1), 0)
+    options.ignore(*_WITHOUT_EFFECT)
+    properties = {"isolation.level": "read_committed"} | options.finish(FetchConfig)
+    client = ClientConfig.from_properties(properties)
     return SourceOptions(
-        client=ClientConfig.from_properties(properties),
+        client=client,
+        task_client=replace(client, api_timeout_ms=poll_timeout_ms) if poll_timeout_ms else client,
         fetch=from_properties(FetchConfig, properties),
         subscription=subscription,
         include_headers=include_headers,
         fail_on_data_loss=fail_on_data_loss,
         max_offsets_per_trigger=max_offsets or None,
+        min_offsets_per_trigger=min_offsets or None,
+        max_trigger_delay_ms=max_trigger_delay_ms,
         min_partitions=min_partitions or None,
+        max_partitions=max_partitions or None,
         max_records_per_partition=max_records or None,
+        max_bytes_per_partition=max_bytes or None,
+        group_id=group_id,
+        group_recommit_ms=recommit_ms,
+        offset_retries=retries,
         **parsed,
     )
 
 
-def _take_position(options: Options, end: str, streaming: bool | None) -> Position:
-    """``startingOffsets`` and its kin, or ``endingOffsets`` and its; the finer one wins, as in Spark."""
+def _take_position(options: Options, end: str, streaming: bool | None, group_id: str | None) -> Position:
+    """``startingOffsets`` and its kin, or ``endingOffsets`` and its, with Spark's precedence: one timestamp
+    for all, then timestamps by partition, then offsets."""
     default: Position = Special.LATEST if end == "ending" or streaming else Special.EARLIEST
     allowed = list(Special)
     if streaming is False:
         allowed = [Special.EARLIEST if end == "starting" else Special.LATEST]
-    offsets = options.take(f"{end}Offsets", lambda text: parse_position(text, allowed=allowed), default)
+    may_be_committed = end == "starting"
+
+    def parse_offsets(given: str) -> Position | str:
+        if may_be_committed and given.strip().lower() == COMMITTED:
+            return COMMITTED
+        return parse_position(given, allowed=allowed, or_committed=may_be_committed)
+
+    offsets: Position | str = options.take(f"{end}Offsets", parse_offsets, default)
     strategy = NoMatch.LATEST
+    no_commit = NoCommit.ERROR
     if end == "starting":
         choice = one_of(*(choice.value for choice in NoMatch))
         strategy = NoMatch(options.take("startingOffsetsByTimestampStrategy", choice, NoMatch.ERROR.value))
+        choice = one_of(*(choice.value for choice in NoCommit))
+        no_commit = NoCommit(options.take("startingOffsetsCommittedStrategy", choice, NoCommit.ERROR.value))
     no_timestamps: Offsets = {}
     by_partition = options.take(f"{end}OffsetsByTimestamp", parse_partition_numbers, no_timestamps)
     everywhere_ms = options.take(f"{end}Timestamp", whole_number(0, _MAX_INT64), -1)
@@ -120,4 +174,8 @@ def _take_position(options: Options, end: str, streaming: bool | None) -> Positi
                 f"option '{end}OffsetsByTimestamp': expected timestamps in ms, found a negative one"
             )
         return ByTimestamp(None, by_partition, strategy)
-    return offsets
+    if not isinstance(offsets, str):
+        return offsets
+    if group_id is None:
+        raise ConfigError("option 'startingOffsets' is 'committed': expected the option group.id as well")
+    return Committed(group_id, no_commit)

@@ -6,13 +6,21 @@ Pure. What is missing counts as data loss by the rules of Spark's own Kafka sour
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import Final
 
 from penstock.arrow.loss import LossRule
 from penstock.client.fetcher import PartitionRange
 from penstock.client.metadata import TopicPartition
 from penstock.spark.source.offsets import Offsets
+
+#: What opening one more range costs a task, in the bytes that it could read in that time.
+OPEN_BYTES: Final = 1 << 20
+_SLACK: Final = 0.1  # of a task's share: less than this is not worth a cut
+_TINY: Final = 1e-9
 
 
 def plan_ranges(
@@ -20,7 +28,8 @@ def plan_ranges(
 ) -> list[PartitionRange]:
     """The range of each partition that has something to read.
 
-    ``earliest`` tells where partitions begin that ``end`` has and ``start`` has not: new ones, read whole.
+    ``earliest`` tells where partitions begin that ``end`` has and ``start`` has not: new ones, read whole. It
+    leaves out those that have been deleted already.
     """
     gone = sorted(start.keys() - end.keys())
     if gone:
@@ -28,11 +37,13 @@ def plan_ranges(
     added = sorted(end.keys() - start.keys())
     begins = earliest(added) if added else {}
     for tp in added:
-        if begins[tp] > 0:
+        if tp not in begins:
+            loss.report(f"the new partition {tp} does not exist any more")
+        elif begins[tp] > 0:
             loss.report(f"the new partition {tp} begins at offset {begins[tp]} instead of 0")
     ranges = []
     for tp in sorted(end):
-        first = start.get(tp, begins.get(tp, 0))
+        first = start.get(tp, begins.get(tp, end[tp]))
         if end[tp] < first:
             loss.report(f"the end of {tp} went back from offset {first} to {end[tp]}")
         elif end[tp] > first:
@@ -58,18 +69,89 @@ def split_ranges(
 
 
 def limit_rows(start: Offsets, end: Offsets, begins: Mapping[TopicPartition, int], max_rows: int) -> Offsets:
-    """An end at most ``max_rows`` offsets after ``start``, shared out in proportion to what there is.
+    """An end about ``max_rows`` offsets after ``start``, shared out in proportion to what there is.
 
-    ``begins``: where partitions begin that ``start`` has not. Every call makes progress while there is data:
-    rounding goes to the partitions with the largest remainders.
+    ``begins``: where partitions begin that ``start`` has not. The rounding is that of Spark's own source:
+    each share is rounded down, but a partition with anything to read gets at least one offset, so that small
+    ones do not starve beside large ones. Many small ones may exceed the limit by their number.
     """
     first = {tp: start.get(tp, begins.get(tp, 0)) for tp in end}
     sizes = {tp: end[tp] - first[tp] for tp in end if end[tp] > first[tp]}
     total = sum(sizes.values())
     if total <= max_rows:
         return dict(end)
-    shares = {tp: size * max_rows // total for tp, size in sizes.items()}
-    remainders = sorted(sizes, key=lambda tp: (-(sizes[tp] * max_rows % total), tp))
-    for tp in remainders[: max_rows - sum(shares.values())]:
-        shares[tp] += 1
-    return {tp: first[tp] + shares[tp] if tp in shares else end[tp] for tp in end}
+    shares = {tp: max(1, int(max_rows * (size / total))) for tp, size in sizes.items()}
+    return {tp: min(end[tp], first[tp] + shares[tp]) if tp in shares else end[tp] for tp in end}
+
+
+class TriggerDelay:
+    """``minOffsetsPerTrigger`` and ``maxTriggerDelay``: hold a batch back until there is enough for it.
+
+    As in Spark's own source the first batch of a run goes at once, and under ``Trigger.AvailableNow`` what is
+    too little for a batch stays for the next run. ``clock`` in seconds.
+    """
+
+    def __init__(self, min_rows: int, max_delay_ms: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._min_rows = min_rows
+        self._max_delay_s = max_delay_ms / 1000
+        self._clock = clock
+        self._last_trigger_s: float | None = None
+
+    def holds(self, start: Offsets, end: Offsets) -> bool:
+        """Whether a batch from ``start`` to ``end`` has to wait; if not, the delay begins anew."""
+        now = self._clock()
+        if self._last_trigger_s is not None and now - self._last_trigger_s < self._max_delay_s:
+            new = sum(offset - start.get(tp, 0) for tp, offset in end.items())
+            if new < self._min_rows:
+                return True
+        self._last_trigger_s = now
+        return False
+
+
+def share_by_size(
+    ranges: Sequence[PartitionRange], bytes_per_offset: Mapping[TopicPartition, float], target_bytes: float
+) -> list[list[PartitionRange]]:
+    """Ranges for tasks of about ``target_bytes`` each: large ranges are cut, small ones share a task.
+
+    In the order given, so the offsets of a partition ascend over the tasks. ``bytes_per_offset`` is an
+    estimate; a partition without one counts as the mean of the others. Every range costs `OPEN_BYTES` more,
+    for the round trip before its first record comes.
+    """
+    mean = statistics.fmean(bytes_per_offset.values()) if bytes_per_offset else 1.0
+    weights = [max(bytes_per_offset.get(part.topic_partition, mean), _TINY) for part in ranges]
+    total = sum(OPEN_BYTES + (r.end - r.start) * weight for r, weight in zip(ranges, weights, strict=True))
+    count = max(1, math.ceil(total / target_bytes))
+    capacity = (total + (count - 1) * OPEN_BYTES) / count  # a cut opens a range once more
+    tasks: list[list[PartitionRange]] = [[]]
+    free = capacity
+    for whole, weight in zip(ranges, weights, strict=True):
+        rest = whole
+        while rest.start < rest.end:
+            offsets = rest.end - rest.start
+            if OPEN_BYTES + offsets * weight > free + capacity * _SLACK:
+                fit = int((free - OPEN_BYTES) / weight)
+                is_worth_it = not tasks[-1] or fit * weight > capacity * _SLACK
+                offsets = min(offsets, max(1, fit)) if is_worth_it else 0
+            part = rest._replace(end=rest.start + offsets)
+            rest = rest._replace(start=part.end)
+            if offsets:
+                tasks[-1].append(part)
+                free -= OPEN_BYTES + offsets * weight
+            if rest.start < rest.end:
+                tasks.append([])
+                free = capacity
+    return [task for task in tasks if task]
+
+
+def share_whole(ranges: Sequence[PartitionRange], max_tasks: int) -> list[list[PartitionRange]]:
+    """At most ``max_tasks`` tasks of similar numbers of offsets, each of neighbours; no range is cut."""
+    if len(ranges) <= max_tasks:
+        return [[part] for part in ranges]
+    total = sum(part.end - part.start for part in ranges)
+    tasks: dict[int, list[PartitionRange]] = {}
+    before = 0
+    for part in ranges:
+        middle = before + (part.end - part.start) / 2
+        tasks.setdefault(int(middle * max_tasks / total), []).append(part)
+        before += part.end - part.start
+    return list(tasks.values())

@@ -47,7 +47,7 @@ def read_ranges(options: SourceOptions, ranges: Iterable[PartitionRange]) -> Ite
 
 
 def _read_range(options: SourceOptions, wanted: PartitionRange) -> Iterator[pa.RecordBatch]:
-    fetcher = shared_fetcher(options.client, options.fetch)
+    fetcher = shared_fetcher(options.task_client, options.fetch)
     loss = loss_rule(options)
     remaining = wanted
     while remaining.start < remaining.end:
@@ -58,7 +58,7 @@ def _read_range(options: SourceOptions, wanted: PartitionRange) -> Iterator[pa.R
                 )
             return
         except OffsetOutOfRange as gone:
-            remaining = _after_loss(remaining, gone, shared_cluster(options.client), loss)
+            remaining = _after_loss(remaining, gone, shared_cluster(options.task_client), loss)
         except UnknownPartition as gone:
             loss.report(str(gone))
             return

@@ -1,15 +1,18 @@
 """The streaming reader: what Spark asks of a source between micro-batches, answered on the driver.
 
-Offsets are those of Spark's own Kafka source, ``{"topic": {"0": 123}}`` with the next offset to read.
+Offsets are those of Spark's own Kafka source, ``{"topic": {"0": 123}}`` with the next offset to read, and
+beside them what `penstock.spark.source.checkpointed` tells.
 
 Spark writes the end of a batch to the checkpoint before it runs the batch, but nobody writes the first start:
-after a crash in batch 0 it asks `initialOffset` again. Where that answer moves (``latest``, timestamps), the
-records between the two answers would be lost, so such a query begins with an empty batch that pins its start.
+after a crash in batch 0 it asks `initialOffset` again. Where that answer moves (``latest``, ``committed``,
+timestamps), the records between the two answers would be lost, so such a query begins with an empty batch
+that pins its start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -17,20 +20,28 @@ from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 
 from penstock.client.cluster import Cluster
+from penstock.client.errors import UnknownPartition
 from penstock.client.fetcher import PartitionRange
 from penstock.client.metadata import TopicPartition
 from penstock.client.offsets import EARLIEST, list_offsets
-from penstock.spark.source.offsets import Offsets, from_json, resolve, to_json
+from penstock.spark.source.checkpointed import Checkpointed, GroupRef, JsonOffsets
+from penstock.spark.source.group import GroupFollower
+from penstock.spark.source.offsets import Offsets, resolve, to_json
 from penstock.spark.source.options import SourceOptions
-from penstock.spark.source.planning import limit_rows, plan_ranges, split_ranges
+from penstock.spark.source.planning import TriggerDelay, limit_rows, plan_ranges, share_whole, split_ranges
 from penstock.spark.source.read import RangePartition, loss_rule, read_ranges
+from penstock.spark.source.retries import with_retries
 from penstock.spark.source.tail import Tail
 
-JsonOffsets = dict[str, dict[str, int]]
+# While there is nothing to read, a trigger may last as long as a commit to the group commonly takes.
+_IDLE_SETTLE_S: Final = 0.1
+
+SparksOffsets = Mapping[str, Mapping[str, Any]]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -49,15 +60,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"_options": self._options, "_driver": None}
 
     def initialOffset(self) -> JsonOffsets:
-        return to_json(self._here.initial())
+        return self._here.initial().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        limit = self._options.max_offsets_per_trigger
-        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+        """What Spark hands to `latestOffset`, unless the trigger is one that takes all there is."""
+        if self._options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        if self._options.min_offsets_per_trigger is not None:
+            return ReadMinRows(self._options.min_offsets_per_trigger)
+        return ReadAllAvailable()
 
-    def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:
-        max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return to_json(self._here.latest(from_json(start), max_rows))
+    def latestOffset(self, start: SparksOffsets, limit: ReadLimit) -> JsonOffsets:
+        return self._here.latest(Checkpointed.from_json(start), limit).to_json()
 
     def reportLatestOffset(self) -> JsonOffsets | None:
         return to_json(self._here.tail.last_listed) or None
@@ -65,8 +79,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         self._here.stop_at_the_present_end()
 
-    def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
-        return [RangePartition(part) for part in self._here.plan(from_json(start), from_json(end))]
+    def partitions(self, start: SparksOffsets, end: SparksOffsets) -> Sequence[InputPartition]:
+        tasks = self._here.plan(Checkpointed.from_json(start), Checkpointed.from_json(end))
+        return [RangePartition(*ranges) for ranges in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_ranges(self._options, partition.value)
@@ -83,52 +98,129 @@ class _Driver:
         self._options = options
         self._cluster = Cluster(options.client)
         self.tail = Tail(self._cluster, options.subscription, options.fetch.isolation)
-        self._initial: Offsets | None = None
-        self._final: Offsets | None = None
+        self._follower: GroupFollower | None = None
+        self._group: GroupRef | None = None
+        if options.group_id is not None:
+            self._follower = GroupFollower(options.client, options.group_id, options.group_recommit_ms)
+            self._group = self._follower.open()
+        self._delay: TriggerDelay | None = None
+        if options.min_offsets_per_trigger is not None:
+            self._delay = TriggerDelay(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
+        self._held_at: Offsets | None = None
+        self._initial: Checkpointed | None = None
+        self._final: Checkpointed | None = None
         self._was_asked = False
 
     def close(self) -> None:
         self.tail.close()
         self._cluster.close()
+        if self._follower is not None:
+            self._follower.close()
 
-    def initial(self) -> Offsets:
+    def initial(self) -> Checkpointed:
         """Where a query without a checkpoint starts; the same answer however often Spark asks."""
         if self._initial is None:
-            partitions = self._options.subscription.existing(self._cluster)
-            isolation = self._options.fetch.isolation
-            self._initial = resolve(
-                self._options.starting, partitions, self._cluster, isolation, "startingOffsets"
-            )
+            self._initial = with_retries(self._options.offset_retries, self._resolve_start)
         return self._initial
 
-    def stop_at_the_present_end(self) -> None:
-        self.tail.list_now()
-        self._final = self.tail.last_listed
+    def _resolve_start(self) -> Checkpointed:
+        options = self._options
+        partitions = options.subscription.existing(self._cluster)
+        isolation = options.fetch.isolation
+        start = resolve(options.starting, partitions, self._cluster, isolation, "startingOffsets")
+        return self.tail.checkpointed(start, self._group)
 
-    def latest(self, start: Offsets, max_rows: int | None) -> Offsets:
+    def stop_at_the_present_end(self) -> None:
+        with_retries(self._options.offset_retries, self.tail.list_now)
+        self._final = self.tail.checkpointed(self.tail.last_listed, self._group)
+
+    def latest(self, start: Checkpointed, limit: ReadLimit) -> Checkpointed:
         """The end of the next batch that starts at ``start``."""
         is_first = not self._was_asked
         self._was_asked = True
         if is_first and start == self._initial and self._options.start_moves:
             return start
-        end = self.tail.ends(start) if self._final is None else self._final
-        if max_rows is None or end == start:
-            return end
-        return limit_rows(start, end, self._earliest(end.keys() - start.keys()), max_rows)
+        # The first batch of a query that starts where the log ended is empty, but it is a batch.
+        is_completed = start != self._initial or (self._options.start_moves and not is_first)
+        if self._follower is not None and is_completed:
+            self._follower.completed(start)
+        end = self._limited(start, self._end(start), limit)
+        if end == start and self._follower is not None:
+            if self._final is None:
+                self._follower.settle(_IDLE_SETTLE_S)
+            else:
+                self._follower.require_settled()  # nobody asks again after this
+        return end
 
-    def plan(self, start: Offsets, end: Offsets) -> list[PartitionRange]:
-        """The ranges of a batch. Raises DataLoss."""
+    def _end(self, start: Checkpointed) -> Checkpointed:
+        """Where the partitions end: now, or where the run is to stop."""
+        if self._final is not None:
+            if self._went_back(start, self._final):
+                self._final = self._listed_again(start)
+            return self._final
+        known = start.offsets if self._held_at is None else self._held_at
+        ends = with_retries(self._options.offset_retries, lambda: self.tail.ends(known))
+        end = self.tail.checkpointed(ends, self._group)
+        return self._listed_again(start) if self._went_back(start, end) else end
+
+    @staticmethod
+    def _went_back(start: Checkpointed, end: Checkpointed) -> bool:
+        return any(end.offsets.get(tp, at) < at for tp, at in start.still_there(end).items())
+
+    def _listed_again(self, start: Checkpointed) -> Checkpointed:
+        """A new leader may have to learn first how far the one before it was: give it time."""
+        retries = self._options.offset_retries
+        for _ in range(retries.attempts - 1):
+            retries.pause()
+            with_retries(retries, self.tail.list_now)
+            if not self._went_back(start, self.tail.checkpointed(self.tail.last_listed, self._group)):
+                break
+        return self.tail.checkpointed(self.tail.last_listed, self._group)
+
+    def _limited(self, start: Checkpointed, end: Checkpointed, limit: ReadLimit) -> Checkpointed:
+        if end == start or isinstance(limit, ReadAllAvailable):
+            return end
+        begin = start.still_there(end)
+        if self._delay is not None and self._delay.holds(begin, end.offsets):
+            self._held_at = end.offsets  # the next change is what may end the delay
+            return start
+        self._held_at = None
+        if not isinstance(limit, ReadMaxRows):
+            return end
+        begins = self._earliest(end.offsets.keys() - begin.keys())
+        return end.moved_to(limit_rows(begin, end.offsets, begins, limit.max_rows))
+
+    def plan(self, start: Checkpointed, end: Checkpointed) -> list[list[PartitionRange]]:
+        """The ranges that each task of a batch reads. Raises DataLoss."""
+        if self._follower is not None:
+            self._follower.pause()
         if not self._was_asked and start == self._initial and self._options.start_moves:
             return []  # batch 0 once more: it pinned the start at its end and held nothing
         options = self._options
-        ranges = plan_ranges(start, end, self._earliest, loss_rule(options))
+        loss = loss_rule(options)
+        for topic in start.recreated(end):
+            loss.report(f"the topic '{topic}' was deleted and created again: its offsets begin anew")
+        begin = start.still_there(end)
+        ranges = [self._of_its_topic(r, end) for r in plan_ranges(begin, end.offsets, self._earliest, loss)]
+        if options.max_partitions is not None and len(ranges) > options.max_partitions:
+            return share_whole(ranges, options.max_partitions)
         parts = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
-        topics = self._cluster.topics({part.topic for part in parts})
-        return [
-            part._replace(topic_id=topics[part.topic].topic_id) if part.topic in topics else part
-            for part in parts
-        ]
+        return [[part] for part in parts]
+
+    def _of_its_topic(self, part: PartitionRange, end: Checkpointed) -> PartitionRange:
+        """The range with its topic's id: of the plan, or for an older checkpoint of the topic there is."""
+        topic_id = end.topic_id(part.topic)
+        if topic_id is None:
+            known = self._cluster.topics({part.topic}).get(part.topic)
+            topic_id = part.topic_id if known is None else known.topic_id
+        return part._replace(topic_id=topic_id)
 
     def _earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        listed = list_offsets(self._cluster, dict.fromkeys(partitions, EARLIEST))
+        """Without those that have been deleted since they were listed."""
+        wanted = set(partitions)
+        try:
+            listed = list_offsets(self._cluster, dict.fromkeys(wanted, EARLIEST))
+        except UnknownPartition:
+            there = wanted.intersection(self._options.subscription.partitions(self._cluster))
+            listed = list_offsets(self._cluster, dict.fromkeys(there, EARLIEST))
         return {tp: found.offset for tp, found in listed.items()}

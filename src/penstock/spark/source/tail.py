@@ -13,16 +13,19 @@ from typing import Final
 
 from penstock.client.cluster import Cluster
 from penstock.client.connection import Connection
-from penstock.client.errors import ClientError
+from penstock.client.errors import ClientError, UnknownPartition
 from penstock.client.metadata import TopicPartition
 from penstock.client.offsets import LATEST, IsolationLevel, list_offsets
-from penstock.protocol.messages import FetchRequest, FetchResponse
+from penstock.protocol.messages import ZERO_UUID, FetchRequest, FetchResponse
+from penstock.protocol.uuids import uuid_to_text
+from penstock.spark.source.checkpointed import Checkpointed, GroupRef
 from penstock.spark.source.offsets import Offsets
 from penstock.spark.source.subscription import Subscription
 
 # How long one long poll lasts, and new partitions and topics may stay unnoticed.
 MAX_AGE_S: Final = 1.0
 _WAKE_BYTES: Final = 1
+_DELETED_MEANWHILE_MAX: Final = 3
 
 
 class Tail:
@@ -66,12 +69,26 @@ class Tail:
     def list_now(self) -> None:
         """Ask the leaders. Raises ClientError."""
         now = self._clock()
-        if now - self._partitions_at >= MAX_AGE_S:
-            self._partitions = self._subscription.partitions(self._cluster)
-            self._partitions_at = now
-        listed = list_offsets(self._cluster, dict.fromkeys(self._partitions, LATEST), self._isolation)
+        for attempts_left in reversed(range(_DELETED_MEANWHILE_MAX)):
+            if now - self._partitions_at >= MAX_AGE_S:
+                self._partitions = self._subscription.partitions(self._cluster)
+                self._partitions_at = now
+            try:
+                listed = list_offsets(self._cluster, dict.fromkeys(self._partitions, LATEST), self._isolation)
+                break
+            except UnknownPartition:  # deleted since we looked: what that means is for the plan to say
+                if not attempts_left:
+                    raise
+                self._partitions_at = -MAX_AGE_S
         self._listed = {tp: found.offset for tp, found in listed.items()}
         self._listed_at = now
+
+    def checkpointed(self, offsets: Offsets, group: GroupRef | None) -> Checkpointed:
+        """``offsets`` of partitions listed, with what else a checkpoint keeps."""
+        known = self._cluster.metadata.topics
+        ids = {tp.topic: known[tp.topic].topic_id for tp in offsets if tp.topic in known}
+        named = {topic: uuid_to_text(uuid) for topic, uuid in ids.items() if uuid != ZERO_UUID}
+        return Checkpointed(offsets, named, group)
 
     def _is_due(self) -> bool:
         """Whether something may have changed since the ends were listed."""

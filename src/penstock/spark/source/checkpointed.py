@@ -1,0 +1,80 @@
+"""What a query keeps in its checkpoint for this source: offsets, and beside them which topics they belong to.
+
+The shape is that of Spark's own Kafka source, so a checkpoint of ``format("kafka")`` is continued as it is:
+
+    {"orders": {"0": 123, "1": 98}, "@topics": {"orders": "Zc2…"}, "@group": {"id": "g", "cluster": "Mk…"}}
+
+``@topics`` tells a topic that was deleted and created again from the one before it. ``@group`` names the
+consumer group that follows the query, and its cluster: a sink that writes exactly once commits the same
+offsets in its transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from penstock.client.metadata import TopicPartition
+from penstock.protocol.uuids import uuid_from_text
+from penstock.spark.source.offsets import Offsets, from_json, to_json
+
+TOPICS: Final = "@topics"
+GROUP: Final = "@group"
+
+JsonOffsets = dict[str, dict[str, Any]]
+
+
+class GroupRef(NamedTuple):
+    """A consumer group, and the cluster it is in (empty where the brokers do not say)."""
+
+    group_id: str
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointed:
+    """Next offsets to read; the ids of topics as text, without topics that have none; the group, if any."""
+
+    offsets: Offsets
+    topic_ids: Mapping[str, str]
+    group: GroupRef | None = None
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Mapping[str, Any]]) -> Checkpointed:
+        group = kept.get(GROUP)
+        return cls(
+            from_json(kept),
+            dict(kept.get(TOPICS, {})),
+            None if group is None else GroupRef(str(group["id"]), str(group["cluster"])),
+        )
+
+    def to_json(self) -> JsonOffsets:
+        """In one order always: Spark compares offsets as text."""
+        shaped: JsonOffsets = dict(to_json(self.offsets))
+        named = {topic: self.topic_ids[topic] for topic in shaped if topic in self.topic_ids}
+        if named:
+            shaped[TOPICS] = named
+        if self.group is not None:
+            shaped[GROUP] = {"id": self.group.group_id, "cluster": self.group.cluster_id}
+        return shaped
+
+    def topic_id(self, topic: str) -> bytes | None:
+        text = self.topic_ids.get(topic)
+        return None if text is None else uuid_from_text(text)
+
+    def recreated(self, later: Checkpointed) -> list[str]:
+        """Topics that were deleted and created again between this and ``later``, by their ids."""
+        return sorted(
+            topic
+            for topic, topic_id in self.topic_ids.items()
+            if later.topic_ids.get(topic, topic_id) != topic_id
+        )
+
+    def still_there(self, later: Checkpointed) -> Offsets:
+        """The offsets, without those of topics that are others in ``later``."""
+        recreated = set(self.recreated(later))
+        return {tp: offset for tp, offset in self.offsets.items() if tp.topic not in recreated}
+
+    def moved_to(self, offsets: Mapping[TopicPartition, int]) -> Checkpointed:
+        return Checkpointed(dict(offsets), self.topic_ids, self.group)

@@ -1,0 +1,208 @@
+"""The consumer group that follows a query: its committed offsets are those of the last completed batch.
+
+Spark asks for the offset after X once the batch that ended at X is in its commit log, and not before; so that
+is when X is committed. A thread of its own does it, with connections of its own, while Spark plans the next
+batch. It is done, or given up until the next time, before that plan is handed over: from then on a sink that
+writes exactly once may commit the end of the new batch in its transaction, and must not find it undone.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from penstock.client.cluster import Cluster
+from penstock.client.config import ClientConfig
+from penstock.client.errors import ClientError, ServerError
+from penstock.client.groups import EXACTLY_ONCE, CommittedOffset, ConsumerGroup
+from penstock.client.metadata import TopicPartition
+from penstock.protocol.errors import ErrorCode
+from penstock.spark.source.checkpointed import Checkpointed, GroupRef
+from penstock.spark.source.offsets import Offsets
+
+logger = logging.getLogger(__name__)
+
+# While offsets are committed, members that join are told by the coordinator's answer; where a sink commits
+# them, somebody has to look.
+MEMBER_CHECK_S: Final = 5.0
+_CLOSE_S: Final = 1.0
+
+
+def offsets_to_commit(
+    completed: Offsets, found: Mapping[TopicPartition, CommittedOffset], *, renew: bool
+) -> dict[TopicPartition, CommittedOffset]:
+    """What has to be committed so that a group stands at ``completed``. Pure.
+
+    Where it does already, only with ``renew``: as it was found, so that it does not expire. A sink that
+    writes exactly once has the last word: what it has committed beyond ``completed`` is of a later batch.
+    """
+    wanted: dict[TopicPartition, CommittedOffset] = {}
+    for tp, offset in completed.items():
+        known = found.get(tp)
+        if known is None:
+            wanted[tp] = CommittedOffset(offset)
+        elif known.offset == offset:
+            if renew:
+                wanted[tp] = known
+        elif known.offset < offset or known.metadata != EXACTLY_ONCE:
+            wanted[tp] = CommittedOffset(offset)
+    return wanted
+
+
+class GroupFollower:
+    """Brings one group to the offsets it is given. Its methods belong to one thread, and start another."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        group_id: str,
+        recommit_ms: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster = Cluster(config)
+        self._group = ConsumerGroup(self._cluster, group_id)
+        self._recommit_s = recommit_ms / 1000
+        self._patience_s = config.api_timeout_ms / 1000
+        self._clock = clock
+        self._members_checked_s = 0.0
+        self._changed = threading.Condition()
+        # Guarded by _changed.
+        self._wanted: Checkpointed | None = None  # where the group has yet to be brought
+        self._done: Checkpointed | None = None  # where it was brought last, and when
+        self._done_s = 0.0
+        self._busy = False
+        self._attempts_failed = 0
+        self._failing_since_s: float | None = None
+        self._failure: Exception | None = None
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def open(self) -> GroupRef:
+        """Connect, and refuse a group with live members. Raises GroupInUse, ServerError."""
+        self._cluster.retry(self._group.require_no_members)
+        self._members_checked_s = self._clock()
+        return GroupRef(self._group.group_id, self._cluster.metadata.cluster_id or "")
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(_CLOSE_S)
+        self._cluster.close()
+
+    def completed(self, at: Checkpointed) -> None:
+        """The batch that ended ``at`` is done. Returns at once. Raises what the thread met."""
+        with self._changed:
+            self._raise_failure()
+            if at == self._wanted or (at == self._done and not self._is_due()):
+                return
+            self._wanted = at
+            self._attempts_failed = 0
+            self._changed.notify_all()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="penstock-group", daemon=True)
+            self._thread.start()
+
+    def settle(self, timeout_s: float) -> bool:
+        """Wait until the group stands where it should; whether it does. Raises what the thread met."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._wanted is None or self._failure is not None, timeout_s)
+            self._raise_failure()
+            return self._wanted is None
+
+    def require_settled(self) -> None:
+        """`settle` for as long as ``default.api.timeout.ms`` allows. Raises ClientError."""
+        if not self.settle(self._patience_s):
+            raise ClientError(
+                f"the offsets of the last batch could not be committed to group '{self._group.group_id}' "
+                f"within {self._patience_s:.0f} s: an open transaction, or a coordinator that does not "
+                "answer, is in the way. The batch itself is complete: start the query again to commit them"
+            )
+
+    def pause(self) -> None:
+        """Wait for the first attempt, if one is due or on its way; no more of them until `completed`."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._wanted is None or (self._attempts_failed > 0 and not self._busy)
+            )
+            self._wanted = None
+            self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _is_due(self) -> bool:
+        return self._clock() - self._done_s >= self._recommit_s
+
+    # The thread
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._wanted is not None)
+                if self._closed or self._wanted is None:
+                    return
+                wanted = self._wanted
+                renew = self._is_due()
+                self._busy = True
+            failure: Exception | None = None
+            try:
+                self._bring_to(wanted, renew)
+            except Exception as error:  # whatever it is, it is raised where somebody waits
+                failure = error
+            with self._changed:
+                self._busy = False
+                if failure is None:
+                    self._take_note_of_success(wanted)
+                else:
+                    self._take_note_of(failure)
+                self._changed.notify_all()
+                if failure is not None:
+                    self._changed.wait_for(
+                        lambda: self._closed or self._wanted is None,
+                        self._cluster.policy.backoff_s(self._attempts_failed),
+                    )
+
+    def _bring_to(self, wanted: Checkpointed, renew: bool) -> None:
+        now = self._clock()
+        if now - self._members_checked_s >= MEMBER_CHECK_S:
+            self._group.require_no_members()
+            self._members_checked_s = now
+        offsets = self._of_topics_still_there(wanted)
+        found = self._group.committed(offsets)
+        self._group.commit(offsets_to_commit(offsets, found, renew=renew))
+
+    def _of_topics_still_there(self, wanted: Checkpointed) -> Offsets:
+        """Offsets mean nothing in a topic that has the name only."""
+        known = self._cluster.topics({tp.topic for tp in wanted.offsets})
+        same = {name for name, topic in known.items() if wanted.topic_id(name) in (None, topic.topic_id)}
+        return {tp: offset for tp, offset in wanted.offsets.items() if tp.topic in same}
+
+    def _take_note_of_success(self, wanted: Checkpointed) -> None:
+        self._failing_since_s = None
+        self._done, self._done_s = wanted, self._clock()
+        if wanted is self._wanted:
+            self._wanted = None
+
+    def _take_note_of(self, failure: Exception) -> None:
+        """Whether it is one to try on after is said by `_failure`."""
+        now = self._clock()
+        self._attempts_failed += 1
+        if self._failing_since_s is None:
+            self._failing_since_s = now
+        is_over = now - self._failing_since_s > self._patience_s and not _is_unstable(failure)
+        if is_over or not (isinstance(failure, ClientError) and failure.retriable):
+            self._failure = failure
+            self._wanted = None
+        elif self._attempts_failed == 1:
+            logger.warning("offsets are not committed yet, trying on: %s", failure)
+
+
+def _is_unstable(failure: Exception) -> bool:
+    """A transaction has offsets of the group pending: that ends by itself, at its timeout at the latest."""
+    return isinstance(failure, ServerError) and failure.code is ErrorCode.UNSTABLE_OFFSET_COMMIT

@@ -1,0 +1,268 @@
+"""The consumer group that follows a query: brought to where a batch ended, never against anybody else.
+
+On a node of ours and on Apache Kafka.
+"""
+
+import threading
+import time
+import uuid
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+
+from penstock.client.config import ClientConfig
+from penstock.client.errors import ClientError, ServerUnreachable
+from penstock.client.groups import EXACTLY_ONCE, CommittedOffset, GroupInUse
+from penstock.client.metadata import TopicPartition
+from penstock.spark.source.checkpointed import Checkpointed
+from penstock.spark.source.group import GroupFollower, offsets_to_commit
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+TEN_MINUTES_MS = 600_000
+
+
+@pytest.fixture(scope="module", params=["penstock", pytest.param("kafka", marks=pytest.mark.kafka)])
+def servers(request):
+    if request.param == "kafka":
+        return request.getfixturevalue("kafka_servers")
+    return request.getfixturevalue("penstock_cluster").bootstrap_servers
+
+
+@pytest.fixture
+def admin(servers):
+    return AdminClient({"bootstrap.servers": servers})
+
+
+@pytest.fixture
+def group():
+    return f"group-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def follow(servers, group):
+    """Followers of one group, closed in the end."""
+    made = []
+
+    def make(recommit_ms=TEN_MINUTES_MS, **properties):
+        given = {"bootstrap.servers": servers} | properties
+        follower = GroupFollower(ClientConfig.from_properties(given), group, recommit_ms)
+        made.append(follower)
+        return follower
+
+    yield make
+    for follower in made:
+        follower.close()
+
+
+@pytest.fixture
+def committed(admin, group):
+    """What an administrator sees, by partition number."""
+
+    def ask():
+        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        found = asked[group].result(30).topic_partitions
+        return {tp.partition: tp.offset for tp in found if tp.offset >= 0}
+
+    return ask
+
+
+@pytest.fixture
+def member(servers, group, request):
+    """A live member of the group; closed in the end."""
+    made = []
+
+    def join(topic, protocol):
+        if protocol == "consumer" and "penstock" in request.node.callspec.id:
+            pytest.skip("the node does not serve the consumer protocol yet")
+        consumer = Consumer(
+            {
+                "bootstrap.servers": servers,
+                "group.id": group,
+                "client.id": "intruder",
+                "group.protocol": protocol,
+            }
+        )
+        made.append(consumer)
+        consumer.subscribe([topic])
+        deadline = time.monotonic() + 30
+        while not consumer.assignment():
+            consumer.poll(0.05)
+            assert time.monotonic() < deadline, "the member got no partitions"
+        return consumer
+
+    yield join
+    for consumer in made:
+        consumer.close()
+
+
+def at(topic, *offsets):
+    return Checkpointed({TopicPartition(topic, n): offset for n, offset in enumerate(offsets)}, {})
+
+
+def bring(follower, position):
+    follower.completed(position)
+    assert follower.settle(30)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({}, {A0: CommittedOffset(5), A1: CommittedOffset(7)}),
+        ({A0: CommittedOffset(4, 3, "x"), A1: CommittedOffset(7)}, {A0: CommittedOffset(5)}),
+        ({A0: CommittedOffset(9), A1: CommittedOffset(7)}, {A0: CommittedOffset(5)}),
+        ({A0: CommittedOffset(9, metadata=EXACTLY_ONCE), A1: CommittedOffset(7)}, {}),
+        (
+            {A0: CommittedOffset(4, metadata=EXACTLY_ONCE), A1: CommittedOffset(7)},
+            {A0: CommittedOffset(5)},
+        ),
+    ],
+)
+def test_what_is_behind_or_elsewhere_is_committed_but_an_exactly_once_sink_is_not_undone(found, expected):
+    assert offsets_to_commit({A0: 5, A1: 7}, found, renew=False) == expected
+
+
+def test_what_stands_right_is_renewed_as_it_was_found():
+    found = {A0: CommittedOffset(5, 2, EXACTLY_ONCE), A1: CommittedOffset(7, 1, "note")}
+    assert offsets_to_commit({A0: 5, A1: 7}, found, renew=False) == {}
+    assert offsets_to_commit({A0: 5, A1: 7}, found, renew=True) == found
+
+
+def test_a_group_is_brought_to_where_each_batch_ended(follow, committed, make_topic):
+    topic = make_topic(2)
+    follower = follow()
+    reference = follower.open()
+    assert reference.cluster_id
+    assert committed() == {}
+    bring(follower, at(topic, 3, 0))
+    assert committed() == {0: 3, 1: 0}
+    bring(follower, at(topic, 3, 4))
+    assert committed() == {0: 3, 1: 4}
+    bring(follower, at(topic, 1, 4))
+    assert committed() == {0: 1, 1: 4}, "the checkpoint was reset: the group tells where the query is"
+
+
+def test_the_last_of_several_positions_counts(follow, committed, make_topic):
+    topic = make_topic()
+    follower = follow()
+    follower.open()
+    for offset in range(50):
+        follower.completed(at(topic, offset))
+    assert follower.settle(30)
+    assert committed() == {0: 49}
+
+
+def test_nothing_is_committed_after_a_pause(follow, committed, make_topic):
+    """From then on a sink may commit the next batch's end."""
+    topic = make_topic()
+    follower = follow()
+    follower.open()
+    follower.completed(at(topic, 1))
+    follower.pause()
+    assert committed() == {0: 1}, "the attempt on its way was waited for"
+    follower.pause()
+    assert follower.settle(0)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_with_members_is_refused_at_the_start(follow, member, make_topic, protocol):
+    member(make_topic(), protocol)
+    with pytest.raises(GroupInUse, match=r"has 1 live member \(intruder at .*set another group\.id"):
+        follow().open()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_with_members_is_refused_while_running(follow, member, make_topic, protocol):
+    topic = make_topic()
+    follower = follow()
+    follower.open()
+    bring(follower, at(topic, 1))
+    member(topic, protocol)
+    follower.completed(at(topic, 2))
+    with pytest.raises(GroupInUse, match="members"):
+        follower.settle(30)
+    with pytest.raises(GroupInUse):
+        follower.completed(at(topic, 3))
+    with pytest.raises(GroupInUse):
+        follower.pause()
+
+
+def test_idle_offsets_are_committed_again_when_they_are_due(follow, committed, make_topic, admin, group):
+    """Seen by somebody else's commit, which the next one undoes."""
+    topic = make_topic()
+    follower = follow(recommit_ms=300)
+    follower.open()
+    bring(follower, at(topic, 5))
+    moved = ConsumerGroupTopicPartitions(group, [KafkaPartition(topic, 0, 2)])
+    admin.alter_consumer_group_offsets([moved])[group].result(30)
+    bring(follower, at(topic, 5))
+    assert committed() == {0: 2}, "asked for again within the interval: not even looked at"
+    time.sleep(0.4)
+    bring(follower, at(topic, 5))
+    assert committed() == {0: 5}
+
+
+def test_an_open_transaction_is_waited_for_and_delays_nobody(follow, committed, make_topic, servers, group):
+    topic = make_topic()
+    follower = follow()
+    follower.open()
+    bring(follower, at(topic, 1))
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": uuid.uuid4().hex})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    bystander = Consumer({"bootstrap.servers": servers, "group.id": group})
+    producer.send_offsets_to_transaction(
+        [KafkaPartition(topic, 0, 7)], bystander.consumer_group_metadata(), 30
+    )
+    started = time.monotonic()
+    follower.completed(at(topic, 2))
+    assert time.monotonic() - started < 0.1
+    assert not follower.settle(0.5)
+    follower.pause()
+    assert time.monotonic() - started < 2, "one attempt, not the transaction, is waited for"
+    follower.completed(at(topic, 2))
+    ending = threading.Timer(0.3, producer.abort_transaction, args=[30])
+    ending.start()
+    follower.require_settled()
+    ending.join()
+    assert committed() == {0: 2}
+    bystander.close()
+
+
+def test_offsets_that_cannot_be_committed_in_time_are_told(follow, make_topic, servers, group):
+    topic = make_topic()
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": uuid.uuid4().hex})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    bystander = Consumer({"bootstrap.servers": servers, "group.id": group})
+    producer.send_offsets_to_transaction(
+        [KafkaPartition(topic, 0, 7)], bystander.consumer_group_metadata(), 30
+    )
+    follower = follow(**{"default.api.timeout.ms": "700"})
+    follower.open()
+    follower.completed(at(topic, 2))
+    with pytest.raises(ClientError, match=rf"could not be committed to group '{group}' within 1 s"):
+        follower.require_settled()
+    producer.abort_transaction(30)
+    bystander.close()
+
+
+def test_a_topic_that_is_gone_or_another_one_now_is_passed_over(follow, committed, make_topic, admin):
+    kept, gone, replaced = make_topic(), make_topic(), make_topic()
+    follower = follow()
+    follower.open()
+    offsets = {TopicPartition(topic, 0): 5 for topic in (kept, gone, replaced)}
+    follower.completed(Checkpointed(offsets, {replaced: "AAAAAAAAAAAAAAAAAAAAAQ"}))
+    assert follower.settle(30)
+    assert committed() == {0: 5}
+    admin.delete_topics([gone])[gone].result(30)
+    later = {tp: offset + 1 for tp, offset in offsets.items()}
+    bring(follower, Checkpointed(later, {replaced: "AAAAAAAAAAAAAAAAAAAAAQ"}))
+    assert committed() == {0: 6}
+
+
+def test_servers_that_do_not_answer_are_told(follow):
+    nobody = {"bootstrap.servers": "127.0.0.1:1", "default.api.timeout.ms": "300"}
+    with pytest.raises(ServerUnreachable, match=r"127\.0\.0\.1:1"):
+        follow(**nobody).open()

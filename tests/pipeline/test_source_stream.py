@@ -1,0 +1,468 @@
+"""The streaming reader as Spark calls it, without Spark: delays, groups, topics created again, transactions.
+
+On a node of ours and on Apache Kafka.
+"""
+
+import json
+import pickle
+import time
+import uuid
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+
+from penstock.arrow.loss import DataLoss
+from penstock.client.groups import GroupInUse
+from penstock.client.settings import ConfigError
+from penstock.spark.datasource import PenstockDataSource
+from penstock.spark.source.offsets import from_json, to_json
+
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture(scope="module", params=["penstock", pytest.param("kafka", marks=pytest.mark.kafka)])
+def servers(request):
+    if request.param == "kafka":
+        return request.getfixturevalue("kafka_servers")
+    return request.getfixturevalue("penstock_cluster").bootstrap_servers
+
+
+@pytest.fixture
+def admin(servers):
+    return AdminClient({"bootstrap.servers": servers})
+
+
+@pytest.fixture
+def group():
+    return f"group-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def committed(admin, group):
+    def ask():
+        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        found = asked[group].result(30).topic_partitions
+        return {tp.partition: tp.offset for tp in found if tp.offset >= 0}
+
+    return ask
+
+
+@pytest.fixture
+def source(servers):
+    def make(**options):
+        given = {name.replace("_", "."): str(value) for name, value in options.items()}
+        return PenstockDataSource({"bootstrap.servers": servers} | given)
+
+    return make
+
+
+@pytest.fixture
+def stream(source):
+    """Stream readers that are stopped in the end."""
+    made = []
+
+    def make(**options):
+        described = source(**options)
+        reader = described.streamReader(described.schema())
+        made.append(reader)
+        return reader
+
+    yield make
+    for reader in made:
+        reader.stop()
+
+
+def plain(offsets):
+    """Without what stands beside the offsets, as a dict of dicts."""
+    return to_json(from_json(json.loads(json.dumps(offsets))))
+
+
+def values(reader, partitions):
+    found = []
+    for partition in partitions:
+        task = pickle.loads(pickle.dumps(reader))
+        for batch in task.read(pickle.loads(pickle.dumps(partition))):
+            found += batch.column("value").to_pylist()
+    return found
+
+
+def numbers(first, end):
+    return [b"%d" % n for n in range(first, end)]
+
+
+def created_again(admin, make_topic, topic):
+    """Delete a topic and create it under the same name, as soon as that is allowed."""
+    admin.delete_topics([topic])[topic].result(30)
+    deadline = time.monotonic() + 30
+    while topic in admin.list_topics(timeout=10).topics:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    make_topic(name=topic)
+
+
+def end_soon(reader, start, expected, limit=ALL):
+    """Ask as Spark does, every few ms, until the answer is what is expected."""
+    deadline = time.monotonic() + 5
+    while plain(found := reader.latestOffset(start, limit)) != expected:
+        assert time.monotonic() < deadline, f"still {found}"
+        time.sleep(0.01)
+    return found
+
+
+# Delays
+
+
+def test_a_small_batch_is_held_until_there_is_enough(stream, make_topic, produce):
+    topic = make_topic()
+    produce(topic, numbers(0, 2))
+    reader = stream(subscribe=topic, startingOffsets="earliest", minOffsetsPerTrigger=5)
+    limit = reader.getDefaultReadLimit()
+    assert limit == ReadMinRows(5)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, limit)
+    assert plain(end) == {topic: {"0": 2}}, "the first goes at once"
+    produce(topic, numbers(2, 6))
+    until = time.monotonic() + 1.5
+    while time.monotonic() < until:
+        assert reader.latestOffset(end, limit) == end
+    produce(topic, numbers(6, 7))
+    assert plain(end_soon(reader, end, {topic: {"0": 7}}, limit)) == {topic: {"0": 7}}
+
+
+def test_a_held_batch_does_not_make_the_broker_work(stream, make_topic, produce, monkeypatch):
+    topic = make_topic()
+    reader = stream(subscribe=topic, startingOffsets="earliest", minOffsetsPerTrigger=5)
+    produce(topic, numbers(0, 1))
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadMinRows(5))
+    produce(topic, numbers(1, 2))
+    deadline = time.monotonic() + 5
+    while reader.reportLatestOffset() != {topic: {"0": 2}}:
+        reader.latestOffset(end, ReadMinRows(5))
+        assert time.monotonic() < deadline
+    reader.latestOffset(end, ReadMinRows(5))
+    listed = []
+    monkeypatch.setattr(reader._here.tail, "list_now", lambda: listed.append(1))
+    for _ in range(20):
+        assert reader.latestOffset(end, ReadMinRows(5)) == end
+    assert not listed
+
+
+def test_the_delay_ends_when_its_time_is_up(stream, make_topic, produce):
+    topic = make_topic()
+    produce(topic, numbers(0, 2))
+    reader = stream(
+        subscribe=topic, startingOffsets="earliest", minOffsetsPerTrigger=5, maxTriggerDelay="700ms"
+    )
+    limit = reader.getDefaultReadLimit()
+    end = reader.latestOffset(reader.initialOffset(), limit)
+    started = time.monotonic()
+    produce(topic, numbers(2, 3))
+    end_soon(reader, end, {topic: {"0": 3}}, limit)
+    assert 0.5 < time.monotonic() - started < 3
+
+
+def test_the_least_and_the_most_go_together(stream, make_topic, produce):
+    topic = make_topic()
+    produce(topic, numbers(0, 20))
+    reader = stream(
+        subscribe=topic, startingOffsets="earliest", minOffsetsPerTrigger=6, maxOffsetsPerTrigger=8
+    )
+    limit = reader.getDefaultReadLimit()
+    assert limit == ReadMaxRows(8)
+    reader.prepareForTriggerAvailableNow()
+    ends, start = [], reader.initialOffset()
+    while (end := reader.latestOffset(start, limit)) != start:
+        ends.append(plain(end)[topic]["0"])
+        start = end
+    assert ends == [8, 16], "four are too few for a batch: the next run has them first"
+    assert plain(reader.latestOffset(start, ALL)) == {topic: {"0": 20}}, "Trigger.Once takes all"
+
+
+def test_few_tasks_by_choice(stream, make_topic, produce):
+    topic = make_topic(4)
+    for partition in range(4):
+        produce(topic, numbers(10 * partition, 10 * partition + 10), partition=partition)
+    reader = stream(subscribe=topic, startingOffsets="earliest", maxPartitions=2)
+    start = reader.initialOffset()
+    tasks = reader.partitions(start, reader.latestOffset(start, ALL))
+    assert [[part.partition for part in task.value] for task in tasks] == [[0, 1], [2, 3]]
+    assert sorted(values(reader, tasks), key=int) == numbers(0, 40)
+
+
+# Topics deleted and created again
+
+
+def test_a_topic_created_again_is_lost_data_and_then_a_new_topic(stream, make_topic, produce, admin):
+    """The restarted query finds more records than it had read, of another topic with the name."""
+    topic = make_topic()
+    produce(topic, numbers(0, 3))
+    options = {"subscribe": topic, "startingOffsets": "earliest"}
+    before = stream(**options)
+    kept = before.latestOffset(before.initialOffset(), ALL)
+    created_again(admin, make_topic, topic)
+    produce(topic, numbers(100, 108))
+    strict = stream(**options)
+    end = strict.latestOffset(kept, ALL)
+    assert plain(end) == {topic: {"0": 8}}
+    with pytest.raises(DataLoss, match=f"topic '{topic}' was deleted and created again"):
+        strict.partitions(kept, end)
+    lenient = stream(**options, failOnDataLoss="false")
+    limited = lenient.latestOffset(kept, ReadMaxRows(5))
+    assert plain(limited) == {topic: {"0": 5}}, "counted from its beginning"
+    assert values(lenient, lenient.partitions(kept, limited)) == numbers(100, 105)
+    rest = lenient.latestOffset(limited, ALL)
+    assert values(lenient, lenient.partitions(limited, rest)) == numbers(105, 108)
+
+
+def test_as_many_records_as_before_do_not_hide_another_topic(stream, make_topic, produce, admin):
+    topic = make_topic()
+    produce(topic, numbers(0, 3))
+    options = {"subscribe": topic, "startingOffsets": "earliest", "failOnDataLoss": "false"}
+    reader = stream(**options)
+    kept = reader.latestOffset(reader.initialOffset(), ALL)
+    created_again(admin, make_topic, topic)
+    produce(topic, numbers(100, 103))
+    deadline = time.monotonic() + 10
+    while (end := reader.latestOffset(kept, ALL)) == kept:
+        assert time.monotonic() < deadline, "never noticed"
+        time.sleep(0.01)
+    while plain(end) != {topic: {"0": 3}}:
+        assert time.monotonic() < deadline, f"still {end}"
+        end = reader.latestOffset(kept, ALL)
+    assert values(reader, reader.partitions(kept, end)) == numbers(100, 103)
+
+
+def test_the_tasks_of_an_old_plan_do_not_read_another_topic(stream, make_topic, produce, admin):
+    topic = make_topic()
+    produce(topic, numbers(0, 3))
+    options = {"subscribe": topic, "startingOffsets": "earliest"}
+    reader = stream(**options)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    created_again(admin, make_topic, topic)
+    produce(topic, numbers(100, 103))
+    restarted = stream(**options)
+    with pytest.raises(DataLoss, match="does not exist"):
+        values(restarted, restarted.partitions(start, end))
+
+
+def test_a_topic_deleted_while_running_is_for_the_plan_to_judge(stream, make_topic, produce, admin):
+    prefix = uuid.uuid4().hex
+    gone, kept = make_topic(name=f"{prefix}-gone"), make_topic(name=f"{prefix}-kept")
+    for topic in (gone, kept):
+        produce(topic, numbers(0, 3))
+    reader = stream(subscribe=f"{gone},{kept}", startingOffsets="earliest", failOnDataLoss="false")
+    start = reader.latestOffset(reader.initialOffset(), ALL)
+    admin.delete_topics([gone])[gone].result(30)
+    end = end_soon(reader, start, {kept: {"0": 3}})
+    assert reader.partitions(start, end) == []
+
+
+def test_an_older_checkpoint_or_one_of_sparks_own_source_goes_on(stream, make_topic, produce):
+    topic = make_topic()
+    produce(topic, numbers(0, 3))
+    reader = stream(subscribe=topic)
+    kept = {topic: {"0": 1}}
+    end = reader.latestOffset(kept, ALL)
+    assert values(reader, reader.partitions(kept, end)) == numbers(1, 3)
+    assert set(end) == {topic, "@topics"}
+
+
+def test_a_leader_that_seems_to_have_less_is_asked_again(stream, make_topic, produce):
+    """As may be for a moment after the leader has changed."""
+    topic = make_topic()
+    produce(topic, numbers(0, 3))
+    reader = stream(
+        subscribe=topic,
+        startingOffsets="earliest",
+        **{"fetchOffset.numRetries": 20, "fetchOffset.retryIntervalMs": 50},
+    )
+    ahead = reader.latestOffset(reader.initialOffset(), ALL)
+    ahead[topic]["0"] = 5
+    list_now = reader._here.tail.list_now
+    asked = []
+
+    def learn():
+        asked.append(1)
+        if len(asked) == 3:
+            produce(topic, numbers(3, 6))
+        list_now()
+
+    reader._here.tail.list_now = learn
+    assert plain(reader.latestOffset(ahead, ALL)) == {topic: {"0": 6}}
+    reader._here.tail.list_now = list_now
+    hopeless = dict(ahead)
+    hopeless[topic] = {"0": 50}
+    started = time.monotonic()
+    end = reader.latestOffset(hopeless, ALL)
+    assert time.monotonic() - started > 0.9, "19 pauses of 50 ms"
+    with pytest.raises(DataLoss, match=f"the end of {topic}-0 went back from offset 50 to 6"):
+        reader.partitions(hopeless, end)
+
+
+# Transactions
+
+
+def test_only_committed_records_are_read_unless_asked_otherwise(stream, make_topic, produce, servers):
+    topic = make_topic()
+    produce(topic, numbers(0, 2))
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": uuid.uuid4().hex})
+    producer.init_transactions(30)
+    for commit, first in ((True, 2), (False, 4)):
+        producer.begin_transaction()
+        for value in numbers(first, first + 2):
+            producer.produce(topic, value)
+        producer.flush(30)
+        (producer.commit_transaction if commit else producer.abort_transaction)(30)
+    produce(topic, numbers(6, 7))
+    producer.begin_transaction()
+    producer.produce(topic, b"open")
+    producer.flush(30)
+    reader = stream(subscribe=topic, startingOffsets="earliest")
+    start = reader.initialOffset()
+    end = end_soon(reader, start, {topic: {"0": 9}})
+    assert values(reader, reader.partitions(start, end)) == [*numbers(0, 4), *numbers(6, 7)]
+    everything = stream(
+        subscribe=topic, startingOffsets="earliest", **{"kafka.isolation.level": "read_uncommitted"}
+    )
+    end = end_soon(everything, start, {topic: {"0": 10}})
+    assert values(everything, everything.partitions(start, end)) == [*numbers(0, 7), b"open"]
+    producer.abort_transaction(30)
+    past = end_soon(reader, reader.latestOffset(start, ALL), {topic: {"0": 11}})
+    assert values(reader, reader.partitions(start, past)) == [*numbers(0, 4), *numbers(6, 7)]
+
+
+# Groups
+
+
+def test_a_group_follows_batch_by_batch(stream, make_topic, produce, group, committed):
+    topic = make_topic(2)
+    produce(topic, numbers(0, 5), partition=0)
+    reader = stream(subscribe=topic, startingOffsets="earliest", group_id=group)
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, ALL)
+    reader.partitions(start, first)
+    assert committed() == {}, "batch 0 is not complete yet"
+    assert first["@group"]["id"] == group
+    assert first["@group"]["cluster"]
+    produce(topic, numbers(5, 8), partition=1)
+    second = end_soon(reader, first, {topic: {"0": 5, "1": 3}})
+    reader.partitions(first, second)
+    assert committed() == {0: 5, 1: 0}, "done before the next batch's plan is handed over"
+    assert reader.latestOffset(second, ALL) == second
+    assert committed() == {0: 5, 1: 3}, "idle: within the trigger"
+
+
+def test_a_group_follows_a_query_that_starts_where_the_log_ends(
+    stream, make_topic, produce, group, committed
+):
+    topic = make_topic()
+    produce(topic, numbers(0, 5))
+    reader = stream(subscribe=topic, group_id=group)
+    start = reader.initialOffset()
+    pinned = reader.latestOffset(start, ALL)
+    assert committed() == {}
+    reader.latestOffset(pinned, ALL)
+    assert committed() == {0: 5}
+
+
+def test_the_last_batch_of_a_run_to_the_present_end_is_committed(
+    stream, make_topic, produce, group, committed
+):
+    topic = make_topic()
+    produce(topic, numbers(0, 5))
+    reader = stream(subscribe=topic, startingOffsets="earliest", group_id=group)
+    reader.prepareForTriggerAvailableNow()
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    assert committed() == {}
+    assert reader.latestOffset(end, ALL) == end
+    assert committed() == {0: 5}
+
+
+def test_a_restarted_query_commits_what_the_last_run_could_not(stream, make_topic, produce, group, committed):
+    topic = make_topic()
+    produce(topic, numbers(0, 5))
+    reader = stream(subscribe=topic, startingOffsets="earliest")
+    kept = reader.latestOffset(reader.initialOffset(), ALL)
+    following = stream(subscribe=topic, startingOffsets="earliest", group_id=group)
+    named = following.latestOffset(kept, ALL)
+    assert plain(named) == plain(kept)
+    assert named != kept, "one empty batch brings the group into the checkpoint"
+    following.partitions(kept, named)
+    assert committed() == {0: 5}
+
+
+def test_a_group_in_use_stops_the_query_at_once(stream, make_topic, group, servers):
+    topic = make_topic()
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
+    consumer.subscribe([topic])
+    deadline = time.monotonic() + 30
+    while not consumer.assignment():
+        consumer.poll(0.05)
+        assert time.monotonic() < deadline
+    with pytest.raises(GroupInUse, match=group):
+        stream(subscribe=topic, group_id=group).initialOffset()
+    consumer.close()
+
+
+def test_a_query_starts_where_a_group_stands(stream, source, make_topic, produce, group, admin):
+    topic = make_topic(2)
+    produce(topic, numbers(0, 5), partition=0)
+    produce(topic, numbers(5, 9), partition=1)
+    moved = ConsumerGroupTopicPartitions(group, [KafkaPartition(topic, 0, 3)])
+    admin.alter_consumer_group_offsets([moved])[group].result(30)
+    options = {"subscribe": topic, "startingOffsets": "committed", "group_id": group}
+    with pytest.raises(ConfigError, match=rf"group '{group}' has no committed offset for {topic}-1"):
+        stream(**options).initialOffset()
+    for strategy, offset in (("earliest", 0), ("latest", 4)):
+        reader = stream(**options, startingOffsetsCommittedStrategy=strategy)
+        assert plain(reader.initialOffset()) == {topic: {"0": 3, "1": offset}}
+    described = source(**options, startingOffsetsCommittedStrategy="earliest")
+    batch = described.reader(described.schema())
+    assert sorted(values(batch, batch.partitions()), key=int) == numbers(3, 9)
+
+
+# Batch reads
+
+
+def test_tasks_of_a_batch_read_are_of_similar_size(source, make_topic, produce):
+    """One partition has nearly all the bytes, another nearly all the records."""
+    topic = make_topic(6)
+    produce(topic, [b"x" * 20_000] * 600, partition=0)
+    produce(topic, [b"s"] * 3000, partition=1)
+    for partition in range(2, 6):
+        produce(topic, [b"t"], partition=partition)
+
+    def tasks(**options):
+        described = source(subscribe=topic, **options)
+        reader = described.reader(described.schema())
+        partitions = reader.partitions()
+        assert len(values(reader, partitions)) == 3604
+        return [[(part.partition, part.end - part.start) for part in task.value] for task in partitions]
+
+    found = tasks()
+    assert 3 <= len(found) <= 6
+    assert sum(task[0][0] == 0 for task in found) >= 3, "the large one is cut"
+    assert any(len(task) > 2 for task in found), "small ones share a task"
+    assert len(tasks(maxBytesPerPartition=2_500_000)) > len(found)
+    assert len(tasks(maxPartitions=2)) == 2
+    assert len(tasks(minPartitions=6)) == 6
+
+
+def test_a_batch_read_does_not_end_before_it_starts(source, make_topic, produce):
+    topic = make_topic()
+    produce(topic, numbers(0, 9))
+    described = source(
+        subscribe=topic,
+        startingOffsets=json.dumps({topic: {"0": 5}}),
+        endingOffsets=json.dumps({topic: {"0": 4}}),
+    )
+    with pytest.raises(
+        ConfigError, match=f"the start of {topic}-0 is offset 5: expected one up to its end, 4"
+    ):
+        described.reader(described.schema()).partitions()
