@@ -4,15 +4,18 @@ import pickle
 
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from penstock.arrow.layout import Layout
 from penstock.client.metadata import TopicPartition
 from penstock.client.offsets import IsolationLevel
 from penstock.client.settings import ConfigError
 from penstock.spark.datasource import PenstockDataSource
-from penstock.spark.source.offsets import ByTimestamp, NoMatch, Special, Specific
+from penstock.spark.source.durations import duration_ms
+from penstock.spark.source.offsets import ByTimestamp, Committed, NoCommit, NoMatch, Special, Specific
 from penstock.spark.source.options import parse_batch, parse_general, parse_streaming
-from penstock.spark.source.schema import arrow_schema, source_schema
+from penstock.spark.source.retries import OffsetRetries
+from penstock.spark.source.schema import source_schema
 from penstock.spark.source.subscription import Assigned, Pattern, Topics
 
 SERVERS = {"kafka.bootstrap.servers": "h:1"}
@@ -25,9 +28,13 @@ def test_defaults_are_those_of_sparks_own_source():
     assert (batch.starting, batch.ending) == (Special.EARLIEST, Special.LATEST)
     assert streaming.starting is Special.LATEST
     assert batch.fail_on_data_loss
-    assert not batch.include_headers
+    assert batch.layout == Layout(timestamp_unit="us")
     assert batch.max_offsets_per_trigger is None
-    assert batch.fetch.isolation is IsolationLevel.READ_UNCOMMITTED
+    assert batch.fetch.isolation is IsolationLevel.READ_COMMITTED, "not Spark's: said in the docs"
+    assert streaming.min_offsets_per_trigger is None
+    assert streaming.max_trigger_delay_ms == 15 * 60_000
+    assert streaming.offset_retries == OffsetRetries(3, 1000)
+    assert streaming.group_id is None
 
 
 def test_options_can_be_pickled_for_the_executors():
@@ -74,6 +81,7 @@ def test_positions():
         ({"startingOffsets": '{"a": {"0": 1}}'}, False),
         ({"startingOffsets": '{"a": {"0": -1}}'}, True),
         ({"startingTimestamp": "1"}, True),
+        ({"startingOffsets": "committed", "group.id": "g"}, True),
     ],
 )
 def test_a_start_that_moves_is_known(options, moves):
@@ -82,14 +90,56 @@ def test_a_start_that_moves_is_known(options, moves):
 
 def test_kafka_properties_reach_the_client():
     given = SUBSCRIBED | {
-        "kafka.isolation.level": "read_committed",
+        "kafka.isolation.level": "read_uncommitted",
         "kafka.client.id": "me",
         "kafka.session.timeout.ms": "1",
-        "fetchOffset.numRetries": "9",
+        "groupIdPrefix": "p",
     }
     parsed = parse_batch(given)
-    assert parsed.fetch.isolation is IsolationLevel.READ_COMMITTED
+    assert parsed.fetch.isolation is IsolationLevel.READ_UNCOMMITTED
     assert parsed.client.client_id == "me"
+
+
+def test_patience_of_the_driver_and_of_tasks():
+    given = {
+        "fetchOffset.numRetries": "9",
+        "fetchOffset.retryIntervalMs": "7",
+        "kafkaConsumer.pollTimeoutMs": "1234",
+        "kafka.default.api.timeout.ms": "5000",
+    }
+    parsed = parse_batch(SUBSCRIBED | given)
+    assert parsed.offset_retries == OffsetRetries(9, 7)
+    assert (parsed.client.api_timeout_ms, parsed.task_client.api_timeout_ms) == (5000, 1234)
+    assert parse_batch(SUBSCRIBED).task_client == parse_batch(SUBSCRIBED).client
+
+
+def test_timestamps_go_before_offsets_and_one_for_all_before_those_by_partition():
+    """The precedence of Spark's own source."""
+    everything = SUBSCRIBED | {
+        "startingTimestamp": "5",
+        "startingOffsetsByTimestamp": '{"a": {"0": 6}}',
+        "startingOffsets": "earliest",
+    }
+    assert parse_batch(everything).starting == ByTimestamp(5, {}, NoMatch.ERROR)
+    del everything["startingTimestamp"]
+    assert parse_batch(everything).starting == ByTimestamp(None, {A0: 6}, NoMatch.ERROR)
+
+
+@pytest.mark.parametrize("name", ["group.id", "kafka.group.id", "GROUP.ID"])
+def test_a_group_can_be_followed_and_started_from(name):
+    assert parse_streaming(SUBSCRIBED | {name: "g"}).group_id == "g"
+    given = SUBSCRIBED | {name: "g", "startingOffsets": "Committed"}
+    assert parse_streaming(given).starting == Committed("g", NoCommit.ERROR)
+    given["startingOffsetsCommittedStrategy"] = "earliest"
+    assert parse_batch(given).starting == Committed("g", NoCommit.EARLIEST)
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("15m", 900_000), ("30s", 30_000), ("250", 250), ("1500us", 1), ("2 h", 7_200_000), ("1D", 86_400_000)],
+)
+def test_durations(text, milliseconds):
+    assert duration_ms(text) == milliseconds
 
 
 @pytest.mark.parametrize(
@@ -107,8 +157,23 @@ def test_kafka_properties_reach_the_client():
         ({"subscribe": "a", "kafka.auto.offset.reset": "latest"}, r"use the option startingOffsets"),
         ({"subscribe": "a", "failOnDataLoss": "perhaps"}, r"'failOnDataLoss': expected true or false"),
         ({"subscribe": "a", "maxOffsetsPerTrigger": "0"}, r"'maxOffsetsPerTrigger': expected a whole number"),
-        ({"subscribe": "a", "startingOffsets": "first"}, r"expected 'earliest' or 'latest', or JSON like"),
+        ({"subscribe": "a", "startingOffsets": "first"}, r"'earliest' or 'latest' or 'committed', or JSON"),
+        ({"subscribe": "a", "endingOffsets": "committed"}, r"expected 'earliest' or 'latest', or JSON"),
+        ({"subscribe": "a", "startingOffsets": "committed"}, r"expected the option group.id as well"),
+        ({"subscribe": "a", "group.id": "a", "kafka.group.id": "b"}, r"differ: 'a' and 'b'"),
+        ({"subscribe": "a", "maxTriggerDelay": "soon"}, r"'maxTriggerDelay': expected a duration like"),
+        ({"subscribe": "a", "maxTriggerDelay": "-1s"}, r"'maxTriggerDelay': expected a duration like"),
+        (
+            {"subscribe": "a", "minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"},
+            r"'minOffsetsPerTrigger' is 9: expected at most maxOffsetsPerTrigger, 8",
+        ),
+        ({"subscribe": "a", "minPartitions": "9", "maxPartitions": "8"}, r"expected at most maxPartitions"),
+        ({"subscribe": "a", "maxPartitions": "9", "maxRecordsPerPartition": "8"}, r"contradict each other"),
         ({"subscribe": "a", "startingOffsets": '{"a": 5}'}, r"or JSON like"),
+        ({"subscribe": "a", "valueFormat": "avro"}, r"'valueFormat': expected one of binary, string, json"),
+        ({"subscribe": "a", "valueSchema": "id INT"}, r"'binary' takes no schema, only json does"),
+        ({"subscribe": "a", "keyFormat": "json", "keySchema": "id NUMBER"}, r"expected a type, not 'NUMBER'"),
+        ({"subscribe": "a", "decodeErrors": "ignore"}, r"'decodeErrors': expected one of fail, null"),
     ],
 )
 def test_what_cannot_be_is_named(options, message):
@@ -131,7 +196,7 @@ def test_missing_servers_are_told():
     ],
 )
 def test_a_batch_read_cannot_start_at_the_end_nor_end_at_the_start(options):
-    with pytest.raises(ConfigError, match=r"expected '(earliest|latest)', or JSON"):
+    with pytest.raises(ConfigError, match=r"expected '(earliest' or 'committed|latest)', or JSON"):
         parse_batch(SUBSCRIBED | options)
 
 
@@ -141,10 +206,32 @@ def test_a_stream_has_no_end(name):
         parse_streaming(SUBSCRIBED | {name: "latest"})
 
 
-@pytest.mark.parametrize("include_headers", [False, True])
-def test_the_arrow_schema_is_the_one_that_spark_expects(include_headers):
-    expected = to_arrow_schema(source_schema(include_headers), timezone="UTC")
-    assert arrow_schema(include_headers).equals(expected)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"includeHeaders": "true"},
+        {"keyFormat": "string", "valueFormat": "long", "decodeErrors": "null"},
+        {"keyFormat": "uuid", "valueFormat": "json"},
+        {
+            "keyFormat": "short",
+            "valueFormat": "json",
+            "valueSchema": "id BIGINT, at TIMESTAMP, local TIMESTAMP_NTZ, d DATE, price DECIMAL(10,2), "
+            "tags ARRAY<STRING>, lines ARRAY<STRUCT<sku: STRING, n: SMALLINT>>, b BOOLEAN, f FLOAT, t BYTE",
+        },
+    ],
+)
+def test_the_arrow_schema_is_the_one_that_spark_expects(options):
+    layout = parse_batch(SUBSCRIBED | options).layout
+    assert layout.schema.equals(to_arrow_schema(source_schema(layout), timezone="UTC"))
+
+
+def test_formats_give_the_columns_their_types():
+    given = {"keyFormat": "String", "valueFormat": "json", "valueSchema": "id BIGINT, at TIMESTAMP_NTZ"}
+    schema = PenstockDataSource(SUBSCRIBED | given | {"decodeErrors": "null"}).schema()
+    assert schema["key"].dataType == StringType()
+    assert schema["value"].dataType.simpleString() == "struct<id:bigint,at:timestamp_ntz>"
+    assert schema.names[-1] == "_error"
 
 
 def test_another_schema_is_refused():

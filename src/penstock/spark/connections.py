@@ -12,9 +12,24 @@ from penstock.client.config import ClientConfig
 from penstock.client.fetcher import FetchConfig, Fetcher
 from penstock.client.producer import Producer, ProducerConfig
 
+
+class Reader:
+    """What fetches for one task at a time, with connections and metadata of its own."""
+
+    def __init__(self, config: ClientConfig, fetch: FetchConfig) -> None:
+        self.config = config
+        self.fetch = fetch
+        self.cluster = Cluster(config)
+        self.fetcher = Fetcher(self.cluster, fetch)
+
+    def close(self) -> None:
+        self.fetcher.close()
+        self.cluster.close()
+
+
 _clusters: dict[tuple[int, ClientConfig], Cluster] = {}
 _producers: dict[tuple[int, ClientConfig, ProducerConfig], Producer] = {}
-_fetchers: dict[tuple[int, ClientConfig, FetchConfig], Fetcher] = {}
+_readers: dict[tuple[int, ClientConfig, FetchConfig], list[Reader]] = {}
 
 
 def shared_cluster(config: ClientConfig) -> Cluster:
@@ -25,11 +40,14 @@ def shared_cluster(config: ClientConfig) -> Cluster:
     return _clusters[key]
 
 
-def shared_fetcher(config: ClientConfig, fetch: FetchConfig) -> Fetcher:
-    key = (os.getpid(), config, fetch)
-    if key not in _fetchers:
-        _fetchers[key] = Fetcher(shared_cluster(config), fetch)
-    return _fetchers[key]
+def take_reader(config: ClientConfig, fetch: FetchConfig) -> Reader:
+    """A reader that nobody else has; `give_back_reader` when there is nothing in flight, or close it."""
+    idle = _readers.get((os.getpid(), config, fetch))
+    return idle.pop() if idle else Reader(config, fetch)
+
+
+def give_back_reader(reader: Reader) -> None:
+    _readers.setdefault((os.getpid(), reader.config, reader.fetch), []).append(reader)
 
 
 def shared_producer(config: ClientConfig, producer: ProducerConfig) -> Producer:

@@ -33,7 +33,7 @@ class PenstockDataSource(DataSource):
         return "penstock"
 
     def schema(self) -> StructType:
-        return source_schema(parse_general(self.options).include_headers)
+        return source_schema(parse_general(self.options).layout)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = parse_batch(self.options)
@@ -66,9 +66,9 @@ class PenstockDataSource(DataSource):
 
 def _require_schema(schema: StructType, options: SourceOptions) -> None:
     """A schema given by the user cannot change what topics hold."""
-    fixed = source_schema(options.include_headers)
+    fixed = source_schema(options.layout)
     if [(f.name, f.dataType) for f in schema] != [(f.name, f.dataType) for f in fixed]:
         raise ConfigError(
-            f"the schema of topics is fixed ({fixed.simpleString()}): remove .schema(...) and parse the "
-            "column 'value' in the query"
+            f"the schema of topics is fixed ({fixed.simpleString()}): remove .schema(...) and set the options "
+            "valueFormat and valueSchema, or parse the column 'value' in the query"
         )

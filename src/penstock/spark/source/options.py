@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from penstock.arrow.layout import Layout
 from penstock.client.config import ClientConfig
 from penstock.client.fetcher import FetchConfig
 from penstock.client.settings import ConfigError, boolean, from_properties, one_of, text, whole_number
 from penstock.spark.options import Options
+from penstock.spark.source.decoding import take_layout
 from penstock.spark.source.durations import duration_ms
 from penstock.spark.source.offsets import (
     COMMITTED,
@@ -41,7 +43,7 @@ class SourceOptions:
     subscription: Subscription
     starting: Position
     ending: Position
-    include_headers: bool
+    layout: Layout
     fail_on_data_loss: bool
     max_offsets_per_trigger: int | None
     min_offsets_per_trigger: int | None
@@ -89,7 +91,7 @@ def _parse(options: Options, streaming: bool | None) -> SourceOptions:
         "starting": _take_position(options, "starting", streaming, group_id),
         "ending": _take_position(options, "ending", streaming, None),
     }
-    include_headers = options.take("includeHeaders", boolean, False)
+    layout = take_layout(options)
     fail_on_data_loss = options.take("failOnDataLoss", boolean, True)
     max_offsets = options.take("maxOffsetsPerTrigger", whole_number(1, _MAX_INT64), 0)
     min_offsets = options.take("minOffsetsPerTrigger", whole_number(1, _MAX_INT64), 0)
@@ -125,7 +127,7 @@ def _parse(options: Options, streaming: bool | None) -> SourceOptions:
         task_client=replace(client, api_timeout_ms=poll_timeout_ms) if poll_timeout_ms else client,
         fetch=from_properties(FetchConfig, properties),
         subscription=subscription,
-        include_headers=include_headers,
+        layout=layout,
         fail_on_data_loss=fail_on_data_loss,
         max_offsets_per_trigger=max_offsets or None,
         min_offsets_per_trigger=min_offsets or None,

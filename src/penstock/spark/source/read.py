@@ -1,25 +1,25 @@
-"""What a task does: fetch one range of a partition and hand it to Spark as Arrow batches."""
+"""What a task does: fetch ranges of partitions and hand them to Spark as Arrow batches.
+
+A thread of the task's own fetches, so that the next answers arrive while Spark takes the present batch.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from penstock.arrow.loss import LossRule
-from penstock.client.cluster import Cluster
-from penstock.client.errors import OffsetOutOfRange, UnknownPartition
-from penstock.client.fetcher import PartitionRange
-from penstock.client.offsets import EARLIEST, LATEST, list_offsets
-from penstock.spark.connections import shared_cluster, shared_fetcher
-from penstock.spark.source.arrow import arrow_batches
+from penstock.arrow.ranges import fetch_ranges
+from penstock.arrow.scan import scan
+from penstock.client.fetcher import Fetched, PartitionRange
+from penstock.spark.connections import give_back_reader, take_reader
 from penstock.spark.source.options import SourceOptions
 
 logger = logging.getLogger(__name__)
-
 
 _LOSS_ADVICE: Final = "set the option failOnDataLoss to false; to begin anew, use another checkpoint"
 
@@ -37,42 +37,24 @@ def loss_rule(options: SourceOptions) -> LossRule:
     return LossRule(options.fail_on_data_loss, logger.warning, _LOSS_ADVICE)
 
 
-def read_ranges(options: SourceOptions, ranges: Iterable[PartitionRange]) -> Iterator[pa.RecordBatch]:
+def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Iterator[pa.RecordBatch]:
     """All records of some ranges, in order within each. What is missing goes by ``failOnDataLoss``.
 
-    Raises DataLoss, ClientError.
+    Raises DataLoss, UndecodableRecord, ClientError.
     """
-    for wanted in ranges:
-        yield from _read_range(options, wanted)
+    for scanned in scan(_fetched(options, ranges), options.layout, check_crcs=options.fetch.check_crcs):
+        yield scanned.batch
 
 
-def _read_range(options: SourceOptions, wanted: PartitionRange) -> Iterator[pa.RecordBatch]:
-    fetcher = shared_fetcher(options.task_client, options.fetch)
-    loss = loss_rule(options)
-    remaining = wanted
-    while remaining.start < remaining.end:
-        try:
-            for fetched in fetcher.read([remaining]):
-                yield from arrow_batches(
-                    fetched.batches, remaining, options.include_headers, options.fetch.check_crcs
-                )
-            return
-        except OffsetOutOfRange as gone:
-            remaining = _after_loss(remaining, gone, shared_cluster(options.task_client), loss)
-        except UnknownPartition as gone:
-            loss.report(str(gone))
-            return
-
-
-def _after_loss(
-    wanted: PartitionRange, gone: OffsetOutOfRange, cluster: Cluster, loss: LossRule
-) -> PartitionRange:
-    """What is left of a range after its leader refused an offset. Raises DataLoss."""
-    tp = wanted.topic_partition
-    earliest = list_offsets(cluster, {tp: EARLIEST})[tp].offset
-    latest = list_offsets(cluster, {tp: LATEST})[tp].offset
-    loss.report(
-        f"offset {gone.offset} of {tp} cannot be read: its log begins at {earliest} and ends before {latest}"
-    )
-    start = max(gone.offset, earliest) if gone.offset < latest else wanted.end
-    return wanted._replace(start=start, end=max(start, min(wanted.end, latest)))
+def _fetched(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Iterator[Fetched]:
+    """Runs in a thread, which may outlive a task that is given up: so its connections are its own."""
+    reader = take_reader(options.task_client, options.fetch)
+    is_done = False
+    try:
+        yield from fetch_ranges(reader.fetcher, reader.cluster, ranges, loss_rule(options))
+        is_done = True
+    finally:
+        if is_done:
+            give_back_reader(reader)
+        else:
+            reader.close()
