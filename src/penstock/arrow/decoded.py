@@ -27,6 +27,11 @@ class Format(Protocol):
     @property
     def type(self) -> pa.DataType: ...
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether decoding takes so long, beside all else there is to do, that several threads pay."""
+        ...
+
     def decode(self, column: pa.BinaryArray) -> Decoded: ...
 
 

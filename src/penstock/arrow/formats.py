@@ -29,6 +29,7 @@ class Binary:
     """The bytes as they are."""
 
     name: str = "binary"
+    is_slow: bool = False
 
     @property
     def type(self) -> pa.DataType:
@@ -43,6 +44,7 @@ class String:
     """UTF-8, as Kafka's StringSerializer writes by default."""
 
     name: str = "string"
+    is_slow: bool = False
 
     @property
     def type(self) -> pa.DataType:
@@ -62,6 +64,7 @@ class FixedWidth:
 
     name: str
     dtype: str
+    is_slow: bool = False
 
     @property
     def type(self) -> pa.DataType:
@@ -92,6 +95,7 @@ class Uuid:
     """A UUID as text, as Kafka's UUIDSerializer writes it, or its sixteen bytes; read as lower-case text."""
 
     name: str = "uuid"
+    is_slow: bool = True
 
     @property
     def type(self) -> pa.DataType:

@@ -37,6 +37,7 @@ class Json:
 
     type: pa.StructType
     name: str = "json"
+    is_slow: bool = True
 
     def __post_init__(self) -> None:
         if not pa.types.is_struct(self.type) or not self.type.num_fields:
@@ -52,6 +53,7 @@ class JsonText:
     """One JSON document of any kind a value, checked and left as text."""
 
     name: str = "json"
+    is_slow: bool = True
 
     @property
     def type(self) -> pa.DataType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from penstock.client.cluster import Cluster
 from penstock.client.metadata import TopicPartition
@@ -60,7 +60,7 @@ def _by_partition(
     if not isinstance(position, Mapping):
         return dict.fromkeys(partitions, position)
     topics = {tp.topic for tp in partitions}
-    by_topic: Mapping[object, object] = position
+    by_topic = cast("Mapping[object, object]", position)
     if len(topics) == 1 and not any(isinstance(key, str) for key in position):
         by_topic = {next(iter(topics)): position}
     given: dict[TopicPartition, PartitionPosition] = {}

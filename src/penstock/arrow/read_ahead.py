@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
-def read_ahead(items: Iterator[T], size_of: Callable[[T], int], max_ahead: int) -> Iterator[T]:
+def read_ahead(items: Iterator[T], size_of: Callable[[T], int], max_ahead: int) -> Generator[T, None, None]:
     """What ``items`` gives, in its order; its errors come where they happened.
 
     The thread stops when items of ``max_ahead`` in size lie waiting (one is always taken), and for good when

@@ -69,6 +69,6 @@ def _require_schema(schema: StructType, options: SourceOptions) -> None:
     fixed = source_schema(options.layout)
     if [(f.name, f.dataType) for f in schema] != [(f.name, f.dataType) for f in fixed]:
         raise ConfigError(
-            f"the schema of topics is fixed ({fixed.simpleString()}): remove .schema(...) and set the options "
-            "valueFormat and valueSchema, or parse the column 'value' in the query"
+            f"the schema of topics is fixed ({fixed.simpleString()}): remove .schema(...) and set the "
+            "options valueFormat and valueSchema, or parse the column 'value' in the query"
         )
