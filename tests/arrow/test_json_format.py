@@ -62,11 +62,9 @@ fragments = st.lists(
 
 
 def is_json(document):
-    def refuse(name):
-        raise ValueError(name)
-
+    """As Python has it: NaN, Infinity and -Infinity count."""
     try:
-        json.loads(document.decode(), parse_constant=refuse)
+        json.loads(document.decode())
     except ValueError:
         return False
     return True
