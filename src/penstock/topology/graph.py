@@ -333,6 +333,11 @@ class Topology:
                 known = [counts[topic] for topic in above if topic in counts]
                 if known and len(known) == len(above - {name}):
                     counts[name] = max(known)
+            if not any(name in counts for name in undecided):
+                # The two topics of a foreign-key join feed each other; each has the partitions of its table.
+                for _, topics in self._copartitioned:
+                    known = [counts[topic] for topic in topics if topic in counts]
+                    counts.update((topic, max(known)) for topic in topics if known and topic not in counts)
             rest = [name for name in undecided if name not in counts]
             if len(rest) == len(undecided):
                 raise TopologyError(

@@ -29,19 +29,39 @@ class Serde(Generic[T]):
         >>> point = Serde(lambda p: b"%d,%d" % p, lambda b: tuple(map(int, b.split(b","))), name="point")
         >>> point.deserialize(point.serialize((1, 2)))
         (1, 2)
+
+    Topologies are sent to workers: ``made_by``, a function and its arguments that give the serde again,
+    serves where the two functions can't be pickled.
     """
 
-    __slots__ = ("deserialize", "name", "serialize")
+    __slots__ = ("deserialize", "made_by", "name", "serialize")
 
     def __init__(
-        self, serialize: Callable[[T], bytes], deserialize: Callable[[bytes], T], *, name: str = "custom"
+        self,
+        serialize: Callable[[T], bytes],
+        deserialize: Callable[[bytes], T],
+        *,
+        name: str = "custom",
+        made_by: tuple[Callable[..., Serde[T]], tuple[Any, ...]] | None = None,
     ) -> None:
         self.serialize = serialize
         self.deserialize = deserialize
         self.name = name
+        self.made_by = made_by
 
     def __repr__(self) -> str:
         return f"<serde {self.name}>"
+
+    def __reduce__(self) -> tuple[Callable[..., Serde[T]], tuple[Any, ...]]:
+        return self.made_by or (_custom, (self.serialize, self.deserialize, self.name))
+
+
+def _custom(serialize: Callable[[T], bytes], deserialize: Callable[[bytes], T], name: str) -> Serde[T]:
+    return Serde(serialize, deserialize, name=name)
+
+
+def _builtin(name: str) -> Serde[Any]:
+    return _BUILTIN[name]
 
 
 def _same(value: bytes) -> bytes:
@@ -79,7 +99,7 @@ def _number(name: str, layout: str, kinds: tuple[type, ...]) -> Serde[Any]:
             raise SerdeError(f"the serde {name} reads {size} bytes, found {len(data)}")
         return unpack(data)[0]
 
-    return Serde(serialize, deserialize, name=name)
+    return Serde(serialize, deserialize, name=name, made_by=(_builtin, (name,)))
 
 
 _encode_json = msgspec.json.Encoder().encode
@@ -92,11 +112,13 @@ def _to_json(value: Any) -> bytes:
     return _encode_json_strictly(value).encode() if b"null" in data else data
 
 
-raw: Final[Serde[bytes]] = Serde(_same, _same, name="raw")
+raw: Final[Serde[bytes]] = Serde(_same, _same, name="raw", made_by=(_builtin, ("raw",)))
 """The bytes themselves."""
-string: Final[Serde[str]] = Serde(_text, bytes.decode, name="string")
+string: Final[Serde[str]] = Serde(_text, bytes.decode, name="string", made_by=(_builtin, ("string",)))
 """Text as UTF-8."""
-json: Final[Serde[Any]] = Serde(_to_json, msgspec.json.Decoder().decode, name="json")
+json: Final[Serde[Any]] = Serde(
+    _to_json, msgspec.json.Decoder().decode, name="json", made_by=(_builtin, ("json",))
+)
 """Any JSON value, as compact UTF-8. NaN is refused; JSON's own null is None.
 
 Dates, UUIDs, bytes (as base64) and dataclasses are written as well, and come back as text and dicts. The
@@ -108,6 +130,19 @@ long: Final[Serde[int]] = _number("long", ">q", (int,))
 """64-bit signed, Kafka's LongSerializer."""
 double: Final[Serde[float]] = _number("double", ">d", (float, int))
 """64-bit float, Kafka's DoubleSerializer."""
+
+_SUM_AND_COUNT: Final = Struct(">dq")
+sum_and_count: Final[Serde[tuple[float, int]]] = Serde(
+    lambda pair: _SUM_AND_COUNT.pack(*pair),
+    _SUM_AND_COUNT.unpack,
+    name="sum and count",
+    made_by=(_builtin, ("sum and count",)),
+)
+"""What averages are kept as: a double and a long."""
+
+_BUILTIN: Final[dict[str, Serde[Any]]] = {
+    serde.name: serde for serde in (raw, string, json, integer, long, double, sum_and_count)
+}
 
 
 class Window(NamedTuple):
@@ -148,7 +183,8 @@ def time_windowed(inner: Serde[K], size_ms: int) -> Serde[Windowed[K]]:
         start_ms = _TIME.unpack_from(data, len(data) - 8)[0]
         return Windowed(inner.deserialize(data[:-8]), Window(start_ms, start_ms + size_ms))
 
-    return WindowedSerde(serialize, deserialize, inner, 8, f"time_windowed({inner.name}, {size_ms} ms)")
+    name = f"time_windowed({inner.name}, {size_ms} ms)"
+    return WindowedSerde(serialize, deserialize, inner, 8, name, (time_windowed, (inner, size_ms)))
 
 
 def session_windowed(inner: Serde[K]) -> Serde[Windowed[K]]:
@@ -164,7 +200,8 @@ def session_windowed(inner: Serde[K]) -> Serde[Windowed[K]]:
         end_ms, start_ms = _TIMES.unpack_from(data, len(data) - 16)
         return Windowed(inner.deserialize(data[:-16]), Window(start_ms, end_ms))
 
-    return WindowedSerde(serialize, deserialize, inner, 16, f"session_windowed({inner.name})")
+    name = f"session_windowed({inner.name})"
+    return WindowedSerde(serialize, deserialize, inner, 16, name, (session_windowed, (inner,)))
 
 
 class WindowedSerde(Serde[Windowed[K]]):
@@ -183,7 +220,8 @@ class WindowedSerde(Serde[Windowed[K]]):
         inner: Serde[K],
         suffix_bytes: int,
         name: str,
+        made_by: tuple[Callable[..., Serde[Windowed[K]]], tuple[Any, ...]],
     ) -> None:
-        super().__init__(serialize, deserialize, name=name)
+        super().__init__(serialize, deserialize, name=name, made_by=made_by)
         self.inner = inner
         self.suffix_bytes = suffix_bytes

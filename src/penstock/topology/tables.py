@@ -290,4 +290,4 @@ def change_serde(inner: Serde[Any]) -> Serde[Change]:
         split = 4 + _LENGTH.unpack_from(body)[0]
         return inner.deserialize(body[4:split]), inner.deserialize(body[split:]), True
 
-    return Serde(serialize, deserialize, name=f"change({inner.name})")
+    return Serde(serialize, deserialize, name=f"change({inner.name})", made_by=(change_serde, (inner,)))
