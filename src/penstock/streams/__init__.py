@@ -20,8 +20,11 @@ from penstock.streams.serdes import (
 )
 from penstock.streams.stores import key_value_store, session_store, versioned_store, window_store
 from penstock.streams.stream import Stream
+from penstock.streams.suppressing import until_time_limit, until_window_closes
 from penstock.streams.table import GlobalTable, Table
 from penstock.streams.topology_test import TopologyTest
+from penstock.streams.windowed import WindowedStream
+from penstock.streams.windows import hopping, sessions, sliding, tumbling
 from penstock.topology.errors import (
     CoPartitioningError,
     InvalidRecord,
@@ -53,7 +56,9 @@ __all__ = [
     "TopologyTest",
     "Window",
     "Windowed",
+    "WindowedStream",
     "double",
+    "hopping",
     "integer",
     "json",
     "key_value_store",
@@ -61,8 +66,13 @@ __all__ = [
     "raw",
     "session_store",
     "session_windowed",
+    "sessions",
+    "sliding",
     "string",
     "time_windowed",
+    "tumbling",
+    "until_time_limit",
+    "until_window_closes",
     "versioned_store",
     "window_store",
 ]

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from struct import Struct
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from penstock.streams import stream, table
+from penstock.streams import stream, table, windowed
 from penstock.streams.builder import Builder
 from penstock.topology.aggregates import AggregateStream, AggregateTable, ReduceStream
 from penstock.topology.graph import Node
-from penstock.topology.serdes import Serde, long
+from penstock.topology.serdes import Serde, long, sum_and_count
 from penstock.topology.stores import KeyValueSpec
 from penstock.topology.tables import TableOperator, change_serde
 
 K = TypeVar("K")
 V = TypeVar("V")
 A = TypeVar("A")
-
-_SUM_AND_COUNT: Final = Struct(">dq")
-_sum_and_count: Final[Serde[tuple[float, int]]] = Serde(
-    lambda pair: _SUM_AND_COUNT.pack(*pair), _SUM_AND_COUNT.unpack, name="sum and count"
-)
 
 
 class GroupedStream(Generic[K, V]):
@@ -37,6 +31,19 @@ class GroupedStream(Generic[K, V]):
         self._rekeyed = rekeyed
         self._name = name
         self._behind: stream.Stream[K, V] | None = None
+
+    @property
+    def _builder(self) -> Builder:
+        return self._stream._builder
+
+    def windowed_by(
+        self, windows: windowed.AnyWindows, *, emit: windowed.Emit = "on_update"
+    ) -> windowed.WindowedStream[K, V]:
+        """Aggregate by key and window: `tumbling`, `hopping`, `sliding` or `sessions`.
+
+        ``emit="on_close"`` sends each window's result once, when it closes (KIP-825), and not its updates.
+        """
+        return windowed.WindowedStream(self, windows, emit)
 
     def _partitioned(self, store: str, named: bool) -> stream.Stream[K, V]:
         """The stream in which equal keys share a partition: behind a repartition topic where keys changed."""
@@ -204,7 +211,7 @@ class GroupedStream(Generic[K, V]):
         pairs = self.aggregate(
             lambda: (0.0, 0),
             lambda key, new, pair: (pair[0] + take(new), pair[1] + 1),
-            value=_sum_and_count,
+            value=sum_and_count,
             store=store,
             logged=logged,
             name=name,
@@ -373,7 +380,7 @@ class GroupedTable(Generic[K, V]):
             lambda: (0.0, 0),
             lambda key, new, pair: (pair[0] + take(new), pair[1] + 1),
             subtract,
-            value=_sum_and_count,
+            value=sum_and_count,
             store=store,
             logged=logged,
             name=name,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Literal, TypeVar, overload
 
-from penstock.streams import grouped, table
+from penstock.streams import grouped, joins, table
 from penstock.streams.builder import Builder
+from penstock.streams.durations import Duration, duration_ms
+from penstock.streams.windows import NO_GRACE, join_windows
 from penstock.topology.errors import TopologyError
 from penstock.topology.graph import Node, Operator, Partitioner, Sink, TopicChooser
 from penstock.topology.process import Process, Processor
@@ -30,6 +32,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
+VO = TypeVar("VO")
 
 
 class Stream(Generic[K, V]):
@@ -294,6 +297,196 @@ class Stream(Generic[K, V]):
             value=value or self._value,
             topics=self._topics,
             rekeyed=self._rekeyed,
+        )
+
+    # with other streams and with tables
+
+    @overload
+    def join(
+        self,
+        other: Stream[K, VO],
+        joiner: Callable[..., V2],
+        *,
+        within: Duration,
+        before: Duration | None = None,
+        after: Duration | None = None,
+        grace: Duration | None = None,
+        with_key: bool = False,
+        value: Serde[V2] | None = None,
+        store: str | None = None,
+        name: str | None = None,
+    ) -> Stream[K, V2]: ...
+    @overload
+    def join(
+        self,
+        other: table.Table[K, VO],
+        joiner: Callable[..., V2],
+        *,
+        grace: Duration | None = None,
+        with_key: bool = False,
+        value: Serde[V2] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, V2]: ...
+    @overload
+    def join(
+        self,
+        other: table.GlobalTable[Any, VO],
+        joiner: Callable[..., V2],
+        *,
+        on: Callable[[K, V], Any],
+        with_key: bool = False,
+        value: Serde[V2] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, V2]: ...
+    def join(
+        self,
+        other: Stream[Any, Any] | table.Table[Any, Any] | table.GlobalTable[Any, Any],
+        joiner: Callable[..., Any],
+        **how: Any,
+    ) -> Stream[K, Any]:
+        """Join with a stream, a table or a global table; ``joiner(value, other_value)``, or with
+        ``with_key=True`` ``joiner(key, value, other_value)``. ``value`` is the result's serde.
+
+        **Stream**: pairs of records with one key at most ``within`` apart; ``before`` and ``after`` say
+        otherwise how much earlier and later the other's may be. A pair has the greater timestamp. ``grace``
+        is how much later than that a record may come.
+
+        **Table**: each record with the row of its key, if there is one, at the record's timestamp. Changes
+        of the table send nothing. Where the table is versioned, it is the row that was valid then; ``grace``
+        makes records wait for that much of stream time, for the table to catch up (KIP-923).
+
+        **Global table**: each record with the row whose key is ``on(key, value)``.
+
+        Equal keys must share a partition number, so a stream whose keys changed is repartitioned first, and
+        topics that differ in their number of partitions are refused (CoPartitioningError); global tables
+        need neither. Records with a null key or value are dropped.
+        """
+        return self._joined(other, joiner, False, False, **how)
+
+    @overload
+    def left_join(
+        self,
+        other: Stream[K, VO],
+        joiner: Callable[..., V2],
+        *,
+        within: Duration,
+        before: Duration | None = None,
+        after: Duration | None = None,
+        grace: Duration | None = None,
+        with_key: bool = False,
+        value: Serde[V2] | None = None,
+        store: str | None = None,
+        name: str | None = None,
+    ) -> Stream[K, V2]: ...
+    @overload
+    def left_join(
+        self,
+        other: table.Table[K, VO],
+        joiner: Callable[..., V2],
+        *,
+        grace: Duration | None = None,
+        with_key: bool = False,
+        value: Serde[V2] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, V2]: ...
+    @overload
+    def left_join(
+        self,
+        other: table.GlobalTable[Any, VO],
+        joiner: Callable[..., V2],
+        *,
+        on: Callable[[K, V], Any],
+        with_key: bool = False,
+        value: Serde[V2] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, V2]: ...
+    def left_join(
+        self,
+        other: Stream[Any, Any] | table.Table[Any, Any] | table.GlobalTable[Any, Any],
+        joiner: Callable[..., Any],
+        **how: Any,
+    ) -> Stream[K, Any]:
+        """Like `join`, but a record that meets nothing has a result too, with None for the other value: at
+        once with a table, and with a stream when its window closes. One with a null key meets nothing.
+        """
+        return self._joined(other, joiner, True, False, **how)
+
+    def outer_join(
+        self,
+        other: Stream[K, VO],
+        joiner: Callable[..., V2],
+        *,
+        within: Duration,
+        before: Duration | None = None,
+        after: Duration | None = None,
+        grace: Duration | None = None,
+        with_key: bool = False,
+        value: Serde[V2] | None = None,
+        store: str | None = None,
+        name: str | None = None,
+    ) -> Stream[K, V2]:
+        """Like `left_join` with a stream, for the records of both."""
+        if not isinstance(other, Stream):
+            raise TopologyError(f"an outer join is between two streams, or two tables; found {other!r}")
+        return self._joined(
+            other,
+            joiner,
+            True,
+            True,
+            within=within,
+            before=before,
+            after=after,
+            grace=grace,
+            with_key=with_key,
+            value=value,
+            store=store,
+            name=name,
+        )
+
+    def _joined(
+        self,
+        other: Stream[Any, Any] | table.Table[Any, Any] | table.GlobalTable[Any, Any],
+        joiner: Callable[..., Any],
+        left: bool,
+        right: bool,
+        *,
+        within: Duration | None = None,
+        before: Duration | None = None,
+        after: Duration | None = None,
+        grace: Duration | None = None,
+        on: Callable[[K, V], Any] | None = None,
+        with_key: bool = False,
+        value: Serde[Any] | None = None,
+        store: str | None = None,
+        name: str | None = None,
+    ) -> Stream[K, Any]:
+        takes = joins.with_key(joiner, with_key)
+        if isinstance(other, Stream):
+            if within is None or on is not None:
+                raise TopologyError("a join of streams needs within=…, and takes no on=…")
+            span = join_windows(within, before, after, grace or NO_GRACE)
+            return joins.join_streams(
+                self,
+                other,
+                takes,
+                span,
+                left_outer=left,
+                right_outer=right,
+                value=value,
+                store=store,
+                name=name,
+            )
+        if within is not None or before is not None or after is not None or store is not None:
+            raise TopologyError("within, before, after and store are for joins of two streams")
+        if isinstance(other, table.GlobalTable):
+            if on is None or grace is not None:
+                raise TopologyError("a join with a global table needs on=…, and takes no grace=…")
+            return joins.join_global_table(self, other, on, takes, left=left, value=value, name=name)
+        if on is not None:
+            raise TopologyError("a stream joins a table by its key: on=… is for global tables")
+        grace_ms = None if grace is None else duration_ms(grace, "grace")
+        return joins.join_stream_table(
+            self, other, takes, left=left, grace_ms=grace_ms, value=value, name=name
         )
 
     # user code with state

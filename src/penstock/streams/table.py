@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, Literal, TypeVar, cast, overload
 
-from penstock.streams import grouped, stream
+from penstock.streams import grouped, joins, stream
 from penstock.streams.builder import Builder
+from penstock.streams.suppressing import Suppressed
+from penstock.topology.buffers import ChangeBufferSpec
 from penstock.topology.errors import TopologyError
 from penstock.topology.graph import Node
 from penstock.topology.serdes import Serde
-from penstock.topology.stores import KeyValueSpec, StoreSpec
+from penstock.topology.stores import KeyValueSpec, StoreSpec, VersionedSpec
+from penstock.topology.suppress import Suppress
 from penstock.topology.tables import (
     FilterTable,
     MapTableValues,
@@ -19,11 +22,13 @@ from penstock.topology.tables import (
     TableSource,
     TableToStream,
 )
+from penstock.topology.windowed_aggregates import WindowedTable
 
 K = TypeVar("K")
 V = TypeVar("V")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
+VO = TypeVar("VO")
 
 
 class Table(Generic[K, V]):
@@ -237,6 +242,163 @@ class Table(Generic[K, V]):
             value=cast("Serde[V2] | None", value or self._value),
             name=name,
         )
+
+    # with other tables
+
+    def join(
+        self,
+        other: Table[Any, VO],
+        joiner: Callable[[V, VO], V2],
+        *,
+        on: Callable[[K, V], Any] | None = None,
+        value: Serde[V2] | None = None,
+        store: str | None = None,
+        name: str | None = None,
+    ) -> Table[K, V2]:
+        """The rows that both tables have, as ``joiner(value, other_value)``.
+
+        By the key, or by the foreign key ``on(key, value)``, the key of the other table (KIP-213; None: no
+        row). The result has the greater timestamp of the two rows, or that of the change that made it where
+        it is by a foreign key. ``value`` is the result's serde.
+        """
+        if on is not None:
+            return joins.join_foreign_key(
+                self, other, on, joiner, outer=False, value=value, store=store, name=name
+            )
+        return self._joined(other, joiner, False, False, value, store, name)
+
+    def left_join(
+        self,
+        other: Table[Any, VO],
+        joiner: Callable[[V, VO | None], V2],
+        *,
+        on: Callable[[K, V], Any] | None = None,
+        value: Serde[V2] | None = None,
+        store: str | None = None,
+        name: str | None = None,
+    ) -> Table[K, V2]:
+        """All rows of this table; where the other has none, ``joiner(value, None)``."""
+        if on is not None:
+            return joins.join_foreign_key(
+                self, other, on, joiner, outer=True, value=value, store=store, name=name
+            )
+        return self._joined(other, joiner, True, False, value, store, name)
+
+    def outer_join(
+        self,
+        other: Table[K, VO],
+        joiner: Callable[[V | None, VO | None], V2],
+        *,
+        value: Serde[V2] | None = None,
+        store: str | None = None,
+        name: str | None = None,
+    ) -> Table[K, V2]:
+        """The rows that either table has; the value of one that has none is None."""
+        return self._joined(other, joiner, True, True, value, store, name)
+
+    def _joined(
+        self,
+        other: Table[Any, Any],
+        joiner: Callable[..., Any],
+        left_outer: bool,
+        right_outer: bool,
+        value: Serde[Any] | None,
+        store: str | None,
+        name: str | None,
+    ) -> Table[K, Any]:
+        return joins.join_tables(
+            self,
+            other,
+            joiner,
+            left_outer=left_outer,
+            right_outer=right_outer,
+            value=value,
+            store=store,
+            name=name,
+            made_by=JoinedTable,
+        )
+
+    # fewer updates
+
+    def suppress(self, until: Suppressed, *, name: str | None = None) -> Table[K, V]:
+        """Hold back updates: `until_window_closes`, or `until_time_limit` (KIP-328).
+
+        Time is stream time, which passes with the records; so the last rows wait until records come.
+        ``name`` names the store of what waits, ``<name>-store``.
+        """
+        if isinstance(self._spec, VersionedSpec):
+            raise TopologyError(f"suppress holds back rows, so {self!r} can't be versioned")
+        final = until.wait_ms is None
+        wait_ms = _final_after_ms(self) if until.wait_ms is None else until.wait_ms
+        node_name = self._builder.name(name, "KTABLE-SUPPRESS-")
+        buffer = (
+            self._builder.store_name(None, "KTABLE-SUPPRESS-")
+            if name is None and final
+            else f"{node_name}-store"
+        )
+        self._send_old_values()
+        stores = self._readable()
+        self._builder.topology.add_store(
+            ChangeBufferSpec(
+                name=buffer,
+                key=self._builder.key_serde(self._key, f"store {buffer}"),
+                value=self._builder.value_serde(self._value, f"store {buffer}"),
+            )
+        )
+        operator = Suppress(buffer, self._operator, wait_ms, until.limit, final=final)
+        operator.sends_old = True
+        node = self._builder.processor(node_name, operator, [self._node], (buffer, *stores))
+        return Table(
+            self._builder,
+            node,
+            operator,
+            None,
+            key=self._key,
+            value=self._value,
+            topics=self._topics,
+            parent=self,
+        )
+
+
+def _final_after_ms(table: Table[Any, Any]) -> int:
+    """How long after their ends the windows of a table are final. Raises TopologyError if it has none."""
+    found: Table[Any, Any] | None = table
+    while found is not None:
+        if isinstance(found._operator, WindowedTable):
+            return found._operator.final_after_ms
+        found = found._parent
+    raise TopologyError(f"until_window_closes() needs a table of windows, and {table!r} is none")
+
+
+class JoinedTable(Table[K, V]):
+    """A table joined of two by their keys: what it needs, it needs of both."""
+
+    def __init__(
+        self,
+        builder: Builder,
+        node: Node,
+        operator: TableOperator,
+        spec: StoreSpec | None,
+        *,
+        key: Serde[K] | None,
+        value: Serde[V] | None,
+        topics: frozenset[str],
+        sides: Sequence[tuple[Table[Any, Any], TableOperator]],
+    ) -> None:
+        super().__init__(builder, node, operator, spec, key=key, value=value, topics=topics)
+        self._sides = tuple(sides)
+
+    def _readable(self) -> tuple[str, ...]:
+        if self._operator.stored is None:
+            for side, _ in self._sides:
+                side._readable()
+        return self._operator.view_stores()
+
+    def _send_old_values(self) -> None:
+        self._operator.sends_old = True
+        for side, join in self._sides:
+            side._send_old_values()
+            join.sends_old = True
 
 
 class GlobalTable(Generic[K, V]):

@@ -1,0 +1,286 @@
+"""Grouped streams in windows: aggregates by key and window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+
+from penstock.streams import grouped, table
+from penstock.streams.durations import Duration, duration_ms
+from penstock.topology.errors import TopologyError
+from penstock.topology.serdes import Serde, Windowed, long, session_windowed, sum_and_count, time_windowed
+from penstock.topology.sliding_windows import AggregateSlidingWindows
+from penstock.topology.stores import StoreSpec
+from penstock.topology.window_stores import SessionSpec, WindowSpec
+from penstock.topology.windowed_aggregates import AggregateSessions, AggregateTimeWindows, WindowedTable
+from penstock.topology.windows import SessionWindows, SlidingWindows, TimeWindows
+
+if TYPE_CHECKING:
+    from penstock.streams.stream import Stream
+
+K = TypeVar("K")
+V = TypeVar("V")
+A = TypeVar("A")
+
+AnyWindows: TypeAlias = TimeWindows | SlidingWindows | SessionWindows
+Emit: TypeAlias = Literal["on_update", "on_close"]
+
+
+class WindowedStream(Generic[K, V]):
+    """Records by key and window, to be aggregated. Made by `GroupedStream.windowed_by`.
+
+    Each aggregate is a table whose keys are `Windowed`: ``key`` and ``window``. Records whose key or value is
+    None are dropped, and so are those whose windows have closed: stream time has passed their end and the
+    grace. A window is kept for ``retention``, at least as long as it is open.
+
+        >>> from penstock.streams import App, TopologyTest, string, tumbling
+        >>> app = App("clicks", key=string, value=string)
+        >>> by_minute = app.stream("clicks").group_by_key().windowed_by(tumbling("1 minute"))
+        >>> by_minute.count().to_stream(lambda windowed, count: windowed.key).to("clicks-by-minute")
+        >>> test = TopologyTest(app)
+        >>> for second in (10, 50, 70):
+        ...     test.input("clicks").pipe("ann", "x", timestamp=second * 1000)
+        >>> test.output("clicks-by-minute").read_values()
+        [('ann', 1), ('ann', 2), ('ann', 1)]
+    """
+
+    def __init__(self, group: grouped.GroupedStream[K, V], windows: AnyWindows, emit: Emit) -> None:
+        if emit not in ("on_update", "on_close"):
+            raise TopologyError(f"windows are emitted on_update or on_close, not {emit!r}")
+        self._group = group
+        self._windows = windows
+        self._on_close = emit == "on_close"
+
+    def _aggregated(
+        self,
+        initializer: Callable[[], Any],
+        aggregator: Callable[[Any, Any, Any], Any],
+        merger: Callable[[Any, Any, Any], Any] | None,
+        prefix: str,
+        store: str | None,
+        value: Serde[Any] | None,
+        retention: Duration | None,
+        logged: bool,
+        name: str | None,
+    ) -> table.Table[Windowed[K], Any]:
+        windows, builder = self._windows, self._group._builder
+        if isinstance(windows, SessionWindows) and merger is None:
+            raise TopologyError("an aggregate of sessions needs a merger: sessions grow together")
+        kept_ms = windows.retention_ms
+        if retention is not None:
+            kept_ms = duration_ms(retention, "retention")
+            if kept_ms < windows.retention_ms:
+                raise TopologyError(
+                    f"windows are open for {windows.retention_ms} ms, so retention is at least that, "
+                    f"not {kept_ms} ms"
+                )
+        store_name = builder.store_name(store, prefix)
+        node_name = builder.name(name, prefix)
+        source: Stream[K, V] = self._group._partitioned(store_name, named=store is not None)
+        where = f"store {store_name}"
+        key_serde, value_serde = builder.key_serde(source._key, where), builder.value_serde(value, where)
+        spec: StoreSpec
+        operator: WindowedTable
+        windowed: Serde[Windowed[K]]
+        if isinstance(windows, SessionWindows):
+            assert merger is not None
+            spec = SessionSpec(
+                name=store_name, key=key_serde, value=value_serde, logged=logged, retention_ms=kept_ms
+            )
+            operator = AggregateSessions(
+                store_name, windows, initializer, aggregator, merger, on_close=self._on_close
+            )
+            windowed = session_windowed(key_serde)
+        else:
+            sliding = isinstance(windows, SlidingWindows)
+            size_ms = windows.difference_ms if isinstance(windows, SlidingWindows) else windows.size_ms
+            spec = WindowSpec(
+                name=store_name,
+                key=key_serde,
+                value=value_serde,
+                logged=logged,
+                retention_ms=kept_ms,
+                window_size_ms=size_ms,
+            )
+            kind: Any = AggregateSlidingWindows if sliding else AggregateTimeWindows
+            operator = kind(store_name, windows, initializer, aggregator, on_close=self._on_close)
+            windowed = time_windowed(key_serde, size_ms)
+        node = builder.processor(node_name, operator, [source._node])
+        return table.Table(
+            builder, node, operator, spec, key=windowed, value=value_serde, topics=source._topics
+        )
+
+    def count(
+        self,
+        *,
+        store: str | None = None,
+        retention: Duration | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> table.Table[Windowed[K], int]:
+        """How many records each window has, as a 64-bit integer."""
+        return self._aggregated(
+            lambda: 0,
+            lambda key, value, total: total + 1,
+            lambda key, one, other: one + other,
+            "KSTREAM-AGGREGATE-",
+            store,
+            long,
+            retention,
+            logged,
+            name,
+        )
+
+    def reduce(
+        self,
+        reducer: Callable[[V, V], V],
+        *,
+        value: Serde[V] | None = None,
+        store: str | None = None,
+        retention: Duration | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> table.Table[Windowed[K], V]:
+        """``reducer(aggregate, value)`` for each value but a window's first, which is its first aggregate.
+
+        Where sessions grow together the aggregate of the later one is the value.
+        """
+
+        def merge(key: Any, one: Any, other: Any) -> Any:
+            return other if one is None else reducer(one, other)
+
+        return self._aggregated(
+            lambda: None,
+            lambda key, new, aggregate: new if aggregate is None else reducer(aggregate, new),
+            merge,
+            "KSTREAM-REDUCE-",
+            store,
+            value or self._group._stream._value,
+            retention,
+            logged,
+            name,
+        )
+
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        aggregator: Callable[[K, V, A], A],
+        merger: Callable[[K, A, A], A] | None = None,
+        *,
+        value: Serde[A] | None = None,
+        store: str | None = None,
+        retention: Duration | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> table.Table[Windowed[K], A]:
+        """``aggregator(key, value, aggregate)`` for each record of a window, from ``initializer()``.
+
+        ``merger(key, aggregate, other)`` puts two sessions together; only sessions need it. A record of a
+        session begins with ``initializer()`` too, into which the sessions around it are merged first.
+        """
+        return self._aggregated(
+            initializer, aggregator, merger, "KSTREAM-AGGREGATE-", store, value, retention, logged, name
+        )
+
+    def sum(
+        self,
+        of: Callable[[V], Any] | None = None,
+        *,
+        value: Serde[Any] | None = None,
+        store: str | None = None,
+        retention: Duration | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> table.Table[Windowed[K], Any]:
+        """The sum of the values, or of ``of(value)``; ``value`` is the sum's serde."""
+        take = of or _itself
+        return self.aggregate(
+            lambda: 0,
+            lambda key, new, total: total + take(new),
+            lambda key, one, other: one + other,
+            value=value or (self._group._stream._value if of is None else None),
+            store=store,
+            retention=retention,
+            logged=logged,
+            name=name,
+        )
+
+    def min(
+        self,
+        of: Callable[[V], Any] | None = None,
+        *,
+        value: Serde[Any] | None = None,
+        store: str | None = None,
+        retention: Duration | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> table.Table[Windowed[K], Any]:
+        """The least value, or ``of(value)``; ``value`` is the result's serde."""
+        return self._extreme(min, of, value, store, retention, logged, name)
+
+    def max(
+        self,
+        of: Callable[[V], Any] | None = None,
+        *,
+        value: Serde[Any] | None = None,
+        store: str | None = None,
+        retention: Duration | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> table.Table[Windowed[K], Any]:
+        """The greatest value, or ``of(value)``; ``value`` is the result's serde."""
+        return self._extreme(max, of, value, store, retention, logged, name)
+
+    def _extreme(
+        self,
+        choose: Callable[[Any, Any], Any],
+        of: Callable[[V], Any] | None,
+        value: Serde[Any] | None,
+        store: str | None,
+        retention: Duration | None,
+        logged: bool,
+        name: str | None,
+    ) -> table.Table[Windowed[K], Any]:
+        take = of or _itself
+
+        def better(best: Any, new: Any) -> Any:
+            return new if best is None else choose(best, new)
+
+        return self.aggregate(
+            lambda: None,
+            lambda key, new, best: better(best, take(new)),
+            lambda key, one, other: better(one, other),
+            value=value or (self._group._stream._value if of is None else None),
+            store=store,
+            retention=retention,
+            logged=logged,
+            name=name,
+        )
+
+    def avg(
+        self,
+        of: Callable[[V], float] | None = None,
+        *,
+        value: Serde[float] | None = None,
+        store: str | None = None,
+        retention: Duration | None = None,
+        logged: bool = True,
+        name: str | None = None,
+    ) -> table.Table[Windowed[K], float]:
+        """The mean of the values, or of ``of(value)``; ``value`` is the mean's serde where it is written."""
+        take: Callable[[Any], float] = of or _itself
+        pairs = self.aggregate(
+            lambda: (0.0, 0),
+            lambda key, new, pair: (pair[0] + take(new), pair[1] + 1),
+            lambda key, one, other: (one[0] + other[0], one[1] + other[1]),
+            value=sum_and_count,
+            store=store,
+            retention=retention,
+            logged=logged,
+            name=name,
+        )
+        return pairs.map_values(lambda pair: pair[0] / pair[1], value=value)
+
+
+def _itself(value: Any) -> Any:
+    return value

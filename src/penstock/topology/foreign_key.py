@@ -1,0 +1,321 @@
+"""Joins of a table with another by a foreign key, a function of its rows (KIP-213).
+
+    left table's tasks                     right table's tasks
+    SendSubscription ─── topic ──▶ KeepSubscription ─▶ AnswerSubscription ─┐
+                                   right table ──────▶ AnswerUpdate ───────┤
+    JoinResponses ◀────────────────────────── topic ───────────────────────┘
+
+A row subscribes to its foreign key at the task that has that key; each change there answers all subscribers.
+An answer carries a hash of the row that asked: where the row has changed since, the answer is stale and is
+dropped, for another is under way.
+
+The subscription's bytes are those of Kafka Streams, but for the hash: 128 bits of BLAKE2b, which Python has
+built in, in the place of Murmur3. Both topics are the application's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from hashlib import blake2b
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+from penstock.protocol.murmur2 import partition_for_key
+from penstock.topology.context import Context
+from penstock.topology.errors import SerdeError
+from penstock.topology.graph import Operator, Partitioner
+from penstock.topology.records import Change, Forward, Headers
+from penstock.topology.serdes import Serde
+from penstock.topology.stores import KeyValueStore
+from penstock.topology.tables import TableOperator
+
+ForeignKey = Callable[[Any, Any], Any]
+"""``(key, value) -> foreign key``, or None."""
+
+_HASH_BYTES: Final = 16
+_VERSION: Final = 1
+_NO_HASH: Final = 0x80
+_INT: Final = Struct(">i")
+
+
+class Instruction(IntEnum):
+    """What a subscription asks for."""
+
+    DELETE = 0
+    """Forget it, and don't answer."""
+    DELETE_AND_ANSWER = 1
+    """Forget it, and answer that there is no foreign row."""
+    ANSWER = 2
+    """Keep it, and answer in any case: an earlier result may have to go."""
+    ANSWER_IF_PRESENT = 3
+    """Keep it, and answer if there is a foreign row."""
+
+
+class Subscription(NamedTuple):
+    """``row_hash`` is of the row's bytes, None where the row was deleted."""
+
+    row_hash: bytes | None
+    instruction: Instruction
+    key: Any
+    partition: int
+    """The partition of the row, to which the answer goes."""
+
+
+class Response(NamedTuple):
+    """An answer: the foreign row, or None."""
+
+    row_hash: bytes | None
+    foreign: Any
+    partition: int = -1
+    """Where it goes; not among its bytes."""
+
+
+def row_hash(data: bytes) -> bytes:
+    return blake2b(data, digest_size=_HASH_BYTES).digest()
+
+
+def _head(hashed: bytes | None) -> bytes:
+    return bytes([_VERSION]) if hashed is not None else bytes([_VERSION | _NO_HASH])
+
+
+def _read_head(data: bytes, what: str) -> bool:
+    """Whether there is a hash."""
+    if not data or data[0] & ~_NO_HASH != _VERSION:
+        found = data[0] & ~_NO_HASH if data else "nothing"
+        raise SerdeError(f"a {what} of a foreign-key join has version {_VERSION}, found {found}")
+    return not data[0] & _NO_HASH
+
+
+def subscription_serde(key: Serde[Any]) -> Serde[Subscription]:
+    """Version (1), instruction (1), hash (16 or none), the row's key, and its partition (4)."""
+
+    def serialize(subscription: Subscription) -> bytes:
+        hashed, instruction, primary, partition = subscription
+        return b"".join(
+            (_head(hashed), bytes([instruction]), hashed or b"", key.serialize(primary), _INT.pack(partition))
+        )
+
+    def deserialize(data: bytes) -> Subscription:
+        start = 2 + (_HASH_BYTES if _read_head(data, "subscription") else 0)
+        if len(data) < start + _INT.size:
+            raise SerdeError(f"a subscription has at least {start + _INT.size} bytes, found {len(data)}")
+        primary = key.deserialize(data[start : -_INT.size])
+        partition = _INT.unpack_from(data, len(data) - _INT.size)[0]
+        return Subscription(data[2:start] or None, Instruction(data[1]), primary, partition)
+
+    return Serde(serialize, deserialize, name=f"subscription({key.name})")
+
+
+def response_serde(foreign: Serde[Any]) -> Serde[Response]:
+    """Version (1), hash (16 or none), whether there is a foreign row (1), and the row."""
+
+    def serialize(response: Response) -> bytes:
+        row = b"\x00" if response.foreign is None else b"\x01" + foreign.serialize(response.foreign)
+        return _head(response.row_hash) + (response.row_hash or b"") + row
+
+    def deserialize(data: bytes) -> Response:
+        start = 1 + (_HASH_BYTES if _read_head(data, "response") else 0)
+        if len(data) <= start:
+            raise SerdeError(f"a response has at least {start + 1} bytes, found {len(data)}")
+        row = foreign.deserialize(data[start + 1 :]) if data[start] else None
+        return Response(data[1:start] or None, row)
+
+    return Serde(serialize, deserialize, name=f"response({foreign.name})")
+
+
+def subscription_partitioner(key: Serde[Any]) -> Partitioner:
+    """By the foreign key, as its table is; by the row's own key where a left join has no foreign key."""
+
+    def choose(topic: str, foreign_key: Any, subscription: Subscription, partitions: int) -> int | None:
+        if foreign_key is not None:
+            return None
+        return partition_for_key(key.serialize(subscription.key), partitions)
+
+    return choose
+
+
+def response_partitioner(topic: str, key: Any, response: Response, partitions: int) -> int:
+    """To the task that asked."""
+    return response.partition
+
+
+class SendSubscription(Operator):
+    """The changes of the left table as subscriptions, by foreign key."""
+
+    def __init__(self, foreign_key: ForeignKey, key: Serde[Any], value: Serde[Any], *, left: bool) -> None:
+        self.foreign_key = foreign_key
+        self.key = key
+        """The serde of foreign keys: two are equal if their bytes are."""
+        self.value = value
+        self.left = left
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        foreign_key, key_to, value_to, left = (
+            self.foreign_key,
+            self.key.serialize,
+            self.value.serialize,
+            self.left,
+        )
+        partition, drop, failed = context.partition, context.drop, context.failed
+
+        def process(key: Any, change: Change, timestamp_ms: int, headers: Headers) -> None:
+            new_value, old_value, is_latest = change
+            if not is_latest:
+                drop(node)
+                return
+            try:
+                new = None if new_value is None else foreign_key(key, new_value)
+                old = None if old_value is None else foreign_key(key, old_value)
+                moved = old is not None and (new is None or key_to(new) != key_to(old))
+                hashed = None if new_value is None else row_hash(value_to(new_value))
+                orders = _orders(left, old_value is not None, new_value is not None, old, new, moved)
+            except Exception as error:
+                failed(node, error)
+                return
+            if not orders and (new_value is not None or old_value is not None):
+                drop(node)
+            for target, instruction in orders:
+                subscription = Subscription(hashed, instruction, key, partition)
+                forward(target, subscription, timestamp_ms, headers)
+
+        return process
+
+
+def _orders(
+    left: bool, was: bool, exists: bool, old: Any, new: Any, moved: bool
+) -> list[tuple[Any, Instruction]]:
+    """What a change asks of which foreign keys. ``was``, ``exists``: whether the row was there, and is."""
+    orders: list[tuple[Any, Instruction]] = []
+    if left:
+        if moved:
+            orders.append((old, Instruction.DELETE_AND_ANSWER))
+        if was or exists:
+            orders.append((new, Instruction.ANSWER))
+        return orders
+    if new is None:
+        return [(old, Instruction.DELETE_AND_ANSWER)] if old is not None else []
+    if moved:
+        orders.append((old, Instruction.DELETE))
+    orders.append((new, Instruction.ANSWER if old is not None else Instruction.ANSWER_IF_PRESENT))
+    return orders
+
+
+def _prefix(foreign_key: bytes) -> bytes:
+    return _INT.pack(len(foreign_key)) + foreign_key
+
+
+class KeepSubscription(Operator):
+    """Keeps subscriptions by foreign key and row's key, and passes them on."""
+
+    def __init__(self, store: str, foreign_key: Serde[Any], key: Serde[Any]) -> None:
+        self.store = store
+        self.foreign_key = foreign_key
+        self.key = key
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        store: KeyValueStore[bytes, Subscription] = context.store(self.store)
+        foreign_to, key_to, failed = self.foreign_key.serialize, self.key.serialize, context.failed
+
+        def process(key: Any, subscription: Subscription, timestamp_ms: int, headers: Headers) -> None:
+            if key is not None:
+                try:
+                    stored_key = _prefix(foreign_to(key)) + key_to(subscription.key)
+                    if subscription.instruction in (Instruction.DELETE, Instruction.DELETE_AND_ANSWER):
+                        store.delete(stored_key)
+                    else:
+                        store.put(stored_key, subscription, timestamp_ms)
+                except Exception as error:
+                    failed(node, error)
+                    return
+            forward(key, subscription, timestamp_ms, headers)
+
+        return process
+
+
+class AnswerSubscription(Operator):
+    """Answers a new subscription with the foreign row that is there."""
+
+    def __init__(self, foreign: TableOperator) -> None:
+        self.foreign = foreign
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        view, failed = self.foreign.view(context), context.failed
+
+        def process(key: Any, subscription: Subscription, timestamp_ms: int, headers: Headers) -> None:
+            hashed, instruction, primary, partition = subscription
+            if instruction == Instruction.DELETE:
+                return
+            try:
+                found = None if key is None else view(key)
+            except Exception as error:
+                failed(node, error)
+                return
+            if found is None and instruction == Instruction.ANSWER_IF_PRESENT:
+                return
+            row = None
+            if found is not None:
+                timestamp_ms = max(timestamp_ms, found[1])
+                row = found[0] if instruction != Instruction.DELETE_AND_ANSWER else None
+            forward(primary, Response(hashed, row, partition), timestamp_ms, headers)
+
+        return process
+
+
+class AnswerUpdate(Operator):
+    """Answers all subscribers of a foreign row that changed."""
+
+    def __init__(self, store: str, foreign_key: Serde[Any]) -> None:
+        self.store = store
+        self.foreign_key = foreign_key
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        store: KeyValueStore[bytes, Subscription] = context.store(self.store)
+        foreign_to, drop, failed = self.foreign_key.serialize, context.drop, context.failed
+
+        def process(key: Any, change: Change, timestamp_ms: int, headers: Headers) -> None:
+            if key is None or not change[2]:
+                drop(node)
+                return
+            try:
+                subscribers = [subscription for _, subscription in store.prefix(_prefix(foreign_to(key)))]
+            except Exception as error:
+                failed(node, error)
+                return
+            for hashed, _, primary, partition in subscribers:
+                forward(primary, Response(hashed, change[0], partition), timestamp_ms, headers)
+
+        return process
+
+
+class JoinResponses(Operator):
+    """Joins an answer with the row that asked for it, if that is still the same. None deletes the result."""
+
+    def __init__(
+        self, table: TableOperator, value: Serde[Any], joiner: Callable[[Any, Any], Any], *, left: bool
+    ) -> None:
+        self.table = table
+        self.value = value
+        self.joiner = joiner
+        self.left = left
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        view, value_to, joiner, left = self.table.view(context), self.value.serialize, self.joiner, self.left
+        drop, failed = context.drop, context.failed
+
+        def process(key: Any, response: Response, timestamp_ms: int, headers: Headers) -> None:
+            try:
+                found = view(key)
+                current = None if found is None else row_hash(value_to(found[0]))
+                if current != response.row_hash:
+                    drop(node)
+                    return
+                result = None
+                if found is not None and (response.foreign is not None or left):
+                    result = joiner(found[0], response.foreign)
+            except Exception as error:
+                failed(node, error)
+                return
+            forward(key, result, timestamp_ms, headers)
+
+        return process

@@ -1,0 +1,222 @@
+"""Aggregates by sliding windows (KIP-450).
+
+The windows of a key are kept such that each has the aggregate of its records and, as its timestamp, the
+greatest of theirs. From these a new record's own windows follow, without the records:
+
+- the window that ends at it takes over from the last window that ended before it;
+- the window that starts right after it takes over from the last window around it that has later records;
+- the window that starts right after the record before it begins with the new record alone.
+
+Records nearer to 0 than a window is long share the window that starts at 0, as none starts earlier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+from penstock.topology.context import Context
+from penstock.topology.records import Forward, Headers
+from penstock.topology.serdes import Window, Windowed
+from penstock.topology.tables import View
+from penstock.topology.window_stores import WindowStore
+from penstock.topology.windowed_aggregates import (
+    Aggregator,
+    Initializer,
+    WindowedTable,
+    window_closer,
+    window_view,
+)
+from penstock.topology.windows import SlidingWindows
+
+_pack_start = Struct(">qi").pack
+_TIME: Final = Struct(">q")
+
+
+class _Update(NamedTuple):
+    """A window that a record changes."""
+
+    window: Window
+    new: Any
+    old: Any
+    timestamp_ms: int
+
+
+@dataclass(slots=True)
+class _Stored:
+    """A window's aggregate as it is stored, and the timestamp of its last record."""
+
+    start_ms: int
+    data: bytes
+
+    @property
+    def last_ms(self) -> int:
+        last_ms: int = _TIME.unpack_from(self.data)[0]
+        return last_ms
+
+
+@dataclass(slots=True)
+class _Arrival:
+    """A record, and what becomes of the windows around it."""
+
+    operator: AggregateSlidingWindows
+    store: WindowStore[Any, Any]
+    key: Any
+    value: Any
+    timestamp_ms: int
+    closed_before_ms: int
+    updates: list[_Update] = field(default_factory=list)
+    late: int = 0
+    """How many windows were left out because they are closed."""
+
+    def run(self) -> None:
+        """Find the updates, in the order in which they are sent."""
+        if self.timestamp_ms < self.operator.windows.difference_ms:
+            self._near_zero()
+        else:
+            self._usual()
+
+    def _windows(self, from_ms: int) -> list[_Stored]:
+        """The windows that start from then to right after the record, the last first."""
+        key = self.store.key_serde.serialize(self.key)
+        found = self.store.fetch_bytes(key, max(0, from_ms), self.timestamp_ms + 1, reverse=True)
+        return [_Stored(start_ms, data) for start_ms, data in found]
+
+    def _usual(self) -> None:
+        length_ms, at_ms = self.operator.windows.difference_ms, self.timestamp_ms
+        windows = self._windows(at_ms - 2 * length_ms)
+        starts = {window.start_ms for window in windows}
+        own_ms = at_ms - length_ms
+        around = [window for window in windows if own_ms < window.start_ms <= at_ms]
+        own = next((window for window in windows if window.start_ms == own_ms), None)
+        ended = next((window for window in windows if window.start_ms < own_ms), None)
+        for window in around:
+            self._add_to(window)
+        if own is not None:
+            self._add_to(own)
+            if own.last_ms == at_ms:
+                return  # not the first record at its time: its windows are there
+        last = own or ended
+        before_ms = None if last is None else last.last_ms
+        if before_ms is not None and before_ms + 1 not in starts and before_ms + 1 + length_ms >= at_ms:
+            self._begin(before_ms + 1, None)
+        if own is None:
+            takes_over = ended is not None and ended.last_ms >= own_ms
+            self._begin(own_ms, ended if takes_over else None)
+        self._begin_after(around[0] if around else None, starts)
+
+    def _near_zero(self) -> None:
+        windows = self._windows(0)
+        starts = {window.start_ms for window in windows}
+        around = [window for window in windows if 0 < window.start_ms <= self.timestamp_ms]
+        first = next((window for window in windows if window.start_ms == 0), None)
+        for window in around:
+            self._add_to(window)
+        self._begin_after(around[0] if around else first, starts)
+        if first is None:
+            self._begin(0, None)
+            return
+        before_ms = first.last_ms
+        if before_ms < self.timestamp_ms and before_ms + 1 not in starts:
+            self._begin(before_ms + 1, None)
+        self._add_to(first)
+
+    def _add_to(self, window: _Stored) -> None:
+        self._update(window.start_ms, window, self._read(window) if self.operator.sends_old else None)
+
+    def _begin(self, start_ms: int, takes_over: _Stored | None) -> None:
+        self._update(start_ms, takes_over, None)
+
+    def _update(self, start_ms: int, base: _Stored | None, old: Any) -> None:
+        """The record goes into a window that has what ``base`` has."""
+        window = Window(start_ms, start_ms + self.operator.windows.difference_ms)
+        if window.end_ms < self.closed_before_ms:
+            self.late += 1
+            return
+        aggregate = self.operator.initializer() if base is None else self._read(base)
+        new = self.operator.aggregator(self.key, self.value, aggregate)
+        timestamp_ms = self.timestamp_ms if base is None else max(self.timestamp_ms, base.last_ms)
+        self.updates.append(_Update(window, new, old, timestamp_ms))
+
+    def _begin_after(self, base: _Stored | None, starts: set[int]) -> None:
+        """The window right after the record, if ``base`` has later records and it is not there."""
+        if base is None or base.last_ms <= self.timestamp_ms or self.timestamp_ms + 1 in starts:
+            return
+        start_ms = self.timestamp_ms + 1
+        window = Window(start_ms, start_ms + self.operator.windows.difference_ms)
+        self.updates.append(_Update(window, self._read(base), None, base.last_ms))
+
+    def _read(self, window: _Stored) -> Any:
+        return self.store.value_serde.deserialize(window.data[8:])
+
+
+class AggregateSlidingWindows(WindowedTable):
+    """A table of sliding windows; see the module."""
+
+    def __init__(
+        self,
+        store: str,
+        windows: SlidingWindows,
+        initializer: Initializer,
+        aggregator: Aggregator,
+        *,
+        on_close: bool = False,
+    ) -> None:
+        super().__init__(store, on_close)
+        self.windows = windows
+        self.initializer = initializer
+        self.aggregator = aggregator
+        self.final_after_ms = windows.final_after_ms
+
+    def view(self, context: Context) -> View:
+        return window_view(context.store(self.stored))
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        store: WindowStore[Any, Any] = context.store(self.stored)
+        length_ms, grace_ms = self.windows.difference_ms, self.windows.grace_ms
+        on_close, clock, drop, failed = self.on_close, context.clock(node), context.drop, context.failed
+        closing = window_closer(node, context, store, length_ms, forward) if on_close else None
+        final_after_ms = self.final_after_ms + length_ms
+
+        def advance() -> None:
+            if context.ticked_ms > clock.ms:
+                clock.ms = context.ticked_ms
+            if closing is not None:
+                closing.up_to(clock.ms - final_after_ms)
+
+        if on_close:
+            context.on_tick(advance)
+
+        def process(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            if key is None or value is None:
+                drop(node)
+                return
+            if timestamp_ms > clock.ms:
+                clock.ms = timestamp_ms
+                if closing is not None:
+                    closing.up_to(timestamp_ms - final_after_ms)
+            closed_before_ms = clock.ms - grace_ms
+            if timestamp_ms + length_ms < closed_before_ms:
+                drop(node)
+                return
+            arrival = _Arrival(self, store, key, value, timestamp_ms, closed_before_ms)
+            try:
+                arrival.run()
+                key_bytes = store.key_serde.serialize(key)
+                for update in arrival.updates:
+                    stored_key = key_bytes + _pack_start(update.window.start_ms, 0)
+                    if closing is not None and stored_key not in store.data:
+                        closing.windows.add(stored_key)
+                    store.put(key, update.new, update.window.start_ms, update.timestamp_ms)
+            except Exception as error:
+                failed(node, error)
+                return
+            for _ in range(arrival.late):
+                drop(node)
+            if not on_close:
+                for update in arrival.updates:
+                    change = (update.new, update.old, True)
+                    forward(Windowed(key, update.window), change, update.timestamp_ms, headers)
+
+        return process
