@@ -99,7 +99,7 @@ class _Arrival:
                 return  # not the first record at its time: its windows are there
         last = own or ended
         before_ms = None if last is None else last.last_ms
-        if before_ms is not None and before_ms + 1 not in starts and before_ms + 1 + length_ms >= at_ms:
+        if before_ms is not None and before_ms + 1 not in starts and own_ms < before_ms + 1:
             self._begin(before_ms + 1, None)
         if own is None:
             takes_over = ended is not None and ended.last_ms >= own_ms

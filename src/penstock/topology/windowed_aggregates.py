@@ -275,7 +275,9 @@ class AggregateSessions(WindowedTable):
                 if closing is not None:
                     closing.close(timestamp_ms - final_after_ms, send)
             try:
-                merged = list(store.find(key, timestamp_ms - gap_ms, timestamp_ms + gap_ms))
+                # What is closed stays as it is, however long the store keeps it.
+                earliest_end_ms = max(timestamp_ms - gap_ms, clock.ms - final_after_ms + 1)
+                merged = list(store.find(key, earliest_end_ms, timestamp_ms + gap_ms))
                 window = Window(
                     min([timestamp_ms, *(session.start_ms for session, _ in merged)]),
                     max([timestamp_ms, *(session.end_ms for session, _ in merged)]),
