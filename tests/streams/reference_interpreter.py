@@ -287,7 +287,7 @@ class VersionedTable:
     def __call__(self, row: Row) -> list[Sent]:
         topic, key, value, timestamp = row
         if key is None:
-            return []
+            return [] if topic == "right" or value is None else [(None, _joined(value, None), timestamp)]
         if topic == "right":
             self.versions.setdefault(key, {})[timestamp] = value
             return []

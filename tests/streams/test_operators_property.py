@@ -163,10 +163,9 @@ keys_or_none = st.one_of(keys, keys, keys, st.none())
 @pytest.mark.parametrize("name", INTERPRETERS)
 def test_the_engine_sends_what_the_interpreter_sends(name: str) -> None:
     nullable = name in TABLES or name in STREAM_TABLES
-    nulls = keys if name == "stream-versioned-grace" else keys_or_none
 
     @settings(max_examples=40, deadline=None)
-    @given(batches_of(nulls, nullable))
+    @given(batches_of(keys_or_none, nullable))
     def agree(batches: Batches) -> None:
         found, expected = run(name, batches), interpreted(name, batches)
         for partition in range(PARTITIONS):
