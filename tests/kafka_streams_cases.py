@@ -151,7 +151,7 @@ def named_table_group(app: App) -> None:
 @_case("group of a group")
 def group_of_a_group(app: App) -> None:
     counts = app.stream("in").group_by_key().count()
-    counts.group_by(lambda k, n: (str(n), k), value=string).count().to_stream().to("out")
+    counts.group_by(lambda k, n: (None if n == 0 else str(n), k), value=string).count().to_stream().to("out")
 
 
 @_case("to table")

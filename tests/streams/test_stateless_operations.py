@@ -127,9 +127,9 @@ def test_repartition_sends_records_to_the_partition_of_their_key(app: App) -> No
     assert found == [{key for key in keys if partition_for_key(key.encode(), 4) == n} for n in range(4)]
 
 
-def test_repartition_keeps_records_without_a_key(app: App) -> None:
+def test_repartition_drops_records_without_a_key(app: App) -> None:
     app.stream("in").through(name="again").to("out")
-    assert _run(app, (None, "v")) == [(None, "v")]
+    assert _run(app, (None, "v"), ("k", "w")) == [("k", "w")]
 
 
 def test_a_missing_serde_names_the_operation() -> None:

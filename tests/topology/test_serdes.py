@@ -111,6 +111,22 @@ def test_changes(new: bytes, old: bytes) -> None:
         assert serde.deserialize(serde.serialize(change)) == change
 
 
-def test_a_change_that_ends_in_nonsense() -> None:
-    with pytest.raises(SerdeError, match="ends with 0, 1 or 2"):
-        change_serde(raw).deserialize(b"abc\x07")
+def test_a_change_has_kafka_streams_bytes() -> None:
+    assert change_serde(raw).serialize((b"n", b"o", True)) == b"\x02no\x02"
+    long_one = b"n" * 200
+    assert change_serde(raw).deserialize(b"\x90\x03" + long_one + b"o\x02") == (long_one, b"o", True)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "ends with 0, 1 or 2, found None"),
+        (b"abc\x07", "ends with 0, 1 or 2, found 7"),
+        (b"\x10ab\x02", "says that its new value has 8"),
+        (b"\xff\xff\x02", "says that its new value"),
+        (b"\x02", "ends with 0, 1 or 2"),
+    ],
+)
+def test_changes_that_are_none(data: bytes, message: str) -> None:
+    with pytest.raises(SerdeError, match=message):
+        change_serde(raw).deserialize(data)

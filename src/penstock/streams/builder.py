@@ -100,6 +100,10 @@ class Builder:
     ) -> Processor:
         return self.topology.add_processor(name, operator, parents, stores)
 
+    def number_repartition(self) -> None:
+        """Use up the numbers of a repartition that another operator shares."""
+        self._count += 3
+
     def repartition(
         self,
         parent: Node,
@@ -109,16 +113,17 @@ class Builder:
         *,
         partitions: int | None = None,
         partitioner: Partitioner | None = None,
-        drops_null_keys: bool = True,
         named: bool = False,
     ) -> Source:
-        """Send what ``parent`` forwards through a repartition topic; gives the source on its other side."""
+        """Send what ``parent`` forwards through a repartition topic; gives the source on its other side.
+
+        Records with a null key are dropped.
+        """
         topic = name if name.endswith(_REPARTITION) else name + _REPARTITION
         sink_name = self.name(topic if named else None, "KSTREAM-SINK-", "-sink")
         filter_name = self.name(topic if named else None, "KSTREAM-FILTER-", "-filter")
         source_name = self.name(topic if named else None, "KSTREAM-SOURCE-", "-source")
-        if drops_null_keys:
-            parent = self.processor(filter_name, Filter(_has_key), [parent])
+        parent = self.processor(filter_name, Filter(_has_key), [parent])
         return self.repartition_as(
             parent, topic, sink_name, source_name, key, value, partitions=partitions, partitioner=partitioner
         )

@@ -50,6 +50,7 @@ class GroupedStream(Generic[K, V]):
         if not self._rekeyed:
             return self._stream
         if self._behind is not None and self._name is not None:
+            self._stream._builder.number_repartition()
             return self._behind  # a topic with a name is shared by all aggregates of the group
         base = self._name or store
         self._behind = self._stream._repartitioned(

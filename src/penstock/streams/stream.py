@@ -252,6 +252,8 @@ class Stream(Generic[K, V]):
         splitter = self._builder.name(name, "KSTREAM-BRANCH-")
         predicates = [(f"{splitter}{branch}", predicate) for branch, predicate in branches.items()]
         rest = [] if default is None else [f"{splitter}{default}"]
+        for _ in (*branches, *rest):
+            self._builder.number("KSTREAM-BRANCHCHILD-")
         node = self._builder.processor(splitter, Branch(predicates, rest), [self._node])
         streams: dict[str, Stream[K, V]] = {}
         for branch in (*branches, *([] if default is None else [default])):
@@ -285,7 +287,7 @@ class Stream(Generic[K, V]):
         name: str | None = None,
     ) -> grouped.GroupedStream[K2, V]:
         """Group by ``selector(key, value)``, through a repartition topic that ``name`` names."""
-        selected = self.select_key(selector, key=key)
+        selected = self.select_key(selector, key=key, name=name)
         return grouped.GroupedStream(selected._with(key, value), True, name)
 
     def _with(self, key: Serde[Any] | None, value: Serde[Any] | None) -> Stream[K, V]:
@@ -594,7 +596,8 @@ class Stream(Generic[K, V]):
     ) -> Stream[K, V]:
         """Send the records through a topic of the application, ``<app>-<name>-repartition``, by their keys.
 
-        ``partitions`` None: as many as the greatest of the topics above it.
+        Records with a null key are dropped. ``partitions`` None: as many as the greatest of the topics above
+        it.
         """
         if partitions is not None and partitions < 1:
             raise TopologyError(f"a repartition topic has at least one partition, not {partitions}")
@@ -606,7 +609,6 @@ class Stream(Generic[K, V]):
             value=value,
             partitions=partitions,
             partitioner=partitioner,
-            drops_null_keys=False,
             named=name is not None,
         )
 
@@ -621,7 +623,6 @@ class Stream(Generic[K, V]):
         value: Serde[Any] | None = None,
         partitions: int | None = None,
         partitioner: Partitioner | None = None,
-        drops_null_keys: bool = True,
         named: bool = False,
     ) -> Stream[K, V]:
         """The same records behind the repartition topic ``<base>-repartition``."""
@@ -634,7 +635,6 @@ class Stream(Generic[K, V]):
             value_serde,
             partitions=partitions,
             partitioner=partitioner,
-            drops_null_keys=drops_null_keys,
             named=named,
         )
         return Stream(

@@ -103,17 +103,21 @@ class Table(Generic[K, V]):
                 self._parent._readable()
         return self._operator.view_stores()
 
-    def _send_old_values(self) -> None:
-        """Have the changes carry old values, here and as far up as that takes."""
-        if self._operator.sends_old:
-            return
-        self._operator.sends_old = True
-        if self._operator.stored is None:
-            if self._spec is not None:
-                self._store()
-            else:
+    def _send_old_values(self, *, store: bool = True) -> bool:
+        """Have the changes carry old values, here and as far up as that takes; gives whether they do now.
+
+        With ``store=False`` only where that needs no table to be stored that isn't so far.
+        """
+        if not self._operator.sends_old:
+            if self._operator.stored is not None:
+                self._operator.sends_old = True
+            elif self._spec is None:
                 assert self._parent is not None
-                self._parent._send_old_values()
+                self._operator.sends_old = self._parent._send_old_values(store=store)
+            elif store:
+                self._store()
+                self._operator.sends_old = True
+        return self._operator.sends_old
 
     def _derived(
         self,
@@ -151,14 +155,18 @@ class Table(Generic[K, V]):
         """The rows for which ``predicate(key, value)`` is true. A row for which that ends becomes a
         tombstone.
         """
-        operator = FilterTable(None, self._operator, predicate)
-        return self._derived("KTABLE-FILTER-", name, operator, store, self._value)
+        return self._filtered(FilterTable(None, self._operator, predicate), store, name)
 
     def filter_not(
         self, predicate: Callable[[K, V], object], *, store: str | None = None, name: str | None = None
     ) -> Table[K, V]:
         """The rows for which ``predicate(key, value)`` is false."""
-        operator = FilterTable(None, self._operator, predicate, negate=True)
+        return self._filtered(FilterTable(None, self._operator, predicate, negate=True), store, name)
+
+    def _filtered(self, operator: FilterTable, store: str | None, name: str | None) -> Table[K, V]:
+        # Where this table knows its old values, so does the filter, and it sends no tombstones of what was
+        # not there.
+        operator.sends_old = self._send_old_values(store=False)
         return self._derived("KTABLE-FILTER-", name, operator, store, self._value)
 
     @overload
@@ -394,11 +402,12 @@ class JoinedTable(Table[K, V]):
                 side._readable()
         return self._operator.view_stores()
 
-    def _send_old_values(self) -> None:
+    def _send_old_values(self, *, store: bool = True) -> bool:
         self._operator.sends_old = True
         for side, join in self._sides:
             side._send_old_values()
             join.sends_old = True
+        return True
 
 
 class GlobalTable(Generic[K, V]):

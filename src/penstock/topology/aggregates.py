@@ -14,6 +14,7 @@ from struct import Struct
 from typing import Any, Final
 
 from penstock.topology.context import Context
+from penstock.topology.errors import InvalidRecord
 from penstock.topology.records import Forward, Headers
 from penstock.topology.stores import KeyValueStore
 from penstock.topology.tables import TableOperator
@@ -146,7 +147,8 @@ class AggregateTable(TableOperator):
 
         def process(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None:
-                raise AssertionError("a grouped table forwards no null key")
+                failed(node, InvalidRecord("a change of a grouped table has no key"))
+                return
             new_value, old_value, _ = change
             try:
                 present = store.get_with_timestamp(key)

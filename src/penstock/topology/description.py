@@ -10,21 +10,18 @@ from penstock.topology.graph import Node, Sink, Source, Topology
 
 
 def describe(topology: Topology) -> str:
-    """The text that Kafka Streams prints for the same topology; tools that draw it take it as it is."""
-    parts = [(part.id, "", list(part.nodes)) for part in topology.sub_topologies]
-    lines = ["Topologies:"]
+    """The text that Kafka Streams prints for the same topology; tools that draw it take it as it is.
+
+    Where a node has several children they are in the order in which records go to them.
+    """
     blocks = []
-    for number, note, nodes in parts:
-        block = [f"Sub-topology: {number}{note}"]
-        sizes = _sizes(nodes)
-        for node in sorted(nodes, key=lambda node: (-sizes[node.name], node.name)):
-            block += _node(node, sizes)
-        blocks.append(block)
-    del lines
-    text = "Topologies:\n"
-    for block in blocks:
-        text += f"   {block[0]}\n" + "".join(f"    {line}\n" for line in block[1:]) + "\n"
-    return text
+    for part in topology.sub_topologies:
+        sizes = _sizes(part.nodes)
+        lines = [f"  Sub-topology: {part.id}"]
+        for node in sorted(part.nodes, key=lambda node: (-sizes[node.name], node.name)):
+            lines += _node(node)
+        blocks.append("".join(f"{line}\n" for line in lines) + "\n")
+    return "Topologies:\n " + "".join(blocks)
 
 
 def _sizes(nodes: Iterable[Node]) -> dict[str, int]:
@@ -43,25 +40,24 @@ def _sizes(nodes: Iterable[Node]) -> dict[str, int]:
     return sizes
 
 
-def _node(node: Node, sizes: dict[str, int]) -> list[str]:
+def _node(node: Node) -> list[str]:
     match node:
         case Source():
-            lines = [f"Source: {node.name} (topics: [{', '.join(node.topics)}])"]
+            lines = [f"    Source: {node.name} (topics: [{', '.join(node.topics)}])"]
         case Sink():
             target = f"topic: {node.topic}" if isinstance(node.topic, str) else "extractor class: function"
-            lines = [f"Sink: {node.name} ({target})"]
+            lines = [f"    Sink: {node.name} ({target})"]
         case _:
-            lines = [f"Processor: {node.name} (stores: [{', '.join(sorted(node.stores))}])"]
+            lines = [f"    Processor: {node.name} (stores: [{', '.join(sorted(node.stores))}])"]
     if not isinstance(node, Sink):
-        lines.append(f"  --> {_names(node.children, sizes)}")
+        lines.append(f"      --> {_names(node.children)}")
     if not isinstance(node, Source):
-        lines.append(f"  <-- {_names(node.parents, sizes)}")
+        lines.append(f"      <-- {_names(node.parents)}")
     return lines
 
 
-def _names(nodes: Iterable[Node], sizes: dict[str, int]) -> str:
-    ordered = sorted(nodes, key=lambda node: (-sizes[node.name], node.name))
-    return ", ".join(node.name for node in ordered) or "none"
+def _names(nodes: Iterable[Node]) -> str:
+    return ", ".join(node.name for node in nodes) or "none"
 
 
 def mermaid(topology: Topology) -> str:

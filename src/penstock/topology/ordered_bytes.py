@@ -4,8 +4,8 @@ A task has one for each of its stores. Whatever keeps state between batches take
 after each batch (for the state log and the changelog) and gives it back with `OrderedBytes.apply`.
 
 It is a dict, plus the keys in order from the first time that somebody asks for a range: a store that is only
-read key by key, the usual one, doesn't pay for order. 1 M keys of 10 bytes with values of 16 take about 190
-MB.
+read key by key, the usual one, doesn't pay for order. 1 M keys of 10 bytes with values of 16 take about
+150 MB, in order 15 MB more, and 35 MB more while all are in the delta.
 """
 
 from __future__ import annotations
@@ -65,29 +65,22 @@ class _SortedKeys:
         chunk = self.chunks[at]
         return chunk[bisect_left(chunk, low)]
 
-    def ascending(self, low: bytes | None, high: bytes | None) -> Iterator[bytes]:
-        """Keys with ``low <= key < high``."""
+    def between(self, low: bytes | None, high: bytes | None) -> list[bytes]:
+        """Keys with ``low <= key < high``, in order; None leaves a side open."""
         chunks, maxima = self.chunks, self.maxima
         first = 0 if low is None else bisect_left(maxima, low)
-        for at in range(first, len(chunks)):
-            chunk = chunks[at]
-            start = bisect_left(chunk, low) if at == first and low is not None else 0
-            if high is not None and maxima[at] >= high:
-                yield from chunk[start : bisect_left(chunk, high)]
-                return
-            yield from chunk[start:]
-
-    def descending(self, low: bytes | None, high: bytes | None) -> Iterator[bytes]:
-        """Keys with ``low <= key < high``, the greatest first."""
-        chunks, maxima = self.chunks, self.maxima
         last = len(chunks) - 1 if high is None else min(bisect_left(maxima, high), len(chunks) - 1)
-        for at in range(last, -1, -1):
-            chunk = chunks[at]
-            end = len(chunk) if high is None else bisect_left(chunk, high)
-            start = 0 if low is None else bisect_left(chunk, low)
-            yield from reversed(chunk[start:end])
-            if start:
-                return
+        if first > last:
+            return []
+        start = 0 if low is None else bisect_left(chunks[first], low)
+        end = len(chunks[last]) if high is None else bisect_left(chunks[last], high)
+        if first == last:
+            return chunks[first][start:end]
+        keys = chunks[first][start:]
+        for chunk in chunks[first + 1 : last]:
+            keys += chunk
+        keys += chunks[last][:end]
+        return keys
 
 
 class OrderedBytes:
@@ -136,8 +129,10 @@ class OrderedBytes:
         """
         if self._sorted is None:
             self._sorted = _SortedKeys(self.data)
-        keys = self._sorted.descending(low, high) if reverse else self._sorted.ascending(low, high)
-        return self._entries(list(keys))
+        keys = self._sorted.between(low, high)
+        if reverse:
+            keys.reverse()
+        return self._entries(keys)
 
     def _entries(self, keys: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
         data = self.data

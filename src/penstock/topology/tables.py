@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from struct import Struct
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from penstock.topology.context import Context
 from penstock.topology.errors import SerdeError
@@ -141,7 +140,8 @@ class _Computed(TableOperator):
     """Whether a change from no value to no value is left out."""
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
-        compute, send_old, skips = self.compute, self.sends_old, self.skips_absent and self.sends_old
+        compute, send_old = self.compute, self.sends_old
+        skips = self.skips_absent and send_old and not self._is_versioned(context)
         store = None if self.stored is None else context.store(self.stored)
         failed = context.failed
 
@@ -165,6 +165,13 @@ class _Computed(TableOperator):
             forward(key, (new, old, is_latest), timestamp_ms, headers)
 
         return process
+
+    def _is_versioned(self, context: Context) -> bool:
+        """Whether it is computed from a versioned table: then a change may be one of history."""
+        table = self.parent
+        while table is not None and table.stored is None:
+            table = table.parent
+        return table is not None and isinstance(context.store(table.stored), VersionedStore)
 
     def computed_view(self, context: Context, parent: View) -> View:
         compute = self.compute
@@ -261,33 +268,58 @@ class Regroup(Operator):
         return process
 
 
-_LENGTH: Final = Struct(">I")
-_OLD, _NEW, _BOTH = b"\x00", b"\x01", b"\x02"
+_OLD, _NEW, _BOTH = 0, 1, 2
 
 
 def change_serde(inner: Serde[Any]) -> Serde[Change]:
-    """Changes in the repartition topic of a grouped table: the values, then a byte that tells which there are
-    (KIP-904).
+    """Changes in the repartition topic of a grouped table, in Kafka Streams' bytes (KIP-904).
+
+    The one value there is, or the length of the new one (a varint), the new and the old; then a byte that
+    tells which.
     """
 
     def serialize(change: Change) -> bytes:
         new, old, _ = change
         if old is None:
-            return inner.serialize(new) + _NEW
+            return inner.serialize(new) + b"\x01"
         if new is None:
-            return inner.serialize(old) + _OLD
+            return inner.serialize(old) + b"\x00"
         new_bytes = inner.serialize(new)
-        return _LENGTH.pack(len(new_bytes)) + new_bytes + inner.serialize(old) + _BOTH
+        return _varint(len(new_bytes)) + new_bytes + inner.serialize(old) + b"\x02"
 
     def deserialize(data: bytes) -> Change:
-        flag, body = data[-1:], data[:-1]
+        flag = data[-1] if data else None
         if flag == _NEW:
-            return inner.deserialize(body), None, True
+            return inner.deserialize(data[:-1]), None, True
         if flag == _OLD:
-            return None, inner.deserialize(body), True
-        if flag != _BOTH or len(body) < 4:
-            raise SerdeError(f"a change of {len(data)} bytes ends with 0, 1 or 2, found {flag!r}")
-        split = 4 + _LENGTH.unpack_from(body)[0]
-        return inner.deserialize(body[4:split]), inner.deserialize(body[split:]), True
+            return None, inner.deserialize(data[:-1]), True
+        if flag != _BOTH or len(data) < 2:
+            raise SerdeError(f"a change of {len(data)} bytes ends with 0, 1 or 2, found {flag}")
+        length, start = _read_varint(data)
+        split = start + length
+        if split >= len(data):
+            raise SerdeError(f"a change of {len(data)} bytes says that its new value has {length}")
+        return inner.deserialize(data[start:split]), inner.deserialize(data[split:-1]), True
 
     return Serde(serialize, deserialize, name=f"change({inner.name})", made_by=(change_serde, (inner,)))
+
+
+def _varint(number: int) -> bytes:
+    """A signed varint of Kafka's, of a number that is not negative."""
+    rest, out = number << 1, bytearray()
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+def _read_varint(data: bytes) -> tuple[int, int]:
+    """The number, and where it ends."""
+    number = shift = 0
+    for position, byte in enumerate(data):
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number >> 1, position + 1
+        shift += 7
+    raise SerdeError(f"a change of {len(data)} bytes begins with a length that doesn't end")
