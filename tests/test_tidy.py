@@ -22,9 +22,9 @@ FLOORS: dict[str, set[str]] = {
     "broker": {"protocol", "storage", "consensus", "security", "metadata", "coordinators"},
     "client": {"protocol"},
     "topology": {"protocol"},
-    "streams": {"protocol", "topology"},
+    "streams": {"protocol", "topology", "spark"},
     "arrow": {"protocol", "client"},
-    "spark": {"protocol", "client", "arrow"},
+    "spark": {"protocol", "client", "arrow", "topology"},
     "testing": set(),  # it starts the node as a process
     "bench": {"testing"},
     "cli": {"protocol", "storage", "metadata", "broker", "client", "arrow", "spark", "testing", "bench"},

@@ -1,0 +1,175 @@
+"""The map side: what was read becomes blocks, by way of the tasks of parts that keep no state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.protocol.columns import BinaryColumn, group_by_partition, partition_keys
+from penstock.spark.streams.packing import Binary, Block, Kind, outputs_by_topic
+from penstock.spark.streams.plan import StreamsPlan
+from penstock.topology.graph import SubTopology
+from penstock.topology.records import NO_HEADERS, Headers, Output
+from penstock.topology.task import Task
+
+Row = tuple[int, bytes]
+"""A row of the query: the group, and a packed block."""
+
+
+class MapSide:
+    """Of one plan; keeps its tasks from batch to batch."""
+
+    def __init__(self, plan: StreamsPlan) -> None:
+        self._plan = plan
+        self._tasks: dict[tuple[int, int], Task] = {}
+
+    def rows(
+        self,
+        batch: pa.RecordBatch,
+        clock_ms: int,
+        global_stores: Mapping[str, Any] | None = None,
+        note: str = "",
+    ) -> Iterator[Row]:
+        """What becomes of records of one partition, in the columns of `LAYOUT`. Raises RecordFailed,
+        TopologyChanged.
+        """
+        plan = self._plan
+        topic = batch.column("topic")[0].as_py()
+        partition = batch.column("partition")[0].as_py()
+        plan.require_partition(topic, partition)
+        part = plan.part_of[topic]
+        block = block_of(batch, Kind.RECORDS, clock_ms)._replace(note=note)
+        if part.id not in plan.mapped:
+            yield plan.groups[partition], block.pack()
+            return
+        for group, made in self._run(part, partition, block, global_stores):
+            yield group, made.pack()
+
+    def _run(
+        self, part: SubTopology, partition: int, block: Block, global_stores: Mapping[str, Any] | None
+    ) -> Iterator[tuple[int, Block]]:
+        at = (part.id, partition)
+        # After an error a task may not be used again, so it is out while it runs.
+        task = self._tasks.pop(at, None) or Task(
+            self._plan.topology,
+            part,
+            partition,
+            partition_counts=self._plan.partition_counts,
+            global_stores=global_stores,
+            wall_clock_ms=block.clock_ms,
+        )
+        task.tick(wall_clock_ms=block.clock_ms)
+        sent = task.context.outputs
+        counts: list[int] = []
+        for row in block.inputs():
+            task.process(row)
+            counts.append(len(sent))
+        outputs = task.take_outputs()
+        task.take_deltas()  # its times: without state nobody asks for them
+        self._tasks[at] = task
+        if outputs:
+            offsets = np.repeat(block.offsets, np.diff(np.array(counts), prepend=0))
+            yield from self._share_out(outputs, offsets, block)
+
+    def _share_out(
+        self, outputs: list[Output], offsets: np.ndarray, block: Block
+    ) -> Iterator[tuple[int, Block]]:
+        plan, position = self._plan, block.position
+        shuffled = [output[0] in plan.shuffled_topics for output in outputs] if plan.shuffled_topics else []
+        if any(shuffled):
+            rows = np.flatnonzero(shuffled)
+            records = outputs if len(rows) == len(outputs) else [outputs[row] for row in rows.tolist()]
+            for partition, made in self._to_tasks(records, offsets[rows], block):
+                yield plan.groups[partition], made
+            rows = np.flatnonzero(~np.array(shuffled))
+            outputs, offsets = [outputs[row] for row in rows.tolist()], offsets[rows]
+        for made in outputs_by_topic(outputs, offsets, position, block.clock_ms):
+            yield plan.groups[block.partition], made
+
+    def _to_tasks(
+        self, records: Sequence[Output], offsets: np.ndarray, block: Block
+    ) -> Iterator[tuple[int, Block]]:
+        """Records of repartition topics by the partition that each belongs to, in their order."""
+        topics, chosen, keys, values, timestamps, headers = zip(*records, strict=True)
+        names = tuple(dict.fromkeys(topics))
+        numbers = {name: number for number, name in enumerate(names)}
+        target = np.array([numbers[topic] for topic in topics], np.uint16)
+        key_column = Binary.of(keys)
+        counts = np.array([self._plan.partition_counts[name] for name in names])[target]
+        partitions = self._partitions(key_column, counts, chosen, offsets)
+        times = np.array(timestamps, np.int64)
+        most = int(counts.max())
+        for partition, picked in group_by_partition(partitions.astype(np.int32).data, most):
+            rows = np.frombuffer(picked, np.int64)
+            at = rows.tolist()
+            some_headers: list[Headers] = [headers[row] for row in at]
+            yield (
+                partition,
+                Block(
+                    Kind.RECORDS,
+                    block.clock_ms,
+                    block.topic,
+                    block.partition,
+                    names,
+                    times[rows],
+                    offsets[rows],
+                    Binary.of([keys[row] for row in at]),
+                    Binary.of([values[row] for row in at]),
+                    target[rows],
+                    None,
+                    some_headers if any(some_headers) else None,
+                    block.note,
+                ),
+            )
+
+    @staticmethod
+    def _partitions(
+        keys: Binary, counts: np.ndarray, chosen: Sequence[int | None], offsets: np.ndarray
+    ) -> np.ndarray:
+        """As Kafka's partitioner decides; a record without a key goes where its offset points, so that a
+        batch that is run again sends it to the same task.
+        """
+        partitions = offsets % counts
+        has_key = keys.lengths >= 0
+        column = BinaryColumn(keys.ends.data, keys.data)
+        for count in set(counts.tolist()):
+            hashed = np.frombuffer(partition_keys(column, 0, len(counts), count), np.int32)
+            partitions = np.where(has_key & (counts == count), hashed, partitions)
+        if any(partition is not None for partition in chosen):
+            given = np.array([-1 if partition is None else partition for partition in chosen])
+            partitions = np.where(given >= 0, given, partitions)
+        return partitions
+
+
+def block_of(batch: pa.RecordBatch, kind: Kind, clock_ms: int) -> Block:
+    """What was read of one partition, as it is."""
+    topic = batch.column("topic")[0].as_py()
+    headers = batch.column("headers")
+    return Block(
+        kind,
+        clock_ms,
+        topic,
+        batch.column("partition")[0].as_py(),
+        (topic,),
+        _numbers(batch.column("timestamp")),
+        _numbers(batch.column("offset")),
+        Binary.of_arrow(batch.column("key")),
+        Binary.of_arrow(batch.column("value")),
+        None,
+        None,
+        None if headers.null_count == len(headers) else _header_rows(headers),
+    )
+
+
+def _numbers(array: pa.Array) -> np.ndarray:
+    return np.frombuffer(array.buffers()[1], np.int64, len(array), array.offset * 8)
+
+
+def _header_rows(array: pa.Array) -> list[Headers]:
+    return [
+        NO_HEADERS if row is None else tuple((entry["key"], entry["value"]) for entry in row)
+        for row in array.to_pylist()
+    ]

@@ -1,0 +1,204 @@
+"""What runs where: the parts of a topology that need no state on the map side of the shuffle, the others
+behind it.
+
+    topics ─▶ map side: stateless parts ─▶ shuffle by partition ─▶ tasks with state ─▶ sink
+       └────────────────────────────────────▲                          └─▶ repartition topics, changelogs
+
+What the map side alone re-keys goes into the shuffle at once: such a repartition topic is never made. What a
+task behind the shuffle re-keys goes through its topic and comes with the next batch.
+
+All tasks of one partition, of whatever part, are one **group** of the shuffle, with one state. So the stores
+of a partition stay where they are when parts are numbered anew.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Final
+
+from pyspark import cloudpickle
+
+from penstock.arrow.layout import Layout
+from penstock.spark.sink.options import SinkOptions
+from penstock.spark.source.options import SourceOptions
+from penstock.topology.graph import Processor, SubTopology, Topology
+from penstock.topology.process import Process
+from penstock.topology.stores import StoreSpec
+
+#: The columns that blocks are made of; timestamps in milliseconds.
+COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
+LAYOUT: Final = Layout(include_headers=True, timestamp_unit="ms").select(COLUMNS)
+
+_PARTITION_BITS: Final = 20
+_MASK32: Final = 0xFFFFFFFF
+
+
+class TopologyChanged(RuntimeError):
+    """The cluster is no longer what the application was started for."""
+
+
+@dataclass(frozen=True)
+class StreamsPlan:
+    """What every process of the query knows. ``partition_counts``: of all topics that are read, and of those
+    that are written to as far as they are known; ``shuffle_partitions``: of the checkpoint; ``tick_ms``: how
+    often time passes for timers while nothing comes.
+    """
+
+    topology: Topology
+    partition_counts: Mapping[str, int]
+    shuffle_partitions: int
+    source: SourceOptions
+    sink: SinkOptions
+    tick_ms: int = 1000
+
+    @cached_property
+    def parts(self) -> tuple[SubTopology, ...]:
+        return self.topology.sub_topologies
+
+    @cached_property
+    def part_of(self) -> Mapping[str, SubTopology]:
+        """Which part reads a topic."""
+        return {self.topology.topic(topic): part for part in self.parts for topic in part.source_topics}
+
+    @cached_property
+    def mapped(self) -> frozenset[int]:
+        """The parts on the map side, by id: without state, and fed by topics that there are."""
+        return map_side_parts(self.topology)
+
+    @cached_property
+    def shuffled_topics(self) -> frozenset[str]:
+        """Repartition topics that the shuffle stands for."""
+        return shuffled_topics(self.topology)
+
+    @cached_property
+    def tasks_behind(self) -> tuple[SubTopology, ...]:
+        """The parts whose tasks run behind the shuffle."""
+        return tuple(part for part in self.parts if part.id not in self.mapped)
+
+    @cached_property
+    def table_source(self) -> SourceOptions:
+        """Reads changelogs and global tables: what compaction has taken is no loss."""
+        return replace(self.source, fail_on_data_loss=False)
+
+    @property
+    def has_shuffle(self) -> bool:
+        return bool(self.tasks_behind)
+
+    @cached_property
+    def clocked(self) -> tuple[SubTopology, ...]:
+        """The parts that may act when the time of day passes."""
+        return tuple(
+            part
+            for part in self.tasks_behind
+            if any(
+                isinstance(n, Processor) and isinstance(n.operator, Process) and n.operator.has_timers
+                for n in part.nodes
+            )
+        )
+
+    @cached_property
+    def stores(self) -> Mapping[str, StoreSpec]:
+        return {spec.name: spec for part in self.tasks_behind for spec in part.stores}
+
+    @cached_property
+    def store_of_changelog(self) -> Mapping[str, StoreSpec]:
+        return {self.topology.changelog_topic(s.name): s for s in self.stores.values() if s.logged}
+
+    @cached_property
+    def task_counts(self) -> Mapping[int, int]:
+        """How many tasks each part has, by its id."""
+        return {part.id: self.topology.task_count(part, self.partition_counts) for part in self.parts}
+
+    @cached_property
+    def groups(self) -> tuple[int, ...]:
+        """The number that the rows of each partition are shuffled by."""
+        count = max(self.task_counts.values(), default=1)
+        return tuple(group_of(partition, self.shuffle_partitions) for partition in range(count))
+
+    def require_partition(self, topic: str, partition: int) -> None:
+        """Raises TopologyChanged for a partition that there was not when the application was started."""
+        known = self.partition_counts[topic]
+        if partition >= known:
+            raise TopologyChanged(
+                f"topic {topic} has got a partition {partition}, and had {known} when the application was "
+                "started: start it anew; keys that it keeps state for are in other partitions now"
+            )
+
+    def to_text(self) -> str:
+        """As an option of a data source."""
+        return base64.b85encode(zlib.compress(cloudpickle.dumps(self), 1)).decode()
+
+
+@lru_cache(maxsize=4)
+def plan_from_text(text: str) -> StreamsPlan:
+    """The same object each time, in a worker that lives for many batches."""
+    plan: StreamsPlan = cloudpickle.loads(zlib.decompress(base64.b85decode(text)))
+    return plan
+
+
+def map_side_parts(topology: Topology) -> frozenset[int]:
+    return frozenset(
+        part.id
+        for part in topology.sub_topologies
+        if part.stateless and not any(topic in topology.repartitions for topic in part.source_topics)
+    )
+
+
+def shuffled_topics(topology: Topology) -> frozenset[str]:
+    """Names on the cluster of the repartition topics that only the map side writes to."""
+    mapped = map_side_parts(topology)
+    found = set()
+    for name in topology.repartitions:
+        writers = [part.id for part in topology.sub_topologies if any(s.topic == name for s in part.sinks)]
+        if writers and mapped.issuperset(writers):
+            found.add(topology.topic(name))
+    return frozenset(found)
+
+
+def group_of(partition: int, shuffle_partitions: int) -> int:
+    """A number for a partition that Spark's hash puts on shuffle partition ``partition %
+    shuffle_partitions``.
+
+    Left to the hash of the bare number, the few groups of a small topic would share one task by chance.
+    """
+    wanted = partition % shuffle_partitions
+    salt = 0
+    while True:
+        group = salt << _PARTITION_BITS | partition
+        if spark_hash(group) % shuffle_partitions == wanted:
+            return group
+        salt += 1
+
+
+def partition_of(group: int) -> int:
+    return group & ((1 << _PARTITION_BITS) - 1)
+
+
+def spark_hash(value: int) -> int:
+    """Spark's hash of an int column (Murmur3, x86, 32 bits, seed 42), signed."""
+    k = _mix_k1(value & _MASK32)
+    h = 42 ^ k
+    h = _rotate(h, 13) * 5 + 0xE6546B64 & _MASK32
+    h ^= 4
+    h = (h ^ h >> 16) * 0x85EBCA6B & _MASK32
+    h = (h ^ h >> 13) * 0xC2B2AE35 & _MASK32
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h
+
+
+def _mix_k1(k: int) -> int:
+    return _rotate(k * 0xCC9E2D51 & _MASK32, 15) * 0x1B873593 & _MASK32
+
+
+def _rotate(value: int, bits: int) -> int:
+    return (value << bits | value >> (32 - bits)) & _MASK32
+
+
+def clock_name(part: SubTopology) -> str:
+    """What the times of a part's tasks are kept under: it goes with its stores, not with its number."""
+    named: Iterable[str] = [spec.name for spec in part.stores] or part.source_topics
+    return f"$clocks/{min(named)}"

@@ -1,0 +1,255 @@
+"""The state of one partition as a log: what Spark's state store keeps, and what a worker's maps are checked
+by.
+
+For each store there is a chain of **segments**. A batch appends what it changed; when the chain has grown to
+a multiple of the state, a batch begins it anew with segments that hold the whole store. Segments are pages
+of at most `SEGMENT_BYTES`, because larger values cost the state store more than in proportion.
+
+A worker keeps maps in memory from batch to batch, while another attempt of a batch, on another worker, may be
+the one whose changes are kept. So every segment carries a random token and that of the segment before it:
+maps whose last token is not in the chain are ahead of it or beside it, and are read anew. A chain that
+doesn't hold together is damage, and named.
+
+Pure: `Pages` is where segments are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Final, Protocol
+
+import numpy as np
+
+from penstock.spark.streams.packing import Binary
+from penstock.topology.ordered_bytes import OrderedBytes
+
+SEGMENT_BYTES: Final = 256 << 10
+#: A chain is not begun anew before its changes have grown to this.
+CHANGES_MIN_BYTES: Final = 128 << 10
+#: …and to this many times the size of the whole store when it was last written.
+CHANGES_PER_WHOLE: Final = 2
+
+TOKEN_BYTES: Final = 8
+_NO_TOKEN: Final = bytes(TOKEN_BYTES)
+_HEAD: Final = Struct("<8s8sII")  # token before, own token, entries, size of the keys
+_META: Final = b"meta"
+_VERSION: Final = 1
+_ENTRY_BYTES: Final = 8
+
+Delta = Mapping[bytes, "bytes | None"]
+
+
+class StateDamaged(Exception):
+    """What the state store holds is not a chain of segments, or not all of it."""
+
+
+class Pages(Protocol):
+    """Values by key, durable with the batch."""
+
+    def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """In the order of the keys; None where there is nothing."""
+        ...
+
+    def put(self, items: Sequence[tuple[bytes, bytes]]) -> None: ...
+
+    def remove(self, keys: Sequence[bytes]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """One store's segments: those from ``first`` up to, not including, ``end``. ``token`` is the last one's.
+
+    ``whole_bytes``: what the segments took that began the chain; ``changed_bytes``: those that came after.
+    """
+
+    first: int = 0
+    end: int = 0
+    token: bytes = _NO_TOKEN
+    whole_bytes: int = 0
+    changed_bytes: int = 0
+
+    @property
+    def is_long(self) -> bool:
+        return self.changed_bytes > max(CHANGES_MIN_BYTES, CHANGES_PER_WHOLE * self.whole_bytes)
+
+
+@dataclass(slots=True)
+class GroupState:
+    """The stores of one partition as they were after a batch: their bytes, and where their chains ended."""
+
+    maps: dict[str, OrderedBytes] = field(default_factory=dict)
+    chains: dict[str, Chain] = field(default_factory=dict)
+
+    @property
+    def size_bytes(self) -> int:
+        """What the segments take; the maps in memory take a multiple."""
+        return sum(chain.whole_bytes + chain.changed_bytes for chain in self.chains.values())
+
+
+NewMap = Callable[[str], OrderedBytes]
+
+
+def load(pages: Pages, known: GroupState | None, new_map: NewMap) -> tuple[GroupState, bool]:
+    """The state as ``pages`` have it, and whether ``known`` was it already, to the object.
+
+    What ``known`` lacks is read; a store of which it has something that these pages never had is read anew.
+    ``new_map`` gives the empty map for a store. Raises StateDamaged.
+    """
+    chains = _read_meta(pages)
+    if known is None:
+        known = GroupState()
+    elif known.chains == chains:
+        return known, True
+    maps = {name: _store(pages, name, chain, known, new_map) for name, chain in chains.items()}
+    return GroupState(maps, chains), False
+
+
+def append(pages: Pages, state: GroupState, deltas: Mapping[str, Delta], rewrite: Iterable[str] = ()) -> None:
+    """Keep what a batch has changed: ``state.maps`` have it already. ``rewrite``: stores to write as a
+    whole.
+    """
+    whole = set(rewrite)
+    puts: list[tuple[bytes, bytes]] = []
+    removed: list[bytes] = []
+    for name, delta in deltas.items():
+        chain = state.chains.get(name, Chain())
+        segments = list(_split(delta.items()))
+        changed = chain.changed_bytes + sum(map(len, segments))
+        grown = Chain(chain.first, chain.end, chain.token, chain.whole_bytes, changed)
+        is_whole = name in whole or grown.is_long
+        if is_whole:
+            segments = list(_split(state.maps[name].data.items()))
+            removed += [_segment_key(name, number) for number in range(chain.first, chain.end)]
+        token, number = chain.token, chain.end
+        for segment in segments:
+            before, token = token, os.urandom(TOKEN_BYTES)
+            puts.append((_segment_key(name, number), before + token + segment))
+            number += 1
+        if is_whole:
+            state.chains[name] = Chain(chain.end, number, token, sum(map(len, segments)), 0)
+        else:
+            state.chains[name] = Chain(chain.first, number, token, chain.whole_bytes, changed)
+    if deltas:
+        puts.append((_META, _meta(state.chains)))
+        pages.put(puts)
+        pages.remove(removed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    number: int
+    before: bytes
+    token: bytes
+    data: bytes
+
+    def changes(self) -> list[tuple[bytes, bytes | None]]:
+        _, _, count, keys_size = _HEAD.unpack_from(self.data)
+        at = _HEAD.size
+        lengths = np.frombuffer(self.data, np.int32, 2 * count, at)
+        at += lengths.nbytes
+        keys = Binary(lengths[:count], self.data[at : at + keys_size]).values()
+        values = Binary(lengths[count:], self.data[at + keys_size :]).values()
+        return list(zip((key or b"" for key in keys), values, strict=True))
+
+
+def _store(pages: Pages, name: str, chain: Chain, known: GroupState, new_map: NewMap) -> OrderedBytes:
+    had = known.chains.get(name)
+    if had is not None and had.first == chain.first and had.end <= chain.end:
+        entries = known.maps[name]
+        segments = list(_segments(pages, name, range(had.end, chain.end)))
+        if _end_of(name, segments, had.token) == chain.token:
+            for segment in segments:
+                entries.apply(segment.changes())
+            return entries
+    entries = new_map(name)
+    segments = list(_segments(pages, name, range(chain.first, chain.end)))
+    if _end_of(name, segments, None) != chain.token:
+        raise StateDamaged(f"store {name} does not end with the segment that was its last one")
+    for segment in segments:
+        entries.apply(segment.changes())
+    return entries
+
+
+def _end_of(name: str, segments: Sequence[_Segment], token: bytes | None) -> bytes | None:
+    """The token that segments lead to from ``token`` (None: any); None where they don't begin there."""
+    for place, segment in enumerate(segments):
+        if token is not None and segment.before != token:
+            if place == 0:
+                return None
+            raise StateDamaged(f"segment {segment.number} of store {name} does not follow the one before it")
+        token = segment.token
+    return token
+
+
+def _segments(pages: Pages, name: str, numbers: range) -> Iterator[_Segment]:
+    for number, page in zip(numbers, pages.get([_segment_key(name, n) for n in numbers]), strict=True):
+        if page is None:
+            raise StateDamaged(
+                f"segment {number} of store {name} is missing, of {numbers.start} to {numbers.stop - 1}"
+            )
+        if len(page) < _HEAD.size:
+            raise StateDamaged(
+                f"segment {number} of store {name} has {len(page)} bytes, expected {_HEAD.size} at least"
+            )
+        before, token, count, keys_size = _HEAD.unpack_from(page)
+        if len(page) < _HEAD.size + 2 * 4 * count + keys_size:
+            raise StateDamaged(f"segment {number} of store {name} is cut off after {len(page)} bytes")
+        yield _Segment(number, before, token, page)
+
+
+def _split(entries: Iterable[tuple[bytes, bytes | None]]) -> Iterator[bytes]:
+    """Segments without their tokens, at least one."""
+    keys: list[bytes] = []
+    values: list[bytes | None] = []
+    size = 0
+    for key, value in entries:
+        grown = size + len(key) + (len(value) if value is not None else 0) + _ENTRY_BYTES
+        if grown > SEGMENT_BYTES and keys:
+            yield _encode(keys, values)
+            keys, values, grown = [], [], grown - size
+        keys.append(key)
+        values.append(value)
+        size = grown
+    yield _encode(keys, values)
+
+
+def _encode(keys: list[bytes], values: list[bytes | None]) -> bytes:
+    key_column, value_column = Binary.of(keys), Binary.of(values)
+    head = _HEAD.pack(_NO_TOKEN, _NO_TOKEN, len(keys), len(key_column.data))[2 * TOKEN_BYTES :]
+    lengths = key_column.lengths.tobytes() + value_column.lengths.tobytes()
+    return b"".join((head, lengths, key_column.data, value_column.data))
+
+
+def _segment_key(store: str, number: int) -> bytes:
+    return b"%s\x00%s" % (store.encode(), number.to_bytes(8, "big"))
+
+
+def _meta(chains: Mapping[str, Chain]) -> bytes:
+    stores = {
+        name: [chain.first, chain.end, chain.token.hex(), chain.whole_bytes, chain.changed_bytes]
+        for name, chain in chains.items()
+    }
+    return json.dumps({"version": _VERSION, "stores": stores}).encode()
+
+
+def _read_meta(pages: Pages) -> dict[str, Chain]:
+    [data] = pages.get([_META])
+    if data is None:
+        return {}
+    try:
+        meta = json.loads(data)
+        if meta["version"] > _VERSION:
+            raise StateDamaged(
+                f"the state is of version {meta['version']}, expected at most {_VERSION}: a newer "
+                "release has written it"
+            )
+        return {
+            name: Chain(first, end, bytes.fromhex(token), whole_bytes, changed_bytes)
+            for name, (first, end, token, whole_bytes, changed_bytes) in meta["stores"].items()
+        }
+    except (ValueError, KeyError, TypeError):
+        raise StateDamaged(f"the table of stores is damaged: {data[:80]!r}") from None

@@ -1,0 +1,195 @@
+"""The tasks of one partition in one batch: blocks in, state brought up, records through the tasks, blocks
+out.
+
+Without Spark: `penstock.spark.streams.operator` gives the blocks and the pages of state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from penstock.spark.streams.packing import Binary, Block, Kind, Position, in_order, outputs_by_topic
+from penstock.spark.streams.plan import StreamsPlan, clock_name
+from penstock.spark.streams.state_log import Delta, GroupState, Pages, append, load
+from penstock.topology.graph import SubTopology
+from penstock.topology.ordered_bytes import OrderedBytes
+from penstock.topology.stores import KeyValueSpec, StoreSpec
+from penstock.topology.task import CLOCKS, Task
+
+_TIME_BYTES: Final = 8
+
+
+class TaskRunner:
+    """The tasks of all partitions that this process has seen, for one plan and query."""
+
+    def __init__(self, plan: StreamsPlan) -> None:
+        self._plan = plan
+        self._states: dict[int, GroupState] = {}
+        self._tasks: dict[int, dict[int, Task]] = {}
+
+    def run(
+        self,
+        partition: int,
+        packed: Iterable[bytes],
+        pages: Pages,
+        global_stores: Mapping[str, Any] | None = None,
+    ) -> list[bytes]:
+        """One batch of one partition: the OUTPUTS blocks, in order. The state is in ``pages`` then.
+
+        Raises RecordFailed, StateDamaged, DamagedBlock, and what user code of the process API raises.
+        """
+        by_kind: dict[Kind, list[Block]] = {kind: [] for kind in Kind}
+        clock_ms = 0
+        for data in packed:
+            block = Block.unpack(data)
+            by_kind[block.kind].append(block)
+            clock_ms = max(clock_ms, block.clock_ms)
+        # Until the batch is in the pages nothing is known of what is in memory.
+        known, tasks = self._states.pop(partition, None), self._tasks.pop(partition, {})
+        state, is_same = load(pages, known, self._new_map)
+        if not is_same:
+            tasks = {}
+        outputs = sorted(by_kind[Kind.OUTPUTS], key=lambda block: block.position)
+        restored = self._restore(by_kind[Kind.RESTORE], state)
+        if restored:
+            tasks = {}
+        deltas: dict[str, Delta] = {name: state.maps[name].take_delta() for name in restored}
+        for part in self._plan.tasks_behind:
+            if partition < self._plan.task_counts[part.id]:
+                task = tasks.get(part.id) or self._task(part, partition, state, global_stores, clock_ms)
+                tasks[part.id] = task
+                outputs += self._process(task, by_kind[Kind.RECORDS], clock_ms, deltas)
+        append(pages, state, deltas, rewrite=restored)
+        self._states[partition], self._tasks[partition] = state, tasks
+        return [block.pack() for block in outputs]
+
+    def _process(
+        self, task: Task, records: list[Block], clock_ms: int, deltas: dict[str, Delta]
+    ) -> Iterator[Block]:
+        part, partition = task.part, task.partition
+        task.tick(wall_clock_ms=clock_ms)
+        task.process_all(in_order(self._of(part, records)))
+        origin = Position(f"{part.id}", partition, -1)
+        yield from outputs_by_topic(task.take_outputs(), None, origin, clock_ms)
+        for name, delta in task.take_deltas().items():
+            if name == CLOCKS:
+                deltas[clock_name(part)] = delta
+                continue
+            deltas[name] = delta
+            spec = self._plan.stores[name]
+            if spec.logged:
+                topic = self._plan.topology.changelog_topic(name)
+                block = changelog_block(spec, topic, partition, delta, clock_ms)
+                if block is not None:
+                    yield block
+
+    def _of(self, part: SubTopology, blocks: list[Block]) -> list[Block]:
+        """The blocks with records for one part's tasks. A block is for one part, or for several that read
+        repartition topics."""
+        topics = {topic for topic, reader in self._plan.part_of.items() if reader.id == part.id}
+        found = []
+        for block in blocks:
+            if topics.issuperset(block.targets):
+                found.append(block)
+            elif not topics.isdisjoint(block.targets):
+                found.append(block.only(topics))
+        return found
+
+    def _task(
+        self,
+        part: SubTopology,
+        partition: int,
+        state: GroupState,
+        global_stores: Mapping[str, Any] | None,
+        clock_ms: int,
+    ) -> Task:
+        stores = {spec.name: state.maps[spec.name] for spec in part.stores if spec.name in state.maps}
+        times = state.maps.get(clock_name(part))
+        if times is not None:
+            stores[CLOCKS] = times
+        task = Task(
+            self._plan.topology,
+            part,
+            partition,
+            stores=stores,
+            global_stores=global_stores,
+            partition_counts=self._plan.partition_counts,
+            wall_clock_ms=clock_ms,
+        )
+        for name, entries in task.maps.items():
+            state.maps[clock_name(part) if name == CLOCKS else name] = entries
+        return task
+
+    def _new_map(self, name: str) -> OrderedBytes:
+        spec = self._plan.stores.get(name)
+        return OrderedBytes() if spec is None else spec.new_map()
+
+    def _restore(self, blocks: list[Block], state: GroupState) -> set[str]:
+        """Take up records of changelogs; the stores that have got some."""
+        restored: set[str] = set()
+        for block in sorted(blocks, key=lambda block: block.position):
+            spec = self._plan.store_of_changelog[block.topic]
+            entries = state.maps.setdefault(spec.name, spec.new_map())
+            restored.add(spec.name)
+            for _, _, _, timestamp_ms, key, value, _ in block.inputs():
+                if key is None:
+                    continue  # no record of a store's: those have keys
+                stored_key, stored = spec.from_changelog(key, value, timestamp_ms)
+                if stored is None:
+                    entries.delete(stored_key)
+                else:
+                    entries.put(stored_key, stored)
+        return restored
+
+
+def changelog_block(spec: StoreSpec, topic: str, partition: int, delta: Delta, clock_ms: int) -> Block | None:
+    """The changes of a store as records of its changelog."""
+    if type(spec) is KeyValueSpec:
+        return _key_value_changelog(topic, partition, delta, clock_ms)
+    records = [
+        record for key, value in delta.items() if (record := spec.to_changelog(key, value)) is not None
+    ]
+    if not records:
+        return None
+    keys, values, timestamps = zip(*records, strict=True)
+    times = np.array([clock_ms if time is None else time for time in timestamps], np.int64)
+    return _changelog(topic, partition, Binary.of(keys), Binary.of(values), times, clock_ms)
+
+
+def _key_value_changelog(topic: str, partition: int, delta: Delta, clock_ms: int) -> Block | None:
+    """The same as by `KeyValueSpec.to_changelog`, for the usual store, without a call for each change."""
+    stored = list(delta.values())
+    times = np.full(len(stored), clock_ms, np.int64)
+    if None in stored:
+        rows = [row for row, value in enumerate(stored) if value is not None]
+        present = [stored[row] for row in rows]
+        values = [None if value is None else value[_TIME_BYTES:] for value in stored]
+    else:
+        rows, present = list(range(len(stored))), stored
+        values = [value[_TIME_BYTES:] for value in stored]  # type: ignore[index]
+    if rows:
+        heads = b"".join([value[:_TIME_BYTES] for value in present])  # type: ignore[index]
+        times[rows] = np.frombuffer(heads, ">i8")
+    return _changelog(topic, partition, Binary.of(list(delta)), Binary.of(values), times, clock_ms)
+
+
+def _changelog(
+    topic: str, partition: int, keys: Binary, values: Binary, times: np.ndarray, clock_ms: int
+) -> Block:
+    rows = len(times)
+    return Block(
+        Kind.OUTPUTS,
+        clock_ms,
+        "",
+        partition,
+        (topic,),
+        times,
+        np.full(rows, -1, np.int64),
+        keys,
+        values,
+        None,
+        np.full(rows, partition, np.int32),
+    )

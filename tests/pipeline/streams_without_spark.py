@@ -1,0 +1,180 @@
+"""What Spark runs of an application, without Spark and without a broker: topics are lists."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrow.layout import HEADERS
+from penstock.protocol.murmur2 import partition_for_key
+from penstock.spark.sink.options import parse_sink
+from penstock.spark.source.options import parse_streaming
+from penstock.spark.streams.map_side import MapSide, block_of
+from penstock.spark.streams.packing import Block, Kind, tick
+from penstock.spark.streams.plan import LAYOUT, StreamsPlan, partition_of, plan_from_text
+from penstock.spark.streams.tasks import TaskRunner
+from penstock.streams import App
+from penstock.topology.records import Headers
+
+Row = tuple[bytes | None, bytes | None, int, Headers]
+
+SERVERS = {"bootstrap.servers": "127.0.0.1:9"}
+
+
+class MemoryPages:
+    """The state store of one partition."""
+
+    def __init__(self) -> None:
+        self.pages: dict[bytes, bytes] = {}
+        self.read = 0
+
+    def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        self.read += len(keys)
+        return [self.pages.get(key) for key in keys]
+
+    def put(self, items: Sequence[tuple[bytes, bytes]]) -> None:
+        self.pages.update(items)
+
+    def remove(self, keys: Sequence[bytes]) -> None:
+        for key in keys:
+            del self.pages[key]
+
+    def segments(self, store: str) -> list[bytes]:
+        return sorted(key for key in self.pages if key.startswith(store.encode() + b"\0"))
+
+
+def plan_of(app: App, partitions: dict[str, int], shuffle_partitions: int = 2) -> StreamsPlan:
+    """As a worker gets it: by way of its text."""
+    topology = app.topology()
+    plan = StreamsPlan(
+        topology,
+        partitions | topology.partition_counts(partitions),
+        shuffle_partitions,
+        parse_streaming(SERVERS | {"subscribe": "any"}),
+        parse_sink(SERVERS),
+    )
+    return plan_from_text(plan.to_text())
+
+
+class Simulation:
+    """The topics, the state, and workers: any of them runs a partition's batch, sometimes two."""
+
+    def __init__(
+        self, app: App, partitions: dict[str, int], rng: random.Random | None = None, workers: int = 1
+    ) -> None:
+        self.app = app
+        self.plan = plan_of(app, partitions)
+        self.logs: dict[tuple[str, int], list[Row]] = {}
+        self.read: dict[tuple[str, int], int] = {}
+        self.pages: dict[int, MemoryPages] = {}
+        self._rng = rng or random.Random(0)
+        self._workers = [TaskRunner(self.plan) for _ in range(workers)]
+        self._map_sides = [MapSide(self.plan) for _ in range(workers)]
+        self.clock_ms = 1_000_000
+
+    def write(
+        self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers = ()
+    ) -> None:
+        count = self.plan.partition_counts[topic]
+        partition = 0 if key is None else partition_for_key(key, count)
+        self.logs.setdefault((topic, partition), []).append((key, value, timestamp_ms, headers))
+
+    def written(self, topic: str) -> list[tuple[bytes | None, bytes | None, int]]:
+        """All partitions of a topic, one after the other."""
+        logs = sorted((number, log) for (name, number), log in self.logs.items() if name == topic)
+        return [row[:3] for _, log in logs for row in log]
+
+    def run(self, max_rows: int = 1 << 30) -> None:
+        """Batches until nothing is left to read."""
+        while self.batch(max_rows):
+            pass
+
+    def batch(self, max_rows: int = 1 << 30) -> bool:
+        rows: list[tuple[int, bytes]] = []
+        topics = self.plan.part_of
+        has_read = False
+        for (topic, partition), log in sorted(self.logs.items()):
+            start = self.read.get((topic, partition), 0)
+            if topic in topics and start < len(log):
+                end = min(len(log), start + self._rng.randint(1, max_rows))
+                self.read[topic, partition] = end
+                has_read = True
+                rows += self._map(topic, partition, log, start, end)
+        self.reduce(rows)
+        return has_read
+
+    def pass_time(self, by_ms: int) -> None:
+        """A batch without records, for timers."""
+        self.clock_ms += by_ms
+        count = max(self.plan.task_counts[part.id] for part in self.plan.tasks_behind)
+        self.reduce([(self.plan.groups[p], tick(p, self.clock_ms).pack()) for p in range(count)])
+
+    def restore(self) -> None:
+        """The first batch of a new checkpoint."""
+        self.reduce(
+            [
+                (
+                    self.plan.groups[partition],
+                    block_of(_arrow(topic, partition, log, 0, len(log)), Kind.RESTORE, 0).pack(),
+                )
+                for (topic, partition), log in self.logs.items()
+                if topic in self.plan.store_of_changelog
+            ]
+        )
+
+    def _map(
+        self, topic: str, partition: int, log: list[Row], start: int, end: int
+    ) -> Iterable[tuple[int, bytes]]:
+        cut = self._rng.randint(start, end)
+        for first, last in ((start, cut), (cut, end)):
+            if first < last:
+                map_side = self._rng.choice(self._map_sides)
+                yield from map_side.rows(_arrow(topic, partition, log, first, last), self.clock_ms)
+
+    def reduce(self, rows: list[tuple[int, bytes]]) -> None:
+        groups: dict[int, list[bytes]] = {}
+        for group, data in rows:
+            groups.setdefault(group, []).append(data)
+        for group, packed in groups.items():
+            if not self.plan.has_shuffle:
+                self._publish(packed)
+                continue
+            self._rng.shuffle(packed)
+            pages = self.pages.setdefault(group, MemoryPages())
+            if len(self._workers) > 1 and self._rng.random() < 0.3:
+                lost = MemoryPages()
+                lost.pages = dict(pages.pages)
+                self._rng.choice(self._workers).run(partition_of(group), packed, lost)
+            self._publish(self._rng.choice(self._workers).run(partition_of(group), packed, pages))
+
+    def _publish(self, packed: Iterable[bytes]) -> None:
+        for data in packed:
+            block = Block.unpack(data)
+            if block.kind is not Kind.OUTPUTS:
+                continue
+            numbers = np.full(block.rows, -1) if block.partitions is None else block.partitions
+            for row, chosen in zip(block.inputs(), numbers.tolist(), strict=True):
+                topic, _, _, timestamp_ms, key, value, headers = row
+                count = self.plan.partition_counts.get(topic, 1)
+                hashed = 0 if key is None else partition_for_key(key, count)
+                at = (topic, chosen if chosen >= 0 else hashed)
+                self.logs.setdefault(at, []).append((key, value, timestamp_ms, headers))
+
+
+def _arrow(topic: str, partition: int, log: list[Row], start: int, end: int) -> pa.RecordBatch:
+    keys, values, times, headers = zip(*log[start:end], strict=True)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(keys, pa.binary()),
+            pa.array(values, pa.binary()),
+            pa.array([topic] * len(keys)),
+            pa.array([partition] * len(keys), pa.int32()),
+            pa.array(range(start, end), pa.int64()),
+            pa.array(times, pa.int64()).cast(pa.timestamp("ms", "UTC")),
+            pa.array([[{"key": k, "value": v} for k, v in row] or None for row in headers], HEADERS),
+        ],
+        schema=LAYOUT.schema,
+    )

@@ -1,0 +1,247 @@
+"""Everything that the query of an application runs, without Spark: it agrees with TopologyTest, however
+batches are cut, whichever worker runs them, and from wherever state is restored.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from streams_cases import MERGED, OPERATORS, answers_of, app_of, rows_of
+from streams_without_spark import Simulation
+
+from penstock.spark.streams.plan import TopologyChanged, group_of, partition_of, spark_hash
+from penstock.streams import App, TopologyTest, json, long, string
+from penstock.topology.errors import RecordFailed
+
+
+def counts_app() -> App:
+    app = App("counts", key=string, value=string)
+    app.stream("words").group_by_key().count(store="counts").to_stream().to("totals")
+    return app
+
+
+def rekeyed_app() -> App:
+    """Map side, shuffle, state, and a repartition topic on the cluster."""
+    app = App("rekeyed", key=string, value=string)
+    by_letter = app.stream("words").flat_map_values(lambda text: text.split(",")).group_by(lambda k, v: v)
+    table = by_letter.count(store="letters")
+    table.to_stream().to("letters")
+    table.group_by(lambda letter, n: ("odd" if n % 2 else "even", n), value=long).sum(
+        store="sums"
+    ).to_stream().to("sums")
+    return app
+
+
+def joined_app() -> App:
+    app = App("joined", key=string, value=string)
+    users = app.table("users", store="users")
+    app.stream("words").join(users, lambda word, user: f"{word}@{user}").to("joined")
+    return app
+
+
+def mapped_app() -> App:
+    app = App("mapped", key=string, value=string)
+    app.stream("words").map_values(str.upper).filter(lambda k, v: len(v) > 1).to("loud")
+    return app
+
+
+APPS: dict[str, tuple[Callable[[], App], dict[str, int], list[str]]] = {
+    "counts": (counts_app, {"words": 3}, ["totals"]),
+    "rekeyed": (rekeyed_app, {"words": 2}, ["letters", "sums"]),
+    "joined": (joined_app, {"words": 2, "users": 2}, ["joined"]),
+    "mapped": (mapped_app, {"words": 2}, ["loud"]),
+}
+
+
+def test_counts_come_out_with_their_changelog() -> None:
+    simulation = Simulation(counts_app(), {"words": 1})
+    for n, word in enumerate(["a", "b", "a"]):
+        simulation.write("words", word.encode(), b"x", 100 + n)
+    simulation.run()
+    one, two = (n.to_bytes(8, "big") for n in (1, 2))
+    assert simulation.written("totals") == [(b"a", one, 100), (b"b", one, 101), (b"a", two, 102)]
+    assert simulation.written("counts-counts-changelog") == [(b"a", two, 102), (b"b", one, 101)]
+
+
+RECORDS = st.lists(
+    st.tuples(
+        st.sampled_from(["words", "words", "users"]),
+        st.sampled_from("abcde"),
+        st.sampled_from(["x", "y", "x,y", "zz,x"]),
+        st.integers(0, 40),
+    ),
+    max_size=25,
+)
+
+
+@pytest.mark.parametrize("name", APPS)
+@settings(deadline=None, max_examples=40)
+@given(records=RECORDS, max_rows=st.integers(1, 10), seed=st.integers(0, 2**20))
+def test_the_query_agrees_with_the_test_driver(name: str, records: list, max_rows: int, seed: int) -> None:
+    """Final tables are equal for records of one partition at a time in order; the driver takes them one by
+    one in the order in which the tasks do: by batch and time.
+    """
+    make, partitions, outputs = APPS[name]
+    simulation = Simulation(make(), partitions, random.Random(seed), workers=3)
+    # In order of time, so that the order of records doesn't depend on where batches are cut.
+    for number, (topic, key, value, _) in enumerate(records):
+        if topic in partitions:
+            simulation.write(topic, key.encode(), value.encode(), number)
+    test = TopologyTest(make(), partitions=simulation.plan.partition_counts)
+    if name != "joined":
+        for number, (topic, key, value, _) in enumerate(records):
+            if topic in partitions:
+                test.input(topic).pipe(key, value, timestamp=number)
+        simulation.run(max_rows)
+        for topic in outputs:
+            expected = test.output(topic).read_table()
+            assert as_table(make(), simulation, topic) == expected
+            if name != "rekeyed":
+                assert len(simulation.written(topic)) == len(_all(make, partitions, records, topic))
+    else:  # a join depends on which side is read first: all in one batch
+        for number, (topic, key, value, _) in enumerate(records):
+            if topic in partitions:
+                test.input(topic).pipe(key, value, timestamp=number)
+        simulation.run()
+        found = sorted(simulation.written("joined"))
+        assert found == sorted(
+            (r.key.encode(), r.value.encode(), r.timestamp_ms) for r in test.output("joined").read_all()
+        )
+
+
+def _all(make: Callable[[], App], partitions: dict[str, int], records: list, topic: str) -> list[Any]:
+    test = TopologyTest(make(), partitions=partitions)
+    for number, (name, key, value, _) in enumerate(records):
+        if name in partitions:
+            test.input(name).pipe(key, value, timestamp=number)
+    return test.output(topic).read_all()
+
+
+def as_table(app: App, simulation: Simulation, topic: str) -> dict[Any, Any]:
+    """Read by the serdes of the test driver's output."""
+    output = TopologyTest(app).output(topic)
+    for key, value, timestamp_ms in simulation.written(topic):
+        output._records.append((topic, None, key, value, timestamp_ms, ()))
+    return output.read_table()
+
+
+@pytest.mark.parametrize("case", sorted(OPERATORS.keys() - {"global join"}))  # that one needs a cluster
+def test_each_operator_sends_what_the_test_driver_sends(case: str) -> None:
+    app, rows = app_of(case), rows_of(case)
+    topology = app.topology()
+    simulation = Simulation(
+        app, dict.fromkeys(topology.source_topics().keys() - owned_topics(app), 1), workers=2
+    )
+    for topic, key, value, timestamp_ms in rows:
+        simulation.write(topic, key, value, timestamp_ms)
+    simulation.run()
+    expected = answers_of(case, rows)
+    assert expected
+    found = {topic: simulation.written(topic) for topic in expected}
+    if case in MERGED:
+        found, expected = (
+            {t: sorted(rows, key=repr) for t, rows in sent.items()} for sent in (found, expected)
+        )
+    assert found == expected
+
+
+def owned_topics(app: App) -> set[str]:
+    return {app.topology().topic(name) for name in app.topology().repartitions}
+
+
+def test_a_new_checkpoint_goes_on_from_the_changelogs() -> None:
+    first = Simulation(rekeyed_app(), {"words": 2})
+    test = TopologyTest(rekeyed_app(), partitions=first.plan.partition_counts)
+    words = [("a", "x"), ("b", "x,y"), ("c", "zz,x,y")]
+    for number, (key, value) in enumerate(words):
+        first.write("words", key.encode(), value.encode(), number)
+        test.input("words").pipe(key, value, timestamp=number)
+    first.run()
+    second = Simulation(rekeyed_app(), {"words": 2})
+    second.logs, second.read = first.logs, first.read
+    second.restore()
+    for number, (key, value) in enumerate(words, 10):
+        second.write("words", key.encode(), value.encode(), number)
+        test.input("words").pipe(key, value, timestamp=number)
+    second.run()
+    for topic in ("letters", "sums"):
+        assert as_table(rekeyed_app(), second, topic) == test.output(topic).read_table()
+
+
+def test_named_stores_outlive_a_changed_topology() -> None:
+    first = Simulation(counts_app(), {"words": 2})
+    first.write("words", b"a", b"x", 1)
+    first.run()
+
+    def with_more_before_it() -> App:
+        app = App("counts", key=string, value=string)
+        app.stream("another").group_by_key().count(store="others").to_stream().to("others")
+        app.stream("words").filter(lambda k, v: True).group_by_key().count(store="counts").to_stream().to(
+            "totals"
+        )
+        return app
+
+    second = Simulation(with_more_before_it(), {"words": 2, "another": 2})
+    second.pages = first.pages
+    second.write("words", b"a", b"x", 2)
+    second.write("another", b"a", b"x", 2)
+    second.run()
+    assert [int.from_bytes(value or b"") for _, value, _ in second.written("totals")] == [2]
+    assert [int.from_bytes(value or b"") for _, value, _ in second.written("others")] == [1]
+
+
+def test_a_failed_record_stops_the_task_or_goes_to_the_dead_letters() -> None:
+    def app(dead_letter: str | None) -> App:
+        app = App("failing", key=string, value=json, dead_letter=dead_letter)
+        app.stream("words").map_values(lambda v: v["n"]).to("out")
+        return app
+
+    simulation = Simulation(app(None), {"words": 1})
+    simulation.write("words", b"a", b"{", 1)
+    with pytest.raises(RecordFailed, match="words-0 at offset 0"):
+        simulation.run()
+    simulation = Simulation(app("dead"), {"words": 1})
+    simulation.write("words", b"a", b"{", 1, (("h", b"1"),))
+    simulation.write("words", b"b", b'{"n": 5}', 2)
+    simulation.run()
+    [letter] = simulation.logs["dead", 0]
+    assert letter[:3] == (b"a", b"{", 1)
+    assert dict(letter[3])["__streams.errors.offset"] == b"0"
+    assert simulation.written("out") == [(b"b", b"5", 2)]
+
+
+def test_an_unknown_partition_is_an_error() -> None:
+    simulation = Simulation(counts_app(), {"words": 1})
+    simulation.logs["words", 1] = [(b"a", b"x", 1, ())]
+    with pytest.raises(TopologyChanged, match=r"words has got a partition 1, and had 1"):
+        simulation.run()
+
+
+def test_what_the_map_side_rekeys_needs_no_topic() -> None:
+    simulation = Simulation(rekeyed_app(), {"words": 2})
+    names = simulation.plan.topology.repartitions
+    through_the_shuffle = simulation.plan.shuffled_topics
+    assert len(names) == 2
+    assert len(through_the_shuffle) == 1
+    simulation.write("words", b"a", b"x,y", 1)
+    simulation.run()
+    assert not any(topic in through_the_shuffle for topic, _ in simulation.logs)
+    assert any(topic.endswith("-repartition") for topic, _ in simulation.logs)
+
+
+def test_groups_are_spread_over_the_shuffle_partitions() -> None:
+    for shuffle_partitions in (1, 2, 3, 8):
+        for partition in range(40):
+            group = group_of(partition, shuffle_partitions)
+            assert partition_of(group) == partition
+            assert spark_hash(group) % shuffle_partitions == partition % shuffle_partitions
+
+
+def test_spark_s_hash() -> None:
+    """As ``SELECT hash(0), hash(1), hash(-1), hash(1048577)`` answers."""
+    assert [spark_hash(value) for value in (0, 1)] == [933211791, -559580957]
