@@ -52,6 +52,19 @@ def split(app: App) -> None:
     branches["rest"].to("rest")
 
 
+@_case("split without a name")
+def split_without_a_name(app: App) -> None:
+    branches = app.stream("in").split({"zero": lambda k, v: v == "0"}, default="rest")
+    branches["zero"].to("zeros")
+    branches["rest"].to("rest")
+
+
+@_case("global table")
+def global_table(app: App) -> None:
+    app.global_table("cities")
+    app.stream("in").to("out")
+
+
 @_case("word count")
 def word_count(app: App) -> None:
     words = app.stream("in").flat_map_values(lambda v: [] if v is None else [v, "all"])

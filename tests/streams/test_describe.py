@@ -46,7 +46,7 @@ def _word_count() -> App:
 
 
 def test_the_text_has_the_format_of_kafka_streams() -> None:
-    assert _word_count().describe().split() == WORD_COUNT.split()
+    assert _word_count().describe() == WORD_COUNT
 
 
 def test_the_picture_has_every_node_topic_and_store() -> None:
@@ -60,6 +60,32 @@ def test_the_picture_has_every_node_topic_and_store() -> None:
         for arrow in (" --> ", " ==> ", " -.- "):
             if arrow in line:
                 assert set(map(str.strip, line.split(arrow))) <= boxes
+
+
+def test_a_global_table_has_a_number_and_no_tasks() -> None:
+    """As Apache Kafka Streams 4.3 prints it."""
+    app = App("app", key=string, value=string)
+    app.global_table("cities")
+    app.stream("in").to("out")
+    assert (
+        app.describe()
+        == """\
+Topologies:
+   Sub-topology: 0 for global store (will not generate tasks)
+    Source: KSTREAM-SOURCE-0000000001 (topics: [cities])
+      --> KTABLE-SOURCE-0000000002
+    Processor: KTABLE-SOURCE-0000000002 (stores: [cities-STATE-STORE-0000000000])
+      --> none
+      <-- KSTREAM-SOURCE-0000000001
+  Sub-topology: 1
+    Source: KSTREAM-SOURCE-0000000003 (topics: [in])
+      --> KSTREAM-SINK-0000000004
+    Sink: KSTREAM-SINK-0000000004 (topic: out)
+      <-- KSTREAM-SOURCE-0000000003
+
+"""
+    )
+    assert [part.id for part in app.topology().sub_topologies] == [1]
 
 
 def test_the_picture_shows_global_tables_and_functions_that_choose() -> None:

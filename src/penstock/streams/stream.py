@@ -250,14 +250,15 @@ class Stream(Generic[K, V]):
                 f"split takes at least one branch, and a default that is none of them: {[*branches]}"
             )
         splitter = self._builder.name(name, "KSTREAM-BRANCH-")
-        predicates = [(f"{splitter}{branch}", predicate) for branch, predicate in branches.items()]
-        rest = [] if default is None else [f"{splitter}{default}"]
+        prefix = f"{splitter}-" if name is None else splitter
+        predicates = [(f"{prefix}{branch}", predicate) for branch, predicate in branches.items()]
+        rest = [] if default is None else [f"{prefix}{default}"]
         for _ in (*branches, *rest):
             self._builder.number("KSTREAM-BRANCHCHILD-")
         node = self._builder.processor(splitter, Branch(predicates, rest), [self._node])
         streams: dict[str, Stream[K, V]] = {}
         for branch in (*branches, *([] if default is None else [default])):
-            child = self._builder.processor(f"{splitter}{branch}", PassThrough(), [node])
+            child = self._builder.processor(f"{prefix}{branch}", PassThrough(), [node])
             streams[branch] = Stream(
                 self._builder,
                 child,

@@ -14,14 +14,24 @@ def describe(topology: Topology) -> str:
 
     Where a node has several children they are in the order in which records go to them.
     """
-    blocks = []
+    blocks: dict[int, str] = {}
     for part in topology.sub_topologies:
         sizes = _sizes(part.nodes)
         lines = [f"  Sub-topology: {part.id}"]
         for node in sorted(part.nodes, key=lambda node: (-sizes[node.name], node.name)):
             lines += _node(node)
-        blocks.append("".join(f"{line}\n" for line in lines) + "\n")
-    return "Topologies:\n " + "".join(blocks)
+        blocks[part.id] = "".join(f"{line}\n" for line in lines) + "\n"
+    free = (number for number in range(len(blocks) + len(topology.globals)) if number not in blocks)
+    for (source, table), number in zip(sorted(topology.global_sources.items()), free, strict=False):
+        blocks[number] = (
+            f"  Sub-topology: {number} for global store (will not generate tasks)\n"
+            f"    Source: {source} (topics: [{table.topic}])\n"
+            f"      --> {table.processor}\n"
+            f"    Processor: {table.processor} (stores: [{table.store.name}])\n"
+            "      --> none\n"
+            f"      <-- {source}\n"
+        )
+    return "Topologies:\n " + "".join(blocks[number] for number in sorted(blocks))
 
 
 def _sizes(nodes: Iterable[Node]) -> dict[str, int]:

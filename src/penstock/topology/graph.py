@@ -279,8 +279,16 @@ class Topology:
         return f"{self.application}-{store}-changelog"
 
     @property
+    def global_sources(self) -> dict[str, GlobalTable]:
+        """Global tables by the names of their source nodes."""
+        return {table.source: table for table in self.globals.values()}
+
+    @property
     def sub_topologies(self) -> tuple[SubTopology, ...]:
-        """The connected parts, numbered as Kafka Streams does: in the order of their first source's name."""
+        """The connected parts, numbered as Kafka Streams does: in the order of their first source's name.
+
+        Global tables take part in the numbering.
+        """
         return _split(self)
 
     def source_topics(self) -> dict[str, SubTopology]:
@@ -401,13 +409,16 @@ def _split(topology: Topology) -> tuple[SubTopology, ...]:
             if store in topology.stores:  # those of global tables join nothing
                 groups.unite(node.name, f"store {store}")
     members: dict[str, list[Node]] = {}
-    sources = sorted(name for name, node in topology.nodes.items() if isinstance(node, Source))
-    for name in sources:
+    sources = [name for name, node in topology.nodes.items() if isinstance(node, Source)]
+    for name in sorted([*sources, *topology.global_sources]):
         members.setdefault(groups.root(name), [])
     for node in topology.nodes.values():
         members[groups.root(node.name)].append(node)
     parts = []
     for number, nodes in enumerate(members.values()):
-        names = dict.fromkeys(store for node in nodes for store in node.stores if store in topology.stores)
-        parts.append(SubTopology(number, tuple(nodes), tuple(topology.stores[name] for name in names)))
+        if nodes:  # global tables have numbers, and no tasks
+            names = dict.fromkeys(
+                store for node in nodes for store in node.stores if store in topology.stores
+            )
+            parts.append(SubTopology(number, tuple(nodes), tuple(topology.stores[name] for name in names)))
     return tuple(parts)

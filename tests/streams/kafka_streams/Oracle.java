@@ -43,6 +43,16 @@ public class Oracle {
             split.get("by-small").to("small");
             split.get("by-rest").to("rest");
         });
+        CASES.put("split without a name", b -> {
+            Map<String, KStream<String, String>> split = b.<String, String>stream("in").split()
+                .branch((k, v) -> "0".equals(v), Branched.as("-zero")).defaultBranch(Branched.as("-rest"));
+            split.get("KSTREAM-BRANCH-0000000001-zero").to("zeros");
+            split.get("KSTREAM-BRANCH-0000000001-rest").to("rest");
+        });
+        CASES.put("global table", b -> {
+            b.globalTable("cities");
+            b.stream("in").to("out");
+        });
         CASES.put("word count", b -> b.<String, String>stream("in")
             .flatMapValues(v -> v == null ? List.of() : Arrays.asList(v, "all"))
             .groupBy((k, v) -> v).count(Materialized.as("counts")).toStream().to("out"));
