@@ -133,7 +133,16 @@ def _partitioned(
     if not stream._rekeyed:
         return stream
     base = name or stream._node.name
-    return stream._repartitioned(base, where, named=name is not None, drops_null_keys=not keeps_null_keys)
+    if not keeps_null_keys:
+        return stream._repartitioned(base, where, named=name is not None)
+    builder, topic = stream._builder, f"{base}-repartition"
+    given = None if name is None else topic
+    sink_name = builder.name(given, "KSTREAM-SINK-", "-sink")
+    builder.number("KSTREAM-FILTER-")  # of the filter that other repartitions have
+    source_name = builder.name(given, "KSTREAM-SOURCE-", "-source")
+    key, value = builder.key_serde(stream._key, where), builder.value_serde(stream._value, where)
+    source = builder.repartition_as(stream._node, topic, sink_name, source_name, key, value)
+    return type(stream)(builder, source, key=key, value=value, topics=frozenset([topic]))
 
 
 def join_stream_table(
