@@ -145,7 +145,6 @@ class JoinStreams(Operator):
         self.joiner = joiner
         self.unmatched = unmatched
         self.outer = outer
-        self.has_timers = unmatched is not None
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
         others: WindowStore[Any, Any] = context.store(self.other_store)

@@ -48,8 +48,6 @@ class Suppress(TableOperator):
         final: whether the time of a change is the end of its window, and deletions are left out.
     """
 
-    has_timers = True
-
     def __init__(
         self, buffer: str, parent: TableOperator, wait_ms: int, limit: BufferLimit, *, final: bool
     ) -> None:

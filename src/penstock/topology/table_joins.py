@@ -181,7 +181,6 @@ class JoinStreamTable(Operator):
         self.left = left
         self.buffer = buffer
         self.grace_ms = grace_ms
-        self.has_timers = buffer is not None
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
         as_of = versioned_view(self.table, context)

@@ -45,7 +45,6 @@ class WindowedTable(TableOperator):
     def __init__(self, store: str, on_close: bool) -> None:
         super().__init__(store)
         self.on_close = on_close
-        self.has_timers = on_close
 
     final_after_ms: int
     """A window is final once stream time is at least its end plus this."""
