@@ -1,0 +1,186 @@
+"""The query that test_kill_exactly_once kills: stateful, shuffled, to two topics, in one transaction a batch.
+
+    python -c "import exactly_once_query; exactly_once_query.main()" SERVERS CHECKPOINT CONTROL MASTER
+
+Records are "key number"; each comes out as "key number count", where `count` is how many of the key came
+before, by the state. So an output is right if number and count agree and rise by one. A query that fails is
+started again, in the same process. What happens is told on standard output, a line each.
+
+In the directory CONTROL a file `strike` asks the next task that is about to write for its death, or the test
+for another's; `stay-down` tells the driver not to start again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSourceStreamArrowWriter
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+from pyspark.sql.types import StructType
+
+from penstock.client.cluster import Cluster
+from penstock.spark.datasource import PenstockDataSource
+from penstock.spark.session import build_session
+from penstock.spark.sink.checkpoint import SinkState
+from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
+from penstock.spark.sink.marker import Marker
+from penstock.spark.sink.options import parse_sink
+from penstock.spark.sink.publisher import Publication, Publisher
+
+SOURCE: Final = "in"
+TOPICS: Final = ("out-a", "out-b")
+GROUP: Final = "killed-query"
+SINK_CLIENT: Final = "sink"
+TRANSACTION_TIMEOUT_MS: Final = 12_000
+PATIENCE_MS: Final = 8_000
+#: Set in the environment: the sink does not look whether a batch has been published.
+NO_MARKER_CHECK: Final = "PENSTOCK_TEST_NO_MARKER_CHECK"
+
+SETTINGS: Final = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.task.maxFailures": "20",
+    "spark.deploy.maxExecutorRetries": "-1",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "50ms",
+    "spark.speculation.multiplier": "1.2",
+    "spark.speculation.quantile": "0.4",
+    "spark.speculation.minTaskRuntime": "150ms",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+}
+
+
+class StagingWriter(ExactlyOnceStreamWriter):
+    """Small reports are files as well, so that some tasks stage and others don't."""
+
+    inline_bytes = 2_000
+
+
+class ForgetfulPublisher(Publisher):
+    def _was_published(self, marker: Marker | None, batch: Publication) -> bool:
+        return False
+
+
+class ForgetfulWriter(StagingWriter):
+    def _publisher(self, cluster: Cluster, query_id: str, state: SinkState) -> Publisher:
+        options = self._options
+        timeout_ms = options.transaction.timeout_ms
+        return ForgetfulPublisher(cluster, options.producer, query_id, state.marker_topic, timeout_ms)
+
+
+class KilledDataSource(PenstockDataSource):
+    """``format("killed")``: penstock with the writer above."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "killed"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        kind = ForgetfulWriter if NO_MARKER_CHECK in os.environ else StagingWriter
+        writer = kind(parse_sink(self.options), schema)
+        writer.recover()
+        return writer
+
+
+def start(session: SparkSession, servers: str, checkpoint: str, control: Path) -> StreamingQuery:
+    patience = {
+        "kafka.default.api.timeout.ms": str(PATIENCE_MS),
+        "kafka.request.timeout.ms": str(PATIENCE_MS),
+        "kafka.bootstrap.servers": servers,
+    }
+
+    def count(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        rows = pd.concat(list(frames)).sort_values(["timestamp", "topic", "partition", "offset"])
+        before: int = state.get[0] if state.exists else 0
+        state.update((before + len(rows),))
+        hesitate()
+        strike_if_asked(control)
+        values = [f"{value} {before + i}" for i, value in enumerate(rows["value"])]
+        yield pd.DataFrame({"topic": TOPICS[int(key[0]) % 2], "key": key[0], "value": values})
+
+    return (
+        session.readStream.format("killed")
+        .options(**patience, subscribe=SOURCE, startingOffsets="earliest", maxOffsetsPerTrigger="400")
+        .option("group.id", GROUP)
+        .load()
+        .selectExpr(
+            "cast(key AS string) key",
+            "cast(value AS string) value",
+            "timestamp",
+            "topic",
+            "partition",
+            "offset",
+        )
+        .groupBy("key")
+        .applyInPandasWithState(
+            count,
+            "topic string, key string, value string",
+            "before long",
+            "append",
+            GroupStateTimeout.NoTimeout,
+        )
+        .writeStream.format("killed")
+        .options(**patience, delivery="exactly-once", checkpointLocation=checkpoint)
+        .options(**{"kafka.client.id": SINK_CLIENT, "kafka.delivery.timeout.ms": str(PATIENCE_MS)})
+        .option("kafka.transaction.timeout.ms", str(TRANSACTION_TIMEOUT_MS))
+        .start()
+    )
+
+
+def hesitate() -> None:
+    """Now and then a first attempt is slow, so that Spark sends another one after it."""
+    context = TaskContext.get()
+    assert context is not None
+    if context.attemptNumber() == 0 and random.random() < 0.003:
+        time.sleep(0.6)
+
+
+def strike_if_asked(control: Path) -> None:
+    """One task finds the file: it kills its executor, or lets the test kill somebody else."""
+    strike = control / "strike"
+    try:
+        victim = strike.read_text()
+        strike.unlink()
+    except FileNotFoundError:
+        return
+    (control / "struck").touch()
+    if victim == "executor":
+        os.kill(executor_of(os.getpid()), signal.SIGKILL)
+    time.sleep(1.0)
+
+
+def executor_of(pid: int) -> int:
+    """The Java process above a Python worker."""
+    while b"java" not in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]:
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return pid
+
+
+def say(*words: Any) -> None:
+    print(*words, flush=True)
+
+
+def main() -> None:
+    servers, checkpoint, control, master = sys.argv[1:]
+    session = build_session("killed", master, SETTINGS, profile="quick", log_level="off")
+    session.dataSource.register(KilledDataSource)
+    while not (Path(control) / "stay-down").exists():
+        try:
+            query = start(session, servers, checkpoint, Path(control))
+            say("started", query.runId)
+            query.awaitTermination()
+        except Exception as error:
+            text = " ".join(str(error).split())
+            say("fenced" if "was replaced by run" in text else "failed", text[:2000])
+            time.sleep(0.2)

@@ -1,0 +1,145 @@
+"""A Spark driver as a process with all that belongs to it: its Java process, executors, Python workers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+START_TIMEOUT_S = 60
+HERE = Path(__file__).parent
+
+
+class Process(NamedTuple):
+    pid: int
+    parent: int
+    session: int
+    command: str
+
+
+def processes() -> list[Process]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            found.append(Process(int(entry.name), int(fields[1]), int(fields[3]), command))
+    return found
+
+
+class Driver:
+    """One process of `exactly_once_query`, and everything it starts: they share a session of their own."""
+
+    def __init__(
+        self,
+        servers: str,
+        checkpoint: Path,
+        scratch: Path,
+        master: str,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        scratch.mkdir()
+        self.control = scratch
+        self.said: list[str] = []
+        self._log = scratch / "driver.log"
+        paths = [str(HERE), str(HERE.parents[1] / "src"), os.environ.get("PYTHONPATH", "")]
+        variables = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "SPARK_SCALA_VERSION": "2.13"}
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-c",
+                    "import exactly_once_query; exactly_once_query.main()",
+                    servers,
+                    str(checkpoint),
+                    str(scratch),
+                    master,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+                cwd=scratch,
+                env=os.environ | variables | dict(environment or {}),
+            )
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.said.append(line.decode().rstrip())
+
+    def count(self, word: str) -> int:
+        """How often it has said so."""
+        return sum(line.startswith(word) for line in list(self.said))
+
+    def wait_for(self, word: str, times: int = 1, within_s: float = START_TIMEOUT_S) -> None:
+        deadline = time.monotonic() + within_s
+        while self.count(word) < times:
+            assert time.monotonic() < deadline, f"the driver never said {word!r}:\n{self.last_words()}"
+            time.sleep(0.02)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def _members(self) -> list[Process]:
+        return [process for process in processes() if process.session == self._process.pid]
+
+    def _java(self) -> int:
+        [java] = [p.pid for p in self._members() if "org.apache.spark.deploy.SparkSubmit" in p.command]
+        return java
+
+    def kill_all(self) -> None:
+        """SIGKILL to everything at once; again, for what was being started meanwhile."""
+        while members := self._members():
+            for member in members:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(member.pid, signal.SIGKILL)
+            self._process.poll()
+            time.sleep(0.01)
+        self._process.wait()
+
+    def kill_java(self) -> None:
+        """The driver's Java process alone: its Python workers may finish what they are doing."""
+        os.kill(self._java(), signal.SIGKILL)
+
+    def kill_executor(self) -> None:
+        executors = [p.pid for p in self._members() if "CoarseGrainedExecutorBackend" in p.command]
+        for pid in executors[:1]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def kill_workers(self) -> None:
+        """The Python processes of the driver, which plan and commit."""
+        members = self._members()
+        java = self._java()
+        daemons = {p.pid for p in members if p.parent == java and "pyspark.daemon" in p.command}
+        for member in members:
+            if member.parent in daemons:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(member.pid, signal.SIGKILL)
+
+    def stop_all(self) -> None:
+        """SIGSTOP."""
+        for member in self._members():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(member.pid, signal.SIGSTOP)
+
+    def continue_all(self) -> None:
+        for member in self._members():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(member.pid, signal.SIGCONT)
+
+    def last_words(self) -> str:
+        log = self._log.read_text(errors="replace")[-3000:]
+        return "\n".join([*self.said[-5:], log])
