@@ -49,7 +49,9 @@ class Operator(ABC):
     """
 
     has_timers = False
-    """Whether it acts when time passes, without a record."""
+    """Whether it acts when the time of day passes, without a record. What waits for stream time doesn't need
+    it.
+    """
 
     @abstractmethod
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
