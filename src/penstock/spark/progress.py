@@ -61,20 +61,20 @@ def lag(progress: HasJson | Mapping[str, Any] | str) -> Lag:
 
 
 def _fields(progress: HasJson | Mapping[str, Any] | str) -> Mapping[str, Any]:
-    if not isinstance(progress, str | Mapping):
-        progress = getattr(progress, "json", progress)
-    if isinstance(progress, str):
+    given: object = progress if isinstance(progress, str | Mapping) else getattr(progress, "json", progress)
+    if isinstance(given, str):
+        text = given
         try:
-            progress = json.loads(progress)
+            given = json.loads(text)
         except ValueError:
             raise ConfigError(
-                f"expected the progress of a streaming query or its JSON, found {progress[:80]!r}"
+                f"expected the progress of a streaming query or its JSON, found {text[:80]!r}"
             ) from None
-    if not isinstance(progress, Mapping) or "sources" not in progress:
+    if not isinstance(given, Mapping) or "sources" not in given:
         raise ConfigError(
-            f"expected the progress of a streaming query, with 'sources', found {type(progress).__name__}"
+            f"expected the progress of a streaming query, with 'sources', found {type(given).__name__}"
         )
-    return progress
+    return given
 
 
 def _sources(progress: Mapping[str, Any]) -> Iterator[tuple[Offsets, Offsets]]:

@@ -152,12 +152,12 @@ def _take_position(options: Options, end: str, streaming: bool | None, group_id:
         allowed = [Special.EARLIEST if end == "starting" else Special.LATEST]
     may_be_committed = end == "starting"
 
-    def parse_offsets(given: str) -> Position | str:
+    def parse_offsets(given: str) -> Position:
         if may_be_committed and given.strip().lower() == COMMITTED:
-            return COMMITTED
+            return Committed(group_id or "", NoCommit.ERROR)
         return parse_position(given, allowed=allowed, or_committed=may_be_committed)
 
-    offsets: Position | str = options.take(f"{end}Offsets", parse_offsets, default)
+    offsets = options.take(f"{end}Offsets", parse_offsets, default)
     strategy = NoMatch.LATEST
     no_commit = NoCommit.ERROR
     if end == "starting":
@@ -176,8 +176,8 @@ def _take_position(options: Options, end: str, streaming: bool | None, group_id:
                 f"option '{end}OffsetsByTimestamp': expected timestamps in ms, found a negative one"
             )
         return ByTimestamp(None, by_partition, strategy)
-    if not isinstance(offsets, str):
+    if not isinstance(offsets, Committed):
         return offsets
-    if group_id is None:
+    if not offsets.group_id:
         raise ConfigError("option 'startingOffsets' is 'committed': expected the option group.id as well")
-    return Committed(group_id, no_commit)
+    return replace(offsets, no_commit=no_commit)

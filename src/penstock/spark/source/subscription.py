@@ -39,12 +39,15 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """All partitions of the topics whose whole name matches; internal topics are left out."""
+    """All partitions of the topics that have the pattern in their names; internal topics are left out.
+
+    Anywhere in the name, as Spark's own source has it: ``^`` and ``$`` pin it down.
+    """
 
     regex: str
 
     def partitions(self, cluster: Cluster) -> list[TopicPartition]:
-        matches = re.compile(self.regex).fullmatch
+        matches = re.compile(self.regex).search
         topics = cluster.refresh(None).topics
         return _all_partitions({n: t for n, t in topics.items() if not t.is_internal and matches(n)})
 
