@@ -87,6 +87,14 @@ def _foreign(app: App, *, left: bool) -> None:
     _table_out(join(other, joined, on=foreign_key, value=string))
 
 
+def _suppress_grouped(app: App) -> None:
+    held = _table(app, "left").suppress(until_time_limit("10 ms"))
+    texts = held.group_by(lambda key, value: ("all", value), key=string, value=string).aggregate(
+        lambda: "", lambda key, new, text: f"{text}+{new}", lambda key, old, text: f"{text}-{old}"
+    )
+    _table_out(texts)
+
+
 TEN_FIVE = tumbling("10 ms", grace="5 ms")
 TOPOLOGIES: dict[str, Callable[[App], None]] = {
     "tumbling": _tumbling_counts,
@@ -108,6 +116,7 @@ TOPOLOGIES: dict[str, Callable[[App], None]] = {
     "suppress-rows": lambda app: _table_out(
         _table(app, "left").suppress(until_time_limit("50 ms", max_rows=2))
     ),
+    "suppress-grouped": _suppress_grouped,
     "stream-inner": lambda app: (
         _left(app).join(_right(app), joined, within="10 ms", grace="6 ms", value=string).to("out")
     ),

@@ -105,7 +105,7 @@ class Sessions:
         sent: list[Sent] = []
         self.now = max(self.now, timestamp)
         if self.on_close:
-            for end, start, of, text in sorted(self.sessions, key=lambda s: (s[0], s[2], s[1])):
+            for end, start, of, text in sorted(self.sessions):
                 if end + self.gap + self.grace < self.now and (end, start, of) not in self.closed:
                     self.closed.add((end, start, of))
                     sent.append((f"{of}@{start}/{end}", text, end))
@@ -123,7 +123,7 @@ class Sessions:
             return sent
         for session in near:
             self.sessions.remove(session)
-            if not self.on_close and (session[1], session[0]) != (start, end):
+            if not self.on_close and (start, end) != (timestamp, timestamp):
                 sent.append((f"{key}@{session[1]}/{session[0]}", None, session[0]))
         text = "".join(session[3] for session in near) + value
         self.sessions.append((end, start, key, text))
@@ -297,7 +297,7 @@ class VersionedTable:
             return [self._result(key, value, timestamp)]
         self.now = max(self.now, timestamp)
         self.waiting.append((timestamp, key, value))
-        due = sorted((r for r in self.waiting if r[0] <= self.now - self.grace), key=lambda r: r[0])
+        due = sorted((r for r in self.waiting if r[0] <= self.now - self.grace), key=lambda r: r[:2])
         self.waiting = [record for record in self.waiting if record not in due]
         return [self._result(key, value, at) for at, key, value in due]
 

@@ -3,7 +3,7 @@
 What waits is part of the task's state, so it survives a restart and is in the changelog. The bytes are our
 own: nothing but the application itself reads them.
 
-    records    time (8) + number (4) + key          headers and value
+    records    time (8) + key + number (4)          headers and value
     changes    key                                  time (8), timestamp (8), prior and new value, headers
 """
 
@@ -20,7 +20,7 @@ from penstock.topology.records import Headers
 from penstock.topology.stores import StoreSpec
 
 _LENGTH: Final = Struct(">i")
-_PLACE: Final = Struct(">qi")
+_TIME: Final = Struct(">q")
 _TIMES: Final = Struct(">qq")
 _ABSENT: Final = -1
 
@@ -67,7 +67,7 @@ class RecordBufferSpec(StoreSpec):
 
 
 class RecordBuffer:
-    """Records that wait, in the order of their timestamps and then of their arrival."""
+    """Records that wait, by their timestamps, then the bytes of their keys, then as they came."""
 
     def __init__(self, data: OrderedBytes, spec: RecordBufferSpec) -> None:
         self._data = data
@@ -78,23 +78,23 @@ class RecordBuffer:
 
     def put(self, key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
         """Keep a record. Neither key nor value is None."""
-        last = next(
-            self._data.scan(_PLACE.pack(timestamp_ms, 0), _PLACE.pack(timestamp_ms + 1, 0), reverse=True),
-            None,
-        )
-        number = 0 if last is None else _PLACE.unpack_from(last[0])[1] + 1
+        prefix = _TIME.pack(timestamp_ms) + self._spec.key.serialize(key)
+        number = 0
+        for present, _ in self._data.prefix(prefix):
+            if len(present) == len(prefix) + _LENGTH.size:
+                number = _LENGTH.unpack_from(present, len(prefix))[0] + 1
         stored = _pack_headers(headers) + _pack(self._spec.value.serialize(value))
-        self._data.put(_PLACE.pack(timestamp_ms, number) + self._spec.key.serialize(key), stored)
+        self._data.put(prefix + _LENGTH.pack(number), stored)
 
     def take(self, up_to_ms: int) -> Iterator[tuple[Any, Any, int, Headers]]:
         """Take out the records with timestamps up to this: ``(key, value, timestamp_ms, headers)``."""
-        for stored_key, stored in self._data.scan(None, _PLACE.pack(max(up_to_ms, -1) + 1, 0)):
+        for stored_key, stored in self._data.scan(None, _TIME.pack(max(up_to_ms, -1) + 1)):
             self._data.delete(stored_key)
             reader = _Reader(stored, 0)
             headers, value = reader.headers(), reader.field()
             assert value is not None
-            key = self._spec.key.deserialize(stored_key[_PLACE.size :])
-            yield key, self._spec.value.deserialize(value), _PLACE.unpack_from(stored_key)[0], headers
+            key = self._spec.key.deserialize(stored_key[_TIME.size : -_LENGTH.size])
+            yield key, self._spec.value.deserialize(value), _TIME.unpack_from(stored_key)[0], headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -189,16 +189,15 @@ def _orders(
     orders: list[tuple[Any, Instruction]] = []
     if left:
         if moved:
-            orders.append((old, Instruction.DELETE_AND_ANSWER))
+            orders.append((old, Instruction.DELETE))
         if was or exists:
             orders.append((new, Instruction.ANSWER))
         return orders
     if new is None:
         return [(old, Instruction.DELETE_AND_ANSWER)] if old is not None else []
-    if moved:
-        orders.append((old, Instruction.DELETE))
-    orders.append((new, Instruction.ANSWER if old is not None else Instruction.ANSWER_IF_PRESENT))
-    return orders
+    if not moved:
+        return [(new, Instruction.ANSWER_IF_PRESENT)]
+    return [(old, Instruction.DELETE), (new, Instruction.ANSWER)]
 
 
 def _prefix(foreign_key: bytes) -> bytes:

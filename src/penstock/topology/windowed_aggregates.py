@@ -56,12 +56,13 @@ class _Closing:
     They are found in the store again after a restart, from the time up to which windows were sent.
     """
 
-    def __init__(self, time_of: Callable[[bytes], int], data: Any, sent: StreamClock) -> None:
+    def __init__(self, time_of: Callable[[bytes], tuple[int, int]], data: Any, sent: StreamClock) -> None:
         self._time_of = time_of
+        """When the window of a stored key closes, and what orders those that close together."""
         self._data = data
         self._sent = sent
         """Windows whose time is at or before this were sent."""
-        self._heap = [(time_of(key), key) for key in data.data if time_of(key) > sent.ms]
+        self._heap = [(time_of(key), key) for key in data.data if time_of(key)[0] > sent.ms]
         heapify(self._heap)
 
     def add(self, key: bytes) -> None:
@@ -75,7 +76,7 @@ class _Closing:
             return
         self._sent.ms = up_to_ms
         heap, data, last = self._heap, self._data.data, b""
-        while heap and heap[0][0] <= up_to_ms:
+        while heap and heap[0][0][0] <= up_to_ms:
             _, key = heappop(heap)
             stored = data.get(key)
             if stored is not None and key != last:  # a session may have come, gone and come again
@@ -198,7 +199,7 @@ def window_closer(
     node: str, context: Context, store: WindowStore[Any, Any], size_ms: int, forward: Forward
 ) -> WindowCloser:
     windows = _Closing(
-        lambda key: int(_unpack_start(key, len(key) - 12)[0]), store.data, context.clock(f"{node} closed")
+        lambda key: (_unpack_start(key, len(key) - 12)[0], 0), store.data, context.clock(f"{node} closed")
     )
     return WindowCloser(windows, store, size_ms, forward)
 
@@ -213,7 +214,8 @@ def window_view(store: WindowStore[Any, Any]) -> View:
 class AggregateSessions(WindowedTable):
     """Sessions: a record extends the sessions within the gap, which become one; or it begins its own.
 
-    The sessions that were merged away go on as tombstones. A session's timestamp is its end.
+    The sessions that were there go on as tombstones before the new one, even if its bounds are those of one
+    of them. A session's timestamp is its end.
     """
 
     def __init__(
@@ -248,7 +250,7 @@ class AggregateSessions(WindowedTable):
         initializer, aggregator, merger = self.initializer, self.aggregator, self.merger
         on_close, send_old = self.on_close, self.sends_old
         clock, drop, failed = context.clock(node), context.drop, context.failed
-        closing = _Closing(_session_end, store.data, context.clock(f"{node} closed")) if on_close else None
+        closing = _Closing(_session_times, store.data, context.clock(f"{node} closed")) if on_close else None
         key_to, value_of = store.key_serde.serialize, store.value_serde.deserialize
 
         def send(stored_key: bytes, stored: bytes) -> None:
@@ -299,14 +301,16 @@ class AggregateSessions(WindowedTable):
                 return
             if on_close:
                 return
+            if window == Window(timestamp_ms, timestamp_ms):
+                forward(Windowed(key, window), (new, before.get(window), True), timestamp_ms, headers)
+                return
             for session, old in before.items():
-                if session != window:
-                    forward(Windowed(key, session), (None, old, True), session.end_ms, headers)
-            forward(Windowed(key, window), (new, before.get(window), True), window.end_ms, headers)
+                forward(Windowed(key, session), (None, old, True), session.end_ms, headers)
+            forward(Windowed(key, window), (new, None, True), window.end_ms, headers)
 
         return process
 
 
-def _session_end(key: bytes) -> int:
-    end_ms: int = _unpack_time(key, len(key) - 16)[0]
-    return end_ms
+def _session_times(key: bytes) -> tuple[int, int]:
+    end_ms, start_ms = _unpack_session(key, len(key) - 16)
+    return end_ms, start_ms
