@@ -135,6 +135,10 @@ def without_repeats(sent: Answer) -> Answer:
     return [update for update, _ in groupby(sent)]
 
 
+def pairs_of(sent: Answer) -> Answer:
+    return [update for update in sent if "null" not in str(update[1])]
+
+
 def is_subsequence(part: Answer, whole: Answer) -> bool:
     rest = iter(whole)
     return all(update in rest for update in part)
@@ -148,10 +152,8 @@ def test_the_engine_sends_what_kafka_streams_sends(name: str, kafka_streams: Ask
             assert is_subsequence(expected, found), seed
         elif name in REPEATS_UPDATES:
             assert without_repeats(found) == without_repeats(expected), seed
-        elif name in GUESSES_ALONE:  # the pairs are the same
-            assert [s for s in found if "null" not in str(s[1])] == [
-                s for s in expected if "null" not in str(s[1])
-            ], seed
+        elif name in GUESSES_ALONE:
+            assert is_subsequence(pairs_of(expected), pairs_of(found)), seed
         else:
             assert found == expected, seed
 

@@ -111,7 +111,7 @@ class _Arrival:
         starts = {window.start_ms for window in windows}
         around = [window for window in windows if 0 < window.start_ms <= self.timestamp_ms]
         first = next((window for window in windows if window.start_ms == 0), None)
-        for window in around:
+        for window in reversed(around):
             self._add_to(window)
         self._begin_after(around[0] if around else first, starts)
         if first is None:
