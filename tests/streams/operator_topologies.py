@@ -55,9 +55,13 @@ def _table(app: App, topic: str) -> Table[str, str]:
     return app.table(topic, key=string, value=string)
 
 
+def _kept(app: App) -> Table[str, str]:
+    return app.table("left", key=string, value=string, store="left-store")
+
+
 def _windows(app: App, windows: Any, emit: Any = "on_update") -> Table[Windowed[str], str]:
     grouped = _left(app).group_by_key().windowed_by(windows, emit=emit)
-    return grouped.reduce(_joined_text, store="windows")
+    return grouped.reduce(_joined_text)
 
 
 def _windows_out(table: Table[Windowed[str], Any]) -> None:
@@ -69,7 +73,7 @@ def _table_out(table: Table[str, str]) -> None:
 
 
 def _tumbling_counts(app: App) -> None:
-    counts = _left(app).group_by_key().windowed_by(tumbling("10 ms", grace="5 ms")).count(store="windows")
+    counts = _left(app).group_by_key().windowed_by(tumbling("10 ms", grace="5 ms")).count()
     counts.to_stream().map(
         lambda w, v: (windowed_key(w, v), None if v is None else str(v)), key=string, value=string
     ).to("out")
@@ -88,7 +92,7 @@ def _foreign(app: App, *, left: bool) -> None:
 
 
 def _suppress_grouped(app: App) -> None:
-    held = _table(app, "left").suppress(until_time_limit("10 ms"))
+    held = _kept(app).suppress(until_time_limit("10 ms"))
     texts = held.group_by(lambda key, value: ("all", value), key=string, value=string).aggregate(
         lambda: "", lambda key, new, text: f"{text}+{new}", lambda key, old, text: f"{text}-{old}"
     )
@@ -112,10 +116,8 @@ TOPOLOGIES: dict[str, Callable[[App], None]] = {
     "suppress-sessions": lambda app: _windows_out(
         _windows(app, sessions("6 ms", grace="5 ms")).suppress(until_window_closes())
     ),
-    "suppress-time": lambda app: _table_out(_table(app, "left").suppress(until_time_limit("10 ms"))),
-    "suppress-rows": lambda app: _table_out(
-        _table(app, "left").suppress(until_time_limit("50 ms", max_rows=2))
-    ),
+    "suppress-time": lambda app: _table_out(_kept(app).suppress(until_time_limit("10 ms"))),
+    "suppress-rows": lambda app: _table_out(_kept(app).suppress(until_time_limit("50 ms", max_rows=2))),
     "suppress-grouped": _suppress_grouped,
     "stream-inner": lambda app: (
         _left(app).join(_right(app), joined, within="10 ms", grace="6 ms", value=string).to("out")
@@ -138,13 +140,17 @@ TOPOLOGIES: dict[str, Callable[[App], None]] = {
     ),
     "stream-versioned": lambda app: (
         _left(app)
-        .left_join(app.table("right", key=string, value=string, history="1 second"), joined, value=string)
+        .left_join(
+            app.table("right", key=string, value=string, store="versions", history="1 second"),
+            joined,
+            value=string,
+        )
         .to("out")
     ),
     "stream-versioned-grace": lambda app: (
         _left(app)
         .left_join(
-            app.table("right", key=string, value=string, history="1 second"),
+            app.table("right", key=string, value=string, store="versions", history="1 second"),
             joined,
             grace="10 ms",
             value=string,

@@ -3,13 +3,14 @@
 Where the engine deviates on purpose (docs/streams.md names each case and why), a test shows both answers.
 """
 
+import re
 from itertools import groupby
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 from operator_cases import Row, answer, random_rows
-from operator_topologies import TOPOLOGIES
+from operator_topologies import TOPOLOGIES, application
 
 from kafka_node import run_java
 from maven_jars import cache_root, jars_of
@@ -88,9 +89,10 @@ def _field(text: str | None) -> str:
     return "\\N" if text is None else text
 
 
-def ask(libs: Path, directory: Path, cases: list[tuple[str, list[Row]]]) -> list[Answer]:
-    """What Kafka Streams sends in each case. One process for all: it takes a second to start."""
+def ask(libs: Path, directory: Path, cases: list[tuple[str, list[Row]]]) -> tuple[list[Answer], list[str]]:
+    """What Kafka Streams sends in each case, and its plan. One process for all: it takes a second."""
     lines: list[str] = []
+    plans: list[str] = []
     for name, rows in cases:
         lines.append(f"case\t{name}")
         lines += [f"{topic}\t{_field(key)}\t{_field(value)}\t{at}" for topic, key, value, at in rows]
@@ -104,19 +106,22 @@ def ask(libs: Path, directory: Path, cases: list[tuple[str, list[Row]]]) -> list
             answers.append([])
         elif kind == "error":
             answers[-1].append(("error", fields[0], -1))
+        elif kind == "plan":
+            plans.append(fields[0].replace("\\n", "\n"))
         elif kind == "out":
             key, value = (None if field == "\\N" else field for field in fields[:2])
             answers[-1].append((key, value, int(fields[2])))
     assert len(answers) == len(cases), printed[-2000:]
-    return answers
+    return answers, plans
 
 
 Asked = dict[tuple[str, int], Answer]
+Plans = dict[str, str]
 
 
 @pytest.fixture(scope="module")
-def kafka_streams(tmp_path_factory: pytest.TempPathFactory) -> Asked:
-    """Its answers by topology and seed; the deviations are numbered from -1 downwards."""
+def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Asked, Plans]:
+    """Its answers by topology and seed, with the deviations numbered from -1 downwards; and its plans."""
     cache_root().mkdir(parents=True, exist_ok=True)
     with FileLock(cache_root() / "kafka-streams.lock"):
         libs = jars_of(ORACLE / "pom.xml", "kafka-streams-4.3.1")
@@ -127,8 +132,23 @@ def kafka_streams(tmp_path_factory: pytest.TempPathFactory) -> Asked:
         cases.append((name, rows))
     keys.append((NULL_KEY_IN_A_BUFFER[0], -100))
     cases.append(NULL_KEY_IN_A_BUFFER)
-    answers = ask(libs, tmp_path_factory.mktemp("operators"), cases)
-    return dict(zip(keys, answers, strict=True))
+    answers, plans = ask(libs, tmp_path_factory.mktemp("operators"), cases)
+    names = [name for name, _ in keys]
+    return dict(zip(keys, answers, strict=True)), dict(zip(names, plans, strict=True))
+
+
+@pytest.fixture(scope="module")
+def kafka_streams(asked: tuple[Asked, Plans]) -> Asked:
+    return asked[0]
+
+
+def in_order(plan: str) -> str:
+    """The plan with stores and neighbours sorted: Kafka Streams' own order depends on hashes."""
+
+    def sort(match: re.Match[str]) -> str:
+        return match[1] + ", ".join(sorted(match[2].split(", ")))
+
+    return re.sub(r"(stores: \[|--> |<-- )([^\]\n]*)", sort, plan)
 
 
 def without_repeats(sent: Answer) -> Answer:
@@ -156,6 +176,12 @@ def test_the_engine_sends_what_kafka_streams_sends(name: str, kafka_streams: Ask
             assert is_subsequence(pairs_of(expected), pairs_of(found)), seed
         else:
             assert found == expected, seed
+
+
+@pytest.mark.parametrize("name", [name for name in TOPOLOGIES if "global" not in name])
+def test_the_plan_is_that_of_kafka_streams(name: str, asked: tuple[Asked, Plans]) -> None:
+    """With all names of nodes, stores and topics."""
+    assert in_order(application(name).describe()) == in_order(asked[1][name])
 
 
 @pytest.mark.parametrize("number", range(len(DEVIATIONS)))

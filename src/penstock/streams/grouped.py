@@ -252,7 +252,7 @@ class GroupedTable(Generic[K, V]):
         name: str | None,
     ) -> table.Table[K, Any]:
         builder = self._builder
-        store_name = builder.store_name(store, prefix)
+        store_name = builder.store_name(store, "KTABLE-AGGREGATE-")  # of a reduce too, as in Kafka Streams
         sink_name = builder.name(name, "KSTREAM-SINK-", "-sink")
         source_name = builder.name(name, "KSTREAM-SOURCE-", "-source")
         node_name = builder.name(name, prefix)

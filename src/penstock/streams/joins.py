@@ -304,7 +304,7 @@ def join_foreign_key(
         send_name, SendSubscription(foreign_key, foreign_key_serde, value_serde, left=outer), [left._node]
     )
     sink_name = named("-subscription-registration-sink", "KTABLE-SINK-")
-    source_name = named("-subscription-registration-source", "KSTREAM-SOURCE-")
+    source_name = named("-subscription-registration-source", "KTABLE-SOURCE-")
     wrapped = subscription_serde(key_serde)
     subscriptions = builder.repartition_as(
         send,
@@ -339,7 +339,7 @@ def join_foreign_key(
     )
     topic = named("-subscription-response", f"{prefix}SUBSCRIPTION-RESPONSE-") + "-topic"
     sink_name = named("-subscription-response-sink", "KTABLE-SINK-")
-    source_name = named("-subscription-response-source", "KSTREAM-SOURCE-")
+    source_name = named("-subscription-response-source", "KTABLE-SOURCE-")
     answers = response_serde(foreign_serde)
     builder.topology.add_repartition(Repartition(topic))
     sink = Sink(sink_name, topic, key_serde, answers, response_partitioner)

@@ -339,13 +339,8 @@ class Table(Generic[K, V]):
         final = until.wait_ms is None
         wait_ms = _final_after_ms(self) if until.wait_ms is None else until.wait_ms
         node_name = self._builder.name(name, "KTABLE-SUPPRESS-")
-        buffer = (
-            self._builder.store_name(None, "KTABLE-SUPPRESS-")
-            if name is None and final
-            else f"{node_name}-store"
-        )
+        buffer = self._builder.store_name(None if name is None else f"{name}-store", "KTABLE-SUPPRESS-")
         self._send_old_values()
-        stores = self._readable()
         self._builder.topology.add_store(
             ChangeBufferSpec(
                 name=buffer,
@@ -355,7 +350,7 @@ class Table(Generic[K, V]):
         )
         operator = Suppress(buffer, self._operator, wait_ms, until.limit, final=final)
         operator.sends_old = True
-        node = self._builder.processor(node_name, operator, [self._node], (buffer, *stores))
+        node = self._builder.processor(node_name, operator, [self._node], [buffer])
         return Table(
             self._builder,
             node,

@@ -11,6 +11,7 @@ import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.kstream.*;
 import org.apache.kafka.streams.state.KeyValueStore;
@@ -160,7 +161,9 @@ public class Operators {
                     break;
                 out.append("case\t" + words[1] + "\n");
                 failed = false;
-                driver = new TopologyTestDriver(build(words[1]).build(), config(state.resolve("case" + i)), Instant.ofEpochMilli(0));
+                Topology topology = build(words[1]).build();
+                out.append("plan\t" + topology.describe().toString().replace("\n", "\\n") + "\n");
+                driver = new TopologyTestDriver(topology, config(state.resolve("case" + i)), Instant.ofEpochMilli(0));
             } else if (!failed) {
                 try {
                     driver.createInputTopic(words[0], new StringSerializer(), new StringSerializer())
