@@ -8,7 +8,7 @@ machine against Apache Kafka. Producer epochs are learnt from the answers, not p
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from penstock.protocol.errors import ErrorCode
@@ -163,6 +163,11 @@ class PartitionModel:
         if known is None or known.epoch != epoch:
             self.producers[producer_id] = KnownProducer(epoch)
         self.entries.append(Entry(None, None, producer_id, is_marker=True))
+
+    def repeat_marker(self) -> None:
+        """The last marker once more: it was in the log, and the coordinator's record of that was not."""
+        assert self.entries[-1].is_marker
+        self.entries.append(replace(self.entries[-1]))
 
     def visible(self, offset: int, *, committed: bool) -> Iterator[Read]:
         """What a reader gets from an offset on."""
