@@ -93,7 +93,7 @@ def _machine(results: Results) -> str:
 def _summary(rows: list[RowRuns], results: Results) -> str:
     lines = ["## In short", ""]
     throughput = [runs for runs in rows if not runs.fixed_rate]
-    lines += _standing("records/s", throughput, lambda runs: runs.ahead(records_per_s))
+    lines += _standing("records/s", throughput, lambda runs: runs.ahead(records_per_s), paced=True)
     lines += _standing("processor time a gigabyte", rows, _cheaper)
     latency = [runs for runs in rows if runs.fixed_rate]
     lines += _standing("p99 at a fixed rate", latency, _sooner)
@@ -109,13 +109,22 @@ def _summary(rows: list[RowRuns], results: Results) -> str:
     return "\n".join([*lines, ""])
 
 
-def _standing(what: str, rows: list[RowRuns], ratio: Callable[[RowRuns], Spread | None]) -> list[str]:
-    ratios = {runs.name: found.median for runs in rows if (found := ratio(runs)) is not None}
-    behind = [f"{name} ({value:.2f})" for name, value in ratios.items() if value < 1]
+def _standing(
+    what: str, rows: list[RowRuns], ratio: Callable[[RowRuns], Spread | None], *, paced: bool = False
+) -> list[str]:
+    """`paced`: the ratio says something of the brokers only where it was Penstock that set the pace."""
+    ratios = [(runs, found.median) for runs in rows if (found := ratio(runs)) is not None]
     if not ratios:
         return []
+    behind = [(runs, value) for runs, value in ratios if value < 1]
+    ours = [f"{runs.name} ({value:.2f})" for runs, value in behind if not paced or runs.busy(OURS)]
+    others = [f"{runs.name} ({value:.2f})" for runs, value in behind if paced and not runs.busy(OURS)]
     line = f"- **{what}**: ahead on {len(ratios) - len(behind)} of {len(ratios)} rows"
-    return [f"{line}; behind on {', '.join(behind)}." if behind else f"{line}."]
+    if ours:
+        line += f"; behind on {', '.join(ours)}"
+    if others:
+        line += f"; behind, with Penstock's core idle for a tenth of the time or more, on {', '.join(others)}"
+    return [f"{line}."]
 
 
 def _cheaper(runs: RowRuns) -> Spread | None:

@@ -95,6 +95,19 @@ def test_a_core_that_was_idle_qualifies_the_ratio(
     assert shown in line_of(page, ROW)
 
 
+@pytest.mark.parametrize(
+    ("busy", "told"), [(1.0, "behind on consume 1 KiB (0.50)."), (0.5, "or more, on consume 1 KiB (0.50).")]
+)
+def test_rows_that_something_else_paced_are_told_apart(tmp_path: Path, busy: float, told: str) -> None:
+    runs = [
+        Run(ROW, OURS, 1, 1.0, measurement(100, busy)),
+        Run(ROW, THEIRS, 1, 1.0, measurement(200)),
+    ]
+    page = render(results(tmp_path / "results.json", *runs))
+    [line] = [line for line in page.splitlines() if line.startswith("- **records/s**")]
+    assert line.endswith(told)
+
+
 def test_a_row_that_failed_says_why(tmp_path: Path) -> None:
     runs = [Run(ROW, OURS, 1, 1.0, measurement(200)), Run(ROW, THEIRS, 1, 1.0, error="a | b\nmore")]
     page = render(results(tmp_path / "results.json", *runs))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.broker import loop_lag
 from penstock.broker.loop_lag import READY_PER_TURN, LoopLag, TurnSelector, new_event_loop
 
 
@@ -52,6 +53,32 @@ def test_what_a_long_turn_was_spent_on_is_told(caplog: pytest.LogCaptureFixture)
         runner.run(stand_still())
     (told,) = [record.getMessage() for record in caplog.records if "OFFSET_FETCH" in record.getMessage()]
     assert "longest request OFFSET_FETCH 20.0 ms" in told
+
+
+def test_many_long_turns_are_told_of_in_one_line(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "penstock.broker.loop_lag")
+    monkeypatch.setattr(loop_lag, "TOLD_EVERY_S", 1.0)
+
+    async def stand_still() -> None:
+        lag = LoopLag(asyncio.get_running_loop())
+        lag.start()
+        await asyncio.sleep(0.01)
+        for work in ["FIRST", "SECOND", "THIRD"]:
+            stand_still_for(0.4 if work == "SECOND" else 0.02)
+            lag.took(work, 20_000_000)
+            await asyncio.sleep(0.15)
+        await asyncio.sleep(1.0)
+        lag.stop()
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(stand_still())
+    told = [message for record in caplog.records if "longest request" in (message := record.getMessage())]
+    assert (
+        len(told) <= 2
+    )  # the first at once, if a busy machine has not had one before, and the worst of the rest
+    assert "longest request SECOND" in told[-1]
 
 
 def test_turns_that_are_slow_for_want_of_a_processor_are_told_apart() -> None:

@@ -8,7 +8,7 @@ machine against Apache Kafka. Producer epochs are learnt from the answers, not p
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from penstock.protocol.errors import ErrorCode
@@ -164,6 +164,11 @@ class PartitionModel:
             self.producers[producer_id] = KnownProducer(epoch)
         self.entries.append(Entry(None, None, producer_id, is_marker=True))
 
+    def repeat_marker(self) -> None:
+        """The last marker once more: it was in the log, and the coordinator's record of that was not."""
+        assert self.entries[-1].is_marker
+        self.entries.append(replace(self.entries[-1]))
+
     def visible(self, offset: int, *, committed: bool) -> Iterator[Read]:
         """What a reader gets from an offset on."""
         end = self.last_stable_offset if committed else self.end
@@ -193,6 +198,7 @@ class TransactionModel:
     epoch: int
     last_epoch: int = -1  # who still has it may ask for the current one; a restart forgets it
     state: State = State.EMPTY
+    ended_with_bump: bool = False  # as all but a client of version 1 end a transaction
     partitions: set[Partition] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
 
@@ -212,13 +218,18 @@ class TransactionModel:
         return (OK if self.state is repeated else NO_TRANSACTION), False
 
     def end_in_version_2(self, producer_id: int, epoch: int, *, commit: bool) -> tuple[Errors, bool]:
-        """As above. The epoch tells a repeated request (one behind) from the end of the next transaction."""
+        """As above. The epoch tells a repeated request (one behind) from the end of the next transaction.
+
+        Where the last end bumped no epoch, the one behind is of somebody who was replaced. Apache Kafka takes
+        that for a repeated request, too.
+        """
         if producer_id != self.producer_id:
             return OTHER_PRODUCER, False
         complete = self.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
         if complete and epoch + 1 == self.epoch:
             repeated = State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT
-            return (OK if self.state is repeated else NO_TRANSACTION), False
+            errors = OK if self.state is repeated else NO_TRANSACTION
+            return (errors if self.ended_with_bump else errors | FENCED), False
         if epoch != self.epoch:
             return FENCED, False
         if self.state is State.ONGOING or not commit:
@@ -337,6 +348,7 @@ class BrokerModel:
             for group in transaction.groups:
                 self.groups[group].end_transaction(transaction.producer_id, commit=commit)
         transaction.state = State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT
+        transaction.ended_with_bump = epoch > transaction.epoch
         transaction.partitions.clear()
         transaction.groups.clear()
 
@@ -345,8 +357,8 @@ class BrokerModel:
         transaction = self.transactions[transactional_id]
         if transaction.state is State.ONGOING:
             transaction.last_epoch = transaction.epoch
+            self.end_transaction(transactional_id, commit=False, epoch=transaction.epoch + 1)
             transaction.epoch += 1
-            self.end_transaction(transactional_id, commit=False, epoch=transaction.epoch)
 
     def bump_epoch(self, transactional_id: str, producer_id: int, epoch: int) -> Errors:
         """A producer asks to go on under a new epoch: what is under way is aborted, whoever it is."""

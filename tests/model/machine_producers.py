@@ -6,7 +6,7 @@ from broker_model import Batch, Partition, State
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 from machine_base import INDEX, TIMEOUT_MS, MachineBase, Producer
-from node_client import END_TXN_VERSION, PRODUCE_VERSION
+from node_client import END_TXN_VERSION, LATEST, PRODUCE_VERSION
 
 from penstock.protocol.errors import ErrorCode
 
@@ -16,16 +16,30 @@ class ProducerRules(MachineBase):
 
     # -- producing -----------------------------------------------------------------------------------
     def start_producer(self, producer: Producer, *, timeout_ms: int = 600_000) -> None:
-        tid = producer.transactional_id
+        tid, faults = producer.transactional_id, self.client.faults_met
         error, producer_id, epoch = self.client.init_producer_id(tid, timeout_ms=timeout_ms)
         assert error == ErrorCode.NONE, error.name
         if tid is not None:
+            aborted: list[Partition] = []
             if (known := self.model.transactions.get(tid)) is not None:
                 before = (known.producer_id, known.epoch)
                 assert producer_id != before[0] or epoch > before[1], "a new producer fences the old one"
+                if known.state is State.ONGOING:
+                    aborted = [
+                        partition for partition in known.partitions if partition in self.model.partitions
+                    ]
             self.model.init_producer(tid, producer_id, epoch)
+            self.find_repeated_markers(aborted, faults)
         producer.begin_epoch(producer_id, epoch)
         producer.sent.clear()
+
+    def find_repeated_markers(self, partitions: list[Partition], faults: int) -> None:
+        """A coordinator that was killed before it noted that all markers are written writes them again."""
+        if self.client.faults_met > faults:
+            for partition in partitions:
+                log = self.model.partitions[partition]
+                if self.client.offset(partition, LATEST) == log.end + 1:
+                    log.repeat_marker()
 
     @rule(at=INDEX, count=st.integers(1, 4), key=INDEX, codec=st.integers(0, 4))
     def produce_plain(self, at: int, count: int, key: int, codec: int) -> None:
@@ -187,7 +201,7 @@ class ProducerRules(MachineBase):
     def end_transaction(
         self, producer: Producer, tid: str, producer_id: int, epoch: int, commit: bool
     ) -> None:
-        transaction = self.model.transactions[tid]
+        transaction, faults = self.model.transactions[tid], self.client.faults_met
         if producer.version == 2:
             errors, ends = transaction.end_in_version_2(producer_id, epoch, commit=commit)
         else:
@@ -204,6 +218,7 @@ class ProducerRules(MachineBase):
             ]
             self.model.end_transaction(tid, commit=commit, epoch=marker_epoch)
             self.client.await_completion(tid)
+            self.find_repeated_markers(decided, faults)
             for partition in decided:
                 self.check_committed(partition)
         if producer.version == 2:

@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 INTERVAL_S = 0.1
 SLOW_MS: Final = 10.0
 SLOW_NS: Final = 10_000_000
+TOLD_EVERY_S: Final = 60.0
+"""On a machine with too few processors slow turns are many, and as good as one in a log."""
 QUEUED_READ_NS: Final = 1_000_000
 """How old the figure of waiting for a processor may be when a turn begins: reading it takes two
 microseconds."""
@@ -196,6 +198,8 @@ class LoopLag:
         self._timer: asyncio.Handle | None = None
         self._late_ms_max = 0.0
         self._slow_samples = 0
+        self._told_s = -TOLD_EVERY_S
+        self._told_turns = 0
         self.last_ms = 0.0
         """How late the last timer was."""
 
@@ -233,7 +237,7 @@ class LoopLag:
         """Nobody waited for what went before, this turn's work included."""
         if self._turns is not None:
             self._turns.forget()
-        self._late_ms_max, self._slow_samples = 0.0, 0
+        self._late_ms_max, self._slow_samples, self._told_turns = 0.0, 0, 0
 
     def _begin(self) -> None:
         self.forget()
@@ -248,7 +252,14 @@ class LoopLag:
         self._late_ms_max = max(self._late_ms_max, self.last_ms)
         if self.last_ms > SLOW_MS:
             self._slow_samples += 1
-        if self._turns is not None and (worst := self._turns.worst) is not None:
-            self._turns.worst = None
-            log.info("the event loop stood still: %s", worst)
+        if self._turns is not None and self._turns.worst is not None:
+            self._tell(self._turns, self._turns.worst)
         self._schedule()
+
+    def _tell(self, turns: TurnSelector, worst: SlowTurn) -> None:
+        now_s = self._loop.time()
+        if now_s - self._told_s < TOLD_EVERY_S:
+            return
+        slow_turns = turns.slow_turns - self._told_turns
+        log.info("the event loop stood still %d times, the longest: %s", slow_turns, worst)
+        self._told_s, self._told_turns, turns.worst = now_s, turns.slow_turns, None
