@@ -22,12 +22,17 @@ FLOORS: dict[str, set[str]] = {
     "broker": {"protocol", "storage", "consensus", "security", "metadata", "coordinators"},
     "client": {"protocol"},
     "topology": {"protocol"},
-    "streams": {"protocol", "topology", "spark"},
     "arrow": {"protocol", "client"},
-    "spark": {"protocol", "client", "arrow", "topology"},
+    "views": {"protocol", "client", "arrow", "topology"},
+    "spark": {"protocol", "client", "arrow", "topology", "views"},
+    "streams": {"protocol", "topology", "views", "spark"},
     "testing": set(),  # it starts the node as a process
     "bench": {"testing"},
-    "cli": {"protocol", "storage", "metadata", "broker", "client", "arrow", "spark", "testing", "bench"},
+    "demo": {"protocol", "client", "arrow", "spark", "streams", "testing"},
+    "cli": {
+        *{"protocol", "storage", "metadata", "broker", "client", "arrow", "views", "spark", "streams"},
+        *{"testing", "bench", "demo"},
+    },
 }
 
 
