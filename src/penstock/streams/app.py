@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeVar, overload
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from penstock.streams.builder import Builder
 from penstock.streams.durations import Duration, duration_ms
@@ -15,6 +16,11 @@ from penstock.topology.errors import ErrorPolicy, TopologyError
 from penstock.topology.graph import OffsetReset, Source, TimestampExtractor, Topology
 from penstock.topology.serdes import Serde
 from penstock.topology.stores import KeyValueSpec, StoreSpec, VersionedSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.spark.streams.running import RunningApp
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -28,8 +34,7 @@ class App:
         key: the serde of keys wherever none is given.
         value: the serde of values wherever none is given.
         dead_letter: the topic for records that fail in user code or can't be read or written, with the reason
-        in the
-            headers of KIP-1034 (``__streams.errors.*``). Without it the application stops at such a record.
+            in the headers of KIP-1034 (``__streams.errors.*``). Without it the application stops at such a record.
 
     >>> from penstock.streams import App, json, string
     >>> app = App("shop", key=string, value=json)
@@ -255,3 +260,52 @@ class App:
     def mermaid(self) -> str:
         """The plan as a picture: a Mermaid flowchart, which Markdown viewers draw."""
         return mermaid(self._builder.topology)
+
+    def start(
+        self,
+        *,
+        bootstrap_servers: str,
+        checkpoint: str | Path,
+        spark: SparkSession | None = None,
+        guarantee: Literal["exactly-once", "at-least-once"] = "exactly-once",
+        until: Literal["stopped", "drained"] = "stopped",
+        shuffle_partitions: int | None = None,
+        commit_interval: Duration = "0 ms",
+        tick: Duration = "1 second",
+        options: Mapping[str, str] | None = None,
+    ) -> RunningApp:
+        """Run the application as one Spark query.
+
+        Topics that it owns are made first: repartition topics and changelogs, and those it writes to.
+
+        Args:
+            checkpoint: a directory that Spark's driver and executors share; the application continues from
+                it. With a new one it continues from its group's offsets, and rebuilds its stores from their
+                changelogs.
+            spark: the session whose executors it runs on; None: a local one.
+            guarantee: of outputs, changelogs and group offsets alike.
+            until: ``drained`` ends the run when all that the topics hold at the start has been processed.
+            shuffle_partitions: how many Spark tasks work on state at the same time; None: one for each core.
+                A checkpoint keeps the number that it was made with.
+            commit_interval: batches begin at least this far apart; ``0 ms``: as soon as there is something
+                to read.
+            tick: how often the time of day passes for timers while there are no records.
+            options: of the ``penstock`` source and sink, such as ``kafka.…`` or ``maxOffsetsPerTrigger``.
+
+        Raises MissingTopics, CoPartitioningError, InternalTopicMismatch, CheckpointMismatch, GroupInUse,
+        ConfigError.
+        """
+        from penstock.spark.streams.running import start  # pyspark is imported by those who run on Spark
+
+        return start(
+            self.topology(),
+            bootstrap_servers=bootstrap_servers,
+            checkpoint=checkpoint,
+            spark=spark,
+            guarantee=guarantee,
+            until=until,
+            shuffle_partitions=shuffle_partitions,
+            commit_interval_ms=duration_ms(commit_interval, "commit_interval"),
+            tick_ms=duration_ms(tick, "tick"),
+            options=options,
+        )

@@ -132,7 +132,7 @@ class MapSide:
         """As Kafka's partitioner decides; a record without a key goes where its offset points, so that a
         batch that is run again sends it to the same task.
         """
-        partitions = offsets % counts
+        partitions: np.ndarray = offsets % counts
         has_key = keys.lengths >= 0
         column = BinaryColumn(keys.ends.data, keys.data)
         for count in set(counts.tolist()):

@@ -90,7 +90,8 @@ class Binary(NamedTuple):
 
     @property
     def sizes(self) -> np.ndarray:
-        return np.maximum(self.lengths, 0)
+        sizes: np.ndarray = np.maximum(self.lengths, 0)
+        return sizes
 
     @property
     def ends(self) -> np.ndarray:

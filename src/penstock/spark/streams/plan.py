@@ -14,10 +14,14 @@ of a partition stay where they are when parts are numbered anew.
 from __future__ import annotations
 
 import base64
+import pickle
+import sys
+import uuid
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Final
 
 from pyspark import cloudpickle
@@ -54,6 +58,7 @@ class StreamsPlan:
     source: SourceOptions
     sink: SinkOptions
     tick_ms: int = 1000
+    start_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @cached_property
     def parts(self) -> tuple[SubTopology, ...]:
@@ -130,13 +135,20 @@ class StreamsPlan:
 
     def to_text(self) -> str:
         """As an option of a data source."""
-        return base64.b85encode(zlib.compress(cloudpickle.dumps(self), 1)).decode()
+        sent = pickle.dumps((sys.path, cloudpickle.dumps(self)))  # type: ignore[no-untyped-call]
+        return base64.b85encode(zlib.compress(sent, 1)).decode()
 
 
 @lru_cache(maxsize=4)
 def plan_from_text(text: str) -> StreamsPlan:
-    """The same object each time, in a worker that lives for many batches."""
-    plan: StreamsPlan = cloudpickle.loads(zlib.decompress(base64.b85decode(text)))
+    """The same object each time, in a worker that lives for many batches.
+
+    Code of ``__main__`` comes with the plan; modules are imported, also those that lie where the application
+    was started: Spark's workers don't look there.
+    """
+    paths, data = pickle.loads(zlib.decompress(base64.b85decode(text)))
+    sys.path += [path for path in paths if path not in sys.path and Path(path).is_dir()]
+    plan: StreamsPlan = cloudpickle.loads(data)
     return plan
 
 

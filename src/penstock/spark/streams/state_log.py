@@ -36,6 +36,7 @@ CHANGES_PER_WHOLE: Final = 2
 TOKEN_BYTES: Final = 8
 _NO_TOKEN: Final = bytes(TOKEN_BYTES)
 _HEAD: Final = Struct("<8s8sII")  # token before, own token, entries, size of the keys
+_COUNTS: Final = Struct("<II")  # the same without the tokens
 _META: Final = b"meta"
 _VERSION: Final = 1
 _ENTRY_BYTES: Final = 8
@@ -117,12 +118,12 @@ def append(pages: Pages, state: GroupState, deltas: Mapping[str, Delta], rewrite
     removed: list[bytes] = []
     for name, delta in deltas.items():
         chain = state.chains.get(name, Chain())
-        segments = list(_split(delta.items()))
+        segments = list(_split(delta))
         changed = chain.changed_bytes + sum(map(len, segments))
         grown = Chain(chain.first, chain.end, chain.token, chain.whole_bytes, changed)
         is_whole = name in whole or grown.is_long
         if is_whole:
-            segments = list(_split(state.maps[name].data.items()))
+            segments = list(_split(state.maps[name].data))
             removed += [_segment_key(name, number) for number in range(chain.first, chain.end)]
         token, number = chain.token, chain.end
         for segment in segments:
@@ -201,27 +202,29 @@ def _segments(pages: Pages, name: str, numbers: range) -> Iterator[_Segment]:
         yield _Segment(number, before, token, page)
 
 
-def _split(entries: Iterable[tuple[bytes, bytes | None]]) -> Iterator[bytes]:
+def _split(entries: Delta) -> Iterator[bytes]:
     """Segments without their tokens, at least one."""
-    keys: list[bytes] = []
-    values: list[bytes | None] = []
-    size = 0
-    for key, value in entries:
-        grown = size + len(key) + (len(value) if value is not None else 0) + _ENTRY_BYTES
-        if grown > SEGMENT_BYTES and keys:
-            yield _encode(keys, values)
-            keys, values, grown = [], [], grown - size
-        keys.append(key)
-        values.append(value)
-        size = grown
-    yield _encode(keys, values)
-
-
-def _encode(keys: list[bytes], values: list[bytes | None]) -> bytes:
-    key_column, value_column = Binary.of(keys), Binary.of(values)
-    head = _HEAD.pack(_NO_TOKEN, _NO_TOKEN, len(keys), len(key_column.data))[2 * TOKEN_BYTES :]
-    lengths = key_column.lengths.tobytes() + value_column.lengths.tobytes()
-    return b"".join((head, lengths, key_column.data, value_column.data))
+    keys, values = Binary.of(list(entries)), Binary.of(list(entries.values()))
+    key_ends, value_ends = (
+        np.concatenate(([0], np.cumsum(column.sizes, dtype=np.int64))) for column in (keys, values)
+    )
+    ends = np.cumsum(keys.sizes.astype(np.int64) + values.sizes + _ENTRY_BYTES)
+    first, size = 0, 0
+    while True:
+        last = max(first + 1, int(np.searchsorted(ends, size + SEGMENT_BYTES, side="right")))
+        last = min(last, len(entries))
+        yield b"".join(
+            (
+                _COUNTS.pack(last - first, int(key_ends[last] - key_ends[first])),
+                keys.lengths[first:last].tobytes(),
+                values.lengths[first:last].tobytes(),
+                keys.data[key_ends[first] : key_ends[last]],
+                values.data[value_ends[first] : value_ends[last]],
+            )
+        )
+        if last == len(entries):
+            return
+        first, size = last, int(ends[last - 1])
 
 
 def _segment_key(store: str, number: int) -> bytes:

@@ -1,0 +1,40 @@
+"""The data source ``penstock-streams``: both ends of an application's query, and of no other."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from penstock.spark.streams.operator import PACKED
+from penstock.spark.streams.plan import StreamsPlan, plan_from_text
+from penstock.spark.streams.sink import AtLeastOnceStreamsWriter, ExactlyOnceStreamsWriter
+from penstock.spark.streams.source import StreamsReader
+
+NAME: Final = "penstock-streams"
+PLAN: Final = "plan"
+
+
+class StreamsDataSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        return PACKED
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return StreamsReader(self.options[PLAN])
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        sink = self._plan.sink
+        if not sink.is_exactly_once:
+            return AtLeastOnceStreamsWriter(sink)
+        writer = ExactlyOnceStreamsWriter(sink)
+        writer.recover()
+        return writer
+
+    @property
+    def _plan(self) -> StreamsPlan:
+        return plan_from_text(self.options[PLAN])

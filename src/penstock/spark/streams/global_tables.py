@@ -1,0 +1,55 @@
+"""Global tables: every worker process holds them as a whole, and follows their topics from batch to batch.
+
+The plan of a batch says up to which offsets; so all tasks of a batch see at least that much. A batch that is
+run again may see more, as in Kafka Streams.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from penstock.client.fetcher import PartitionRange
+from penstock.client.metadata import TopicPartition
+from penstock.spark.source.offsets import Offsets, from_json
+from penstock.spark.source.read import read_ranges
+from penstock.spark.streams.map_side import block_of
+from penstock.spark.streams.packing import Kind, note_of
+from penstock.spark.streams.plan import StreamsPlan
+from penstock.topology.global_tables import follow
+
+
+class GlobalTables:
+    """Of one plan, in one process."""
+
+    def __init__(self, plan: StreamsPlan) -> None:
+        tables = plan.topology.globals.values()
+        self._plan = plan
+        self._maps = {table.topic: table.store.new_map() for table in tables}
+        self._positions: Offsets = {}
+        self.stores: Mapping[str, Any] = {
+            table.store.name: table.store.open(self._maps[table.topic]) for table in tables
+        }
+
+    def advance(self, ends: Offsets) -> None:
+        """Read on to these offsets. Raises ClientError, DataLoss."""
+        ranges = [
+            PartitionRange(tp.topic, tp.partition, self._positions.get(tp, 0), end)
+            for tp, end in ends.items()
+            if end > self._positions.get(tp, 0)
+        ]
+        for batch in read_ranges(self._plan.table_source, ranges) if ranges else ():
+            rows = block_of(batch, Kind.RESTORE, 0).inputs()
+            follow(self._maps[rows[0][0]], rows)
+        for part in ranges:
+            self._positions[TopicPartition(part.topic, part.partition)] = part.end
+
+
+def ends_named_by(packed: Iterable[bytes]) -> Offsets:
+    """Up to where the blocks of a batch say that global tables are to be read."""
+    ends: Offsets = {}
+    for note in {note_of(data) for data in packed} - {""}:
+        for tp, end in from_json(json.loads(note)).items():
+            ends[tp] = max(end, ends.get(tp, 0))
+    return ends

@@ -1,0 +1,43 @@
+"""The stateful operator: Spark's transformWithState around `penstock.spark.streams.tasks`.
+
+A group is a partition, a row a packed block. Spark calls it once for each partition and batch, and keeps
+what it puts into its map of pages if the batch succeeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+
+from penstock.spark.streams.plan import partition_of
+from penstock.spark.streams.state_calls import MapPages
+from penstock.spark.streams.worker import worker_for
+
+PACKED: Final = StructType(
+    [StructField("group", IntegerType(), False), StructField("block", BinaryType(), False)]
+)
+_PAGE_KEY: Final = StructType([StructField("key", BinaryType(), False)])
+_PAGE: Final = StructType([StructField("page", BinaryType(), False)])
+#: A name in the checkpoint: it may not change.
+_PAGES: Final = "pages"
+
+
+class StreamsOperator(StatefulProcessor):
+    """Sent to the workers with every batch: it holds the plan as text."""
+
+    def __init__(self, plan: str) -> None:
+        self._plan = plan
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._pages = handle.getMapState(_PAGES, _PAGE_KEY, _PAGE)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        worker = worker_for(self._plan)
+        packed = [bytes(row.block) for row in rows]
+        stores = worker.global_stores_of(packed)
+        for block in worker.tasks.run(partition_of(key[0]), packed, MapPages(self._pages), stores):
+            yield Row(group=key[0], block=block)

@@ -1,0 +1,71 @@
+"""Take an application back to its beginning, as Kafka Streams' application reset tool does."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.client.cluster import Cluster
+from penstock.client.config import ClientConfig
+from penstock.client.groups import CommittedOffset, ConsumerGroup
+from penstock.client.metadata import TopicPartition
+from penstock.client.offsets import EARLIEST, list_offsets
+from penstock.client.topics import delete_topics
+from penstock.spark.sink.locations import Location
+from penstock.topology.errors import StreamsError
+from penstock.topology.graph import Topology
+
+
+class CheckpointOfAnother(StreamsError):
+    """The checkpoint is not the application's: it is left as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """What was done: topics deleted, and partitions set to their beginning."""
+
+    deleted_topics: tuple[str, ...]
+    partitions: tuple[TopicPartition, ...]
+
+
+def reset(topology: Topology, *, bootstrap_servers: str, checkpoint: str | Path | None = None) -> Reset:
+    """Delete the topics that the application owns, set its group to the beginning of what it reads, and
+    remove its checkpoint. What it has written stays. It must not be running.
+
+    Raises GroupInUse, ServerError, CheckpointOfAnother.
+    """
+    config = ClientConfig.from_properties({"bootstrap.servers": bootstrap_servers})
+    with Cluster(config) as cluster:
+        group = ConsumerGroup(cluster, topology.application)
+        cluster.retry(group.require_no_members)
+        if checkpoint is not None:
+            _remove_checkpoint(topology.application, str(checkpoint))
+        owned = {topology.topic(name) for name in topology.repartitions}
+        owned |= {topology.changelog_topic(spec.name) for spec in topology.stores.values() if spec.logged}
+        there = cluster.refresh(sorted(owned)).topics.keys() & owned
+        delete_topics(cluster, there)
+        read = sorted(topology.source_topics().keys() - owned)
+        found = cluster.refresh(read).topics
+        partitions = [
+            TopicPartition(name, n) for name in read if name in found for n in found[name].partitions
+        ]
+        begins = list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
+        offsets = {tp: CommittedOffset(at.offset) for tp, at in begins.items()}
+        cluster.retry(lambda: group.commit(offsets))
+        return Reset(tuple(sorted(there)), tuple(sorted(offsets)))
+
+
+def _remove_checkpoint(application: str, checkpoint: str) -> None:
+    where = Location.open(checkpoint, "checkpoint")
+    data = where.child("penstock", "streams.json").read()
+    if data is None:
+        if where.child("metadata").read() is not None:
+            raise CheckpointOfAnother(f"{where.uri} is the checkpoint of a query that is no application")
+        return
+    found = json.loads(data)["application"]
+    if found != application:
+        raise CheckpointOfAnother(
+            f"{where.uri} is the checkpoint of the application {found}, not of {application}"
+        )
+    where.remove()

@@ -1,0 +1,409 @@
+"""An application that runs: start, progress, stop."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from penstock.client.cluster import Cluster
+from penstock.client.config import ClientConfig
+from penstock.spark.progress import Lag, lag
+from penstock.spark.session import build_session
+from penstock.spark.sink.locations import Location
+from penstock.spark.sink.options import parse_sink
+from penstock.spark.source.offsets import from_json
+from penstock.spark.source.options import parse_streaming
+from penstock.spark.streams.datasource import NAME, PLAN, StreamsDataSource
+from penstock.spark.streams.operator import PACKED, StreamsOperator
+from penstock.spark.streams.plan import LAYOUT, StreamsPlan, map_side_parts, shuffled_topics
+from penstock.spark.streams.preparation import prepare_group, prepare_topics
+from penstock.topology.description import describe
+from penstock.topology.errors import StreamsError, TopologyError
+from penstock.topology.graph import Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+Guarantee = Literal["exactly-once", "at-least-once"]
+
+#: Of the application's own session; what the caller's session has is left alone.
+_SETTINGS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Time passes by the offsets of the source, never by batches without data.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.pollingDelay": "1",
+}
+_LOCAL_SETTINGS: Final = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+_STATE_VERSION: Final = 1
+
+
+class ApplicationFailed(StreamsError):
+    """The application stopped because of an error. The message is the last that was raised; ``details`` is
+    all that Spark tells.
+    """
+
+    def __init__(self, message: str, details: str) -> None:
+        super().__init__(message)
+        self.details = details
+
+
+class CheckpointMismatch(StreamsError):
+    """The checkpoint is another application's, or of a topology that this one can't continue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The last batch. Records and milliseconds; ``state_bytes`` is what Spark's state store has in memory
+    and on disk; ``lag`` by partition of what the application reads, repartition topics included.
+    """
+
+    batch_id: int
+    records: int
+    records_per_second: float
+    batch_ms: int
+    state_bytes: int
+    lag: Lag
+    phases_ms: Mapping[str, int]
+
+
+class RunningApp:
+    """Made by `start`."""
+
+    def __init__(self, topology: Topology, query: StreamingQuery, session: SparkSession) -> None:
+        self._topology = topology
+        self.query = query
+        """The Spark query, for whatever is not here."""
+        self._session = session
+
+    def __repr__(self) -> str:
+        return f"<RunningApp {self._topology.application} {'running' if self.is_running else 'stopped'}>"
+
+    def __enter__(self) -> RunningApp:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def is_running(self) -> bool:
+        return bool(self.query.isActive)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Until the application ends; False when the time is up before. Raises ApplicationFailed."""
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            if timeout_s is None:
+                self.query.awaitTermination()
+                return True
+            return bool(self.query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # fractions are taken
+        except StreamingQueryException as error:
+            raise _failure(str(error)) from None
+
+    def wait_until_read(self) -> None:
+        """Until all that the topics hold now is processed. Raises ApplicationFailed."""
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            self.query.processAllAvailable()
+        except StreamingQueryException as error:
+            raise _failure(str(error)) from None
+
+    def stop(self) -> None:
+        """After the batch in hand, or without it: the next start continues exactly. Raises ApplicationFailed
+        where it had failed before."""
+        self.query.stop()
+        error = self.query.exception()
+        if error is not None:
+            raise _failure(str(error))
+
+    def progress(self) -> Progress | None:
+        """Of the last batch that was done; None before the first."""
+        found = self.query.lastProgress
+        return None if found is None else _progress(found)
+
+    def describe(self) -> str:
+        """The topology, as Kafka Streams prints it."""
+        return describe(self._topology)
+
+
+def start(
+    topology: Topology,
+    *,
+    bootstrap_servers: str,
+    checkpoint: str | Path,
+    spark: SparkSession | None = None,
+    guarantee: Guarantee = "exactly-once",
+    until: Literal["stopped", "drained"] = "stopped",
+    shuffle_partitions: int | None = None,
+    commit_interval_ms: int = 0,
+    tick_ms: int = 1000,
+    options: Mapping[str, str] | None = None,
+) -> RunningApp:
+    """Run a topology as one Spark query.
+
+    Args:
+        checkpoint: a directory that driver and executors share; the application continues from it. With a new
+            one it continues from its group's offsets, and rebuilds its stores from their changelogs.
+        spark: the session whose executors it runs on; None: a local one.
+        guarantee: what reaches the topics.
+        until: ``drained`` ends the run when all that the topics hold now has been processed.
+        shuffle_partitions: how many tasks work on state at the same time. None: one for each core. A
+            checkpoint keeps the number that it was made with.
+        commit_interval_ms: batches begin at least this far apart; 0: as soon as there is something.
+        tick_ms: how often time passes for timers while there are no records.
+        options: of the ``penstock`` source and sink, such as ``kafka.…`` or ``maxOffsetsPerTrigger``.
+
+    Raises MissingTopics, CoPartitioningError, InternalTopicMismatch, CheckpointMismatch, GroupInUse,
+    ConfigError.
+    """
+    if not topology.source_topics():
+        raise TopologyError(f"{topology.application} reads no topic: there is nothing to run")
+    session = spark if spark is not None else build_session(topology.application)
+    session = session.newSession()
+    given = dict(options or {})
+    client = ClientConfig.from_properties(_client_properties(bootstrap_servers, given))
+    where = Location.open(str(checkpoint), "checkpoint")
+    tasks = shuffle_partitions or min(session.sparkContext.defaultParallelism, _tasks_max(session))
+    kept = _Kept(topology.application, bool(_behind(topology)), tasks)
+    tasks = _continue_from(where, kept).shuffle_partitions
+    with Cluster(client) as cluster:
+        counts = prepare_topics(cluster, topology)
+        topics = {
+            name: counts[name] for name in topology.source_topics() if name not in shuffled_topics(topology)
+        }
+        if not any(name.isdigit() for name in where.child("offsets").names()):
+            prepare_group(cluster, topology, topics)
+    plan = _plan(
+        topology,
+        counts,
+        tasks,
+        bootstrap_servers,
+        str(checkpoint),
+        guarantee,
+        tick_ms,
+        topics,
+        given,
+        session,
+    )
+    return RunningApp(
+        topology, _query(plan, session, str(checkpoint), where, until, commit_interval_ms), session
+    )
+
+
+def _plan(
+    topology: Topology,
+    counts: Mapping[str, int],
+    tasks: int,
+    bootstrap_servers: str,
+    checkpoint: str,
+    guarantee: Guarantee,
+    tick_ms: int,
+    topics: Mapping[str, int],
+    given: Mapping[str, str],
+    session: SparkSession,
+) -> StreamsPlan:
+    from dataclasses import replace
+
+    of_the_sink = {name: value for name, value in given.items() if name.lower() in _SINK_OPTIONS}
+    of_the_source = {name: value for name, value in given.items() if name not in of_the_sink}
+    servers = {"kafka.bootstrap.servers": bootstrap_servers}
+    source = parse_streaming(
+        {"maxPartitions": str(session.sparkContext.defaultParallelism)}
+        | of_the_source
+        | servers
+        | {
+            "subscribe": ",".join(sorted(topics)),
+            "group.id": topology.application,
+            "startingOffsets": "committed",
+        }
+    )
+    sink = parse_sink(of_the_sink | servers | {"delivery": guarantee, "checkpointLocation": checkpoint})
+    return StreamsPlan(topology, dict(counts), tasks, replace(source, layout=LAYOUT), sink, tick_ms)
+
+
+def _query(
+    plan: StreamsPlan,
+    session: SparkSession,
+    checkpoint: str,
+    where: Location,
+    until: str,
+    commit_interval_ms: int,
+) -> StreamingQuery:
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
+    if where.uri.startswith("file:"):
+        for name, value in _LOCAL_SETTINGS.items():
+            session.conf.set(name, value)
+    session.conf.set("spark.sql.shuffle.partitions", str(plan.shuffle_partitions))
+    text = plan.to_text()
+    with _active(session):
+        session.dataSource.register(StreamsDataSource)
+        rows: DataFrame = session.readStream.format(NAME).option(PLAN, text).load()
+        if plan.has_shuffle:
+            rows = rows.groupBy("group").transformWithState(StreamsOperator(text), PACKED, "Append", "None")
+        writer = (
+            rows.writeStream.format(NAME)
+            .queryName(plan.topology.application)
+            .outputMode("append")
+            .option(PLAN, text)
+            .option("checkpointLocation", checkpoint)
+        )
+        if until == "drained":
+            writer = writer.trigger(availableNow=True)
+        elif commit_interval_ms:
+            writer = writer.trigger(processingTime=f"{commit_interval_ms} milliseconds")
+        return writer.start()
+
+
+@contextmanager
+def _active(session: SparkSession) -> Iterator[None]:
+    """The thread's active session is this one meanwhile.
+
+    Spark looks for a sink in the active session, whatever session the query is of, and refuses to register a
+    source that the active session knows, whatever session it is for.
+    """
+    from pyspark.sql import SparkSession
+
+    sessions: Any = SparkSession._get_j_spark_session_class(session._jvm)
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+_SINK_OPTIONS: Final = frozenset(
+    f"kafka.{name}"
+    for name in (
+        "batch.size",
+        "compression.type",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+        "transaction.timeout.ms",
+        "max.request.size",
+        "delivery.timeout.ms",
+    )
+)
+
+
+def _client_properties(bootstrap_servers: str, given: Mapping[str, str]) -> dict[str, str]:
+    properties = {
+        name.removeprefix("kafka."): value
+        for name, value in given.items()
+        if name.lower().startswith("kafka.")
+    }
+    return properties | {"bootstrap.servers": bootstrap_servers}
+
+
+def _tasks_max(session: SparkSession) -> int:
+    return int(session.conf.get("spark.sql.shuffle.partitions") or 200)
+
+
+def _behind(topology: Topology) -> list[int]:
+    mapped = map_side_parts(topology)
+    return [part.id for part in topology.sub_topologies if part.id not in mapped]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What a checkpoint was made for, and can't be changed: ``penstock/streams.json``."""
+
+    application: str
+    has_state: bool
+    shuffle_partitions: int
+
+
+def _continue_from(where: Location, wanted: _Kept) -> _Kept:
+    """What the checkpoint was made with; in a new one ``wanted`` is kept. Raises CheckpointMismatch."""
+    file = where.child("penstock", "streams.json")
+    data = file.read()
+    if data is None:
+        if where.child("metadata").read() is not None:
+            raise CheckpointMismatch(
+                f"the checkpoint {where.uri} is of a query that is no application of penstock.streams"
+            )
+        fields = {"version": _STATE_VERSION, "application": wanted.application, "has_state": wanted.has_state}
+        file.write(json.dumps(fields | {"shuffle_partitions": wanted.shuffle_partitions}).encode())
+        return wanted
+    try:
+        fields = json.loads(data)
+        if fields["version"] > _STATE_VERSION:
+            raise CheckpointMismatch(
+                f"{file.uri} has version {fields['version']}, expected at most {_STATE_VERSION}"
+            )
+        kept = _Kept(str(fields["application"]), bool(fields["has_state"]), int(fields["shuffle_partitions"]))
+    except (ValueError, KeyError, TypeError):
+        raise CheckpointMismatch(f"{file.uri} is damaged: {data[:80]!r}") from None
+    if kept.application != wanted.application:
+        raise CheckpointMismatch(
+            f"the checkpoint {where.uri} belongs to the application {kept.application}, not to "
+            f"{wanted.application}"
+        )
+    if kept.has_state != wanted.has_state:
+        was, now = ("state", "none") if kept.has_state else ("no state", "some")
+        raise CheckpointMismatch(
+            f"the checkpoint {where.uri} is of a topology with {was}, and now there is {now}: Spark can't "
+            "continue it. Start with a new checkpoint; the application goes on from its group's offsets"
+        )
+    return kept
+
+
+def _progress(found: Any) -> Progress:
+    fields = json.loads(found.json) if hasattr(found, "json") else dict(found)
+    phases: dict[str, int] = dict(fields.get("durationMs") or {})
+    operators = fields.get("stateOperators") or []
+    batch_ms = int(phases.get("triggerExecution", 0))
+    records = sum(_records(source) for source in fields["sources"])
+    return Progress(
+        batch_id=int(fields["batchId"]),
+        records=records,
+        records_per_second=1000 * records / batch_ms if batch_ms else 0.0,
+        batch_ms=batch_ms,
+        state_bytes=sum(_state_bytes(operator) for operator in operators),
+        lag=lag(fields),
+        phases_ms=phases,
+    )
+
+
+def _records(source: Mapping[str, Any]) -> int:
+    """Spark counts blocks; the offsets tell of records, with what markers and compaction leave out."""
+    start, end = (from_json(source.get(name) or {}) for name in ("startOffset", "endOffset"))
+    return sum(offset - start[tp] for tp, offset in end.items() if tp in start)
+
+
+def _state_bytes(operator: Mapping[str, Any]) -> int:
+    metrics = operator.get("customMetrics") or {}
+    return int(operator.get("memoryUsedBytes") or 0) + int(metrics.get("rocksdbSstFileSize") or 0)
+
+
+# As the last line of a Python traceback has it: module.Name: message.
+_RAISED: Final = re.compile(r"(?:[a-z_]\w*\.)*[A-Z]\w*[a-z]\w*: .+")
+_NOT_PYTHON: Final = ("org.", "java.", "scala.", "py4j.", "pyspark.")
+
+
+def _failure(text: str) -> ApplicationFailed:
+    """The last exception of Python's that the text of a Spark exception tells of."""
+    raised = [
+        line for line in text.splitlines() if _RAISED.fullmatch(line) and not line.startswith(_NOT_PYTHON)
+    ]
+    return ApplicationFailed(raised[-1] if raised else text.splitlines()[0], text)

@@ -1,0 +1,347 @@
+"""The source of the query: a ``penstock`` source whose tasks pack what they read, and what goes with each
+batch.
+
+Its offsets are those of `penstock.spark.source.stream`, with three keys more, which begin with an @ so that
+whoever reads offsets passes over them:
+
+    @clock     the time of day of the batch that ends here: the same when it is run again
+    @restore   up to where changelogs were read in the first batch, which does nothing else
+    @tables    up to where the workers read global tables for this batch
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+
+from penstock.client.cluster import Cluster
+from penstock.client.fetcher import PartitionRange
+from penstock.client.metadata import TopicPartition
+from penstock.client.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
+from penstock.client.topics import delete_records
+from penstock.spark.source.checkpointed import JsonOffsets
+from penstock.spark.source.offsets import Offsets, from_json, to_json
+from penstock.spark.source.planning import share_whole
+from penstock.spark.source.read import read_ranges
+from penstock.spark.source.stream import StreamReader
+from penstock.spark.streams.map_side import Row, block_of
+from penstock.spark.streams.packing import Kind, tick
+from penstock.spark.streams.plan import StreamsPlan, plan_from_text
+from penstock.spark.streams.worker import worker_for
+
+CLOCK: Final = "@clock"
+RESTORE: Final = "@restore"
+TABLES: Final = "@tables"
+_OURS: Final = (CLOCK, RESTORE, TABLES)
+#: As often as Kafka Streams does it: ``repartition.purge.interval.ms``.
+PURGE_INTERVAL_S: Final = 30.0
+
+_ROWS: Final = pa.schema([pa.field("group", pa.int32(), False), pa.field("block", pa.binary(), False)])
+_ROWS_BYTES: Final = 4 << 20
+
+
+_TRANSACTION_POLL_S: Final = 0.05
+_TRANSACTION_SLACK_S: Final = 10.0  # a coordinator looks for transactions that are over every ten seconds
+
+
+class ChangelogInUse(RuntimeError):
+    """Somebody else writes to the application's changelogs."""
+
+
+class _Work(NamedTuple):
+    """What one task of a batch does. ``note``: the offsets of global tables, as JSON."""
+
+    clock_ms: int
+    note: str
+    ranges: tuple[PartitionRange, ...] = ()
+    restored: tuple[PartitionRange, ...] = ()
+    ticks: bool = False
+
+
+class WorkPartition(InputPartition):
+    value: _Work
+
+
+class StreamsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Of one application, whose plan comes as text."""
+
+    def __init__(self, plan: str) -> None:
+        self._plan_text = plan
+        self._driver: _Driver | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"_plan_text": self._plan_text, "_driver": None}
+
+    @property
+    def _here(self) -> _Driver:
+        if self._driver is None:
+            self._driver = _Driver(plan_from_text(self._plan_text))
+        return self._driver
+
+    def initialOffset(self) -> JsonOffsets:
+        return self._here.inner.initialOffset()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return self._here.inner.getDefaultReadLimit()
+
+    def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:
+        return self._here.latest(start, limit)
+
+    def reportLatestOffset(self) -> JsonOffsets | None:
+        return self._here.inner.reportLatestOffset()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._here.stop_when_drained()
+
+    def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
+        return [WorkPartition(work) for work in self._here.plan_batch(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _batches(_rows(self._plan_text, partition.value))
+
+    def stop(self) -> None:
+        if self._driver is not None:
+            self._driver.close()
+
+
+class _Driver:
+    """In the process on the driver that Spark asks for offsets."""
+
+    def __init__(self, plan: StreamsPlan) -> None:
+        self._plan = plan
+        self.inner = StreamReader(plan.source)
+        self._cluster = Cluster(plan.source.client)
+        topology = plan.topology
+        self._repartitions = frozenset(map(topology.topic, topology.repartitions)) - plan.shuffled_topics
+        self._final: Offsets | None = None
+        self._was_asked = False
+        self._purger = _Purger(plan) if self._repartitions else None
+
+    def close(self) -> None:
+        self.inner.stop()
+        self._cluster.close()
+        if self._purger is not None:
+            self._purger.close()
+
+    def stop_when_drained(self) -> None:
+        """Read what there is now, and what comes of it by way of repartition topics."""
+        self.inner.prepareForTriggerAvailableNow()
+        self._final = from_json(self.inner.reportLatestOffset() or {})
+
+    def latest(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:
+        plain = _plain(start)
+        is_first = RESTORE not in start
+        if is_first:
+            restored = self._changelog_ends()
+            if restored:
+                return self._with_clock(plain, start, restored)
+        if self._purger is not None:
+            self._purger.completed(from_json(plain), self._repartitions)
+        within = self._within_final(plain)
+        end = self.inner.latestOffset(within, limit)
+        if not self._was_asked and not is_first and end == within:
+            # The reader beneath begins with an empty batch that pins its start; restoring has done that.
+            end = self.inner.latestOffset(within, limit)
+        self._was_asked = True
+        if self._final is not None:
+            end = self._drained(plain, end)
+        is_idle = end == plain and not is_first
+        if is_idle and (self._final is not None or not self._is_tick_due(start)):
+            return start
+        return self._with_clock(end, start, {})
+
+    def _with_clock(self, end: JsonOffsets, start: JsonOffsets, restored: Offsets) -> JsonOffsets:
+        """In one order always: Spark compares offsets as text."""
+        now_ms = max(time.time_ns() // 1_000_000, self._clock_ms(start))
+        whole: JsonOffsets = dict(end)
+        whole[RESTORE] = start.get(RESTORE, to_json(restored))
+        if self._plan.topology.globals:
+            whole[TABLES] = to_json(self._ends(self._plan.topology.globals))
+        whole[CLOCK] = {"ms": now_ms}
+        return whole
+
+    @staticmethod
+    def _clock_ms(offsets: JsonOffsets) -> int:
+        return int(offsets.get(CLOCK, {}).get("ms", 0))
+
+    def _is_tick_due(self, start: JsonOffsets) -> bool:
+        return (
+            bool(self._plan.clocked)
+            and time.time_ns() // 1_000_000 - self._clock_ms(start) >= self._plan.tick_ms
+        )
+
+    # To the end of what there is
+
+    def _within_final(self, start: JsonOffsets) -> JsonOffsets:
+        """The start as the reader beneath may know it, which has the end of repartition topics fixed."""
+        if self._final is None:
+            return start
+        clamped = dict(start)
+        for topic in self._repartitions & clamped.keys():
+            clamped[topic] = {
+                number: min(offset, self._final.get(TopicPartition(topic, int(number)), offset))
+                for number, offset in clamped[topic].items()
+            }
+        return clamped
+
+    def _drained(self, start: JsonOffsets, end: JsonOffsets) -> JsonOffsets:
+        if not self._repartitions:
+            return end
+        moved = dict(end)
+        now = to_json(self._ends(self._repartitions))
+        for topic in self._repartitions & moved.keys():
+            moved[topic] = {
+                number: max(offset, int(start.get(topic, {}).get(number, 0)), now[topic].get(number, 0))
+                for number, offset in moved[topic].items()
+            }
+        return moved
+
+    # Offsets of topics that are not among the query's own
+
+    def _changelog_ends(self) -> Offsets:
+        """Where there is anything to restore. Without a checkpoint only: with one the state is in it.
+
+        Nobody but the application writes to its changelogs. So a transaction that is open is one that a dead
+        driver has left behind, or one whose end is on its way: what the group's offsets tell of may be in it.
+        """
+        changelogs = self._plan.store_of_changelog
+        give_up_s = time.monotonic() + self._plan.sink.transaction.timeout_ms / 1000 + _TRANSACTION_SLACK_S
+        while (ends := self._ends(changelogs)) != (
+            whole := self._ends(changelogs, IsolationLevel.READ_UNCOMMITTED)
+        ):
+            if time.monotonic() > give_up_s:
+                behind = sorted(tp for tp, end in whole.items() if ends.get(tp) != end)
+                raise ChangelogInUse(
+                    f"a transaction is open in the changelogs {', '.join(map(str, behind))}: expected none: "
+                    f"no other instance of {self._plan.topology.application} may run"
+                )
+            time.sleep(_TRANSACTION_POLL_S)
+        begins = list_offsets(self._cluster, dict.fromkeys(ends, EARLIEST))
+        return ends if any(ends[tp] > begins[tp].offset for tp in ends) else {}
+
+    def _ends(
+        self, topics: Collection[str], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
+    ) -> Offsets:
+        found = self._cluster.require_topics(topics) if topics else {}
+        partitions = [
+            TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions
+        ]
+        listed = list_offsets(self._cluster, dict.fromkeys(partitions, LATEST), isolation)
+        return {tp: at.offset for tp, at in listed.items()}
+
+    # A batch
+
+    def plan_batch(self, start: JsonOffsets, end: JsonOffsets) -> list[_Work]:
+        clock_ms = self._clock_ms(end)
+        note = _note(end)
+        work = []
+        if RESTORE in end and RESTORE not in start:
+            work += self._restore(from_json(end[RESTORE]), clock_ms, note)
+        for part in self.inner.partitions(_plain(start), _plain(end)):
+            work.append(_Work(clock_ms, note, part.value))
+        if self._plan.clocked:
+            work = [work[0]._replace(ticks=True), *work[1:]] if work else [_Work(clock_ms, note, ticks=True)]
+        return work
+
+    def _restore(self, ends: Offsets, clock_ms: int, note: str) -> list[_Work]:
+        begins = list_offsets(self._cluster, dict.fromkeys(ends, EARLIEST))
+        ranges = [
+            PartitionRange(tp.topic, tp.partition, begins[tp].offset, end)
+            for tp, end in sorted(ends.items())
+            if begins[tp].offset < end
+        ]
+        tasks = share_whole(ranges, self._plan.source.max_partitions or len(ranges)) if ranges else []
+        return [_Work(clock_ms, note, restored=tuple(task)) for task in tasks]
+
+
+class _Purger:
+    """Deletes the records of repartition topics that the query is done with, now and then, in a thread."""
+
+    def __init__(self, plan: StreamsPlan) -> None:
+        self._client = plan.source.client
+        self._thread = ThreadPoolExecutor(1, "penstock-purge")
+        self._last_s = time.monotonic()
+        self._running: Future[None] | None = None
+
+    def completed(self, at: Offsets, topics: frozenset[str]) -> None:
+        """The batch that ended here is done. Raises what the last deletion met."""
+        if time.monotonic() - self._last_s < PURGE_INTERVAL_S or (self._running and not self._running.done()):
+            return
+        if self._running is not None:
+            self._running.result()
+        self._last_s = time.monotonic()
+        before = {tp: offset for tp, offset in at.items() if tp.topic in topics and offset > 0}
+        self._running = self._thread.submit(self._delete, before)
+
+    def _delete(self, before: Offsets) -> None:
+        with Cluster(self._client) as cluster:
+            delete_records(cluster, before)
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _plain(offsets: JsonOffsets) -> JsonOffsets:
+    """As the reader beneath knows them."""
+    return {topic: kept for topic, kept in offsets.items() if topic not in _OURS}
+
+
+def _note(end: JsonOffsets) -> str:
+
+    tables = end.get(TABLES)
+    return json.dumps(tables, separators=(",", ":")) if tables else ""
+
+
+# In the tasks
+
+
+def _rows(plan_text: str, work: _Work) -> Iterator[Row]:
+    """Raises RecordFailed, TopologyChanged, DataLoss, ClientError."""
+    worker = worker_for(plan_text)
+    plan = worker.plan
+    if work.restored:
+        for batch in read_ranges(plan.table_source, work.restored):
+            block = block_of(batch, Kind.RESTORE, work.clock_ms)._replace(note=work.note)
+            yield plan.groups[block.partition], block.pack()
+    if work.ranges:
+        stores = worker.global_stores(from_json(_tables(work.note)))
+        for batch in read_ranges(plan.source, work.ranges):
+            yield from worker.map_side.rows(batch, work.clock_ms, stores, work.note)
+    if work.ticks:
+        count = max(plan.task_counts[part.id] for part in plan.clocked)
+        for partition in range(count):
+            yield plan.groups[partition], tick(partition, work.clock_ms, work.note).pack()
+
+
+def _tables(note: str) -> Mapping[str, Mapping[str, Any]]:
+
+    found: Mapping[str, Mapping[str, Any]] = json.loads(note) if note else {}
+    return found
+
+
+def _batches(rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
+    """Some blocks at a time."""
+    held: list[Row] = []
+    size = 0
+    for row in rows:
+        held.append(row)
+        size += len(row[1])
+        if size >= _ROWS_BYTES:
+            yield _batch(held)
+            held, size = [], 0
+    if held:
+        yield _batch(held)
+
+
+def _batch(rows: list[Row]) -> pa.RecordBatch:
+    groups, blocks = zip(*rows, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(groups, pa.int32()), pa.array(blocks, pa.binary())], schema=_ROWS
+    )

@@ -1,0 +1,54 @@
+"""What a Spark worker process keeps of an application between batches: code, tasks, state, global tables.
+
+Spark uses its processes again, for one application after the other and for several at a time. All of one
+start goes together, because tasks hold on to the stores of global tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from penstock.spark.source.offsets import Offsets
+from penstock.spark.streams.global_tables import GlobalTables, ends_named_by
+from penstock.spark.streams.map_side import MapSide
+from penstock.spark.streams.plan import StreamsPlan, plan_from_text
+from penstock.spark.streams.tasks import TaskRunner
+
+#: Of how many starts of applications a process keeps what it has in memory.
+_STARTS_MAX: Final = 8
+
+
+class Worker:
+    """This process's part of one start of an application."""
+
+    def __init__(self, plan: StreamsPlan) -> None:
+        self.plan = plan
+        self.map_side = MapSide(plan)
+        self.tasks = TaskRunner(plan)
+        self._tables = GlobalTables(plan) if plan.topology.globals else None
+
+    def global_stores(self, ends: Offsets) -> Mapping[str, Any] | None:
+        """The stores of global tables, read on to these offsets. Raises ClientError."""
+        if self._tables is None:
+            return None
+        self._tables.advance(ends)
+        return self._tables.stores
+
+    def global_stores_of(self, packed: Iterable[bytes]) -> Mapping[str, Any] | None:
+        """The same, as far as the blocks of a batch say."""
+        return None if self._tables is None else self.global_stores(ends_named_by(packed))
+
+
+_workers: dict[str, Worker] = {}
+
+
+def worker_for(plan_text: str) -> Worker:
+    """The same one for every batch."""
+    worker = _workers.pop(plan_text, None)
+    if worker is None:
+        while len(_workers) >= _STARTS_MAX:
+            del _workers[next(iter(_workers))]
+        worker = Worker(plan_from_text(plan_text))
+    _workers[plan_text] = worker  # the one used last is the last
+    return worker

@@ -1,0 +1,39 @@
+"""Runs an application in a process that a test may kill: ``streams_driver.py SERVERS CHECKPOINT UNTIL``."""
+
+from __future__ import annotations
+
+import sys
+
+from penstock.spark.session import build_session
+from penstock.streams import App, string
+
+WORDS, TOTALS, SUMS = "words", "totals", "sums"
+
+
+def killed_app() -> App:
+    """A table, and a table of it by way of a repartition topic: results of one batch are read by the next."""
+    app = App("killed", key=string, value=string)
+    counts = app.stream(WORDS).group_by_key().count(store="counts")
+    counts.to_stream().to(TOTALS)
+    by_letter = counts.group_by(lambda word, n: (word[0], n))
+    by_letter.sum(store="sums").to_stream().to(SUMS)
+    return app
+
+
+def main() -> None:
+    servers, checkpoint, until = sys.argv[1:]
+    spark = build_session("killed", "local[2]", profile="quick")
+    running = killed_app().start(
+        bootstrap_servers=servers,
+        checkpoint=checkpoint,
+        spark=spark,
+        until="drained" if until == "drained" else "stopped",
+        shuffle_partitions=2,
+        options={"maxOffsetsPerTrigger": "150", "kafka.transaction.timeout.ms": "10000"},
+    )
+    print("started", flush=True)
+    running.wait()
+
+
+if __name__ == "__main__":
+    main()

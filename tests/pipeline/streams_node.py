@@ -1,0 +1,62 @@
+"""The topics of an application, seen by clients that are not ours."""
+
+from __future__ import annotations
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from streams_cases import Row
+
+
+class Node:
+    """A node of a test's own: the topologies' topics have fixed names."""
+
+    def __init__(self, servers: str) -> None:
+        self.servers = servers
+
+    @property
+    def admin(self) -> AdminClient:
+        """A new one: it would go on looking for its node after the test."""
+        return AdminClient({"bootstrap.servers": self.servers})
+
+    def create(self, partitions: int, *topics: str) -> None:
+        config = {"retention.ms": "-1"}
+        admin = self.admin
+        made = admin.create_topics([NewTopic(topic, partitions, 1, config=config) for topic in topics])
+        for topic in topics:
+            made[topic].result(30)
+
+    def write(self, rows: list[Row]) -> None:
+        """All of one topic before the next, so that global tables are there first."""
+        for topic in sorted({row[0] for row in rows}, reverse=True):
+            producer = Producer({"bootstrap.servers": self.servers})
+            for name, key, value, timestamp_ms in rows:
+                if name == topic:
+                    producer.produce(topic, value, key, timestamp=timestamp_ms)
+            assert producer.flush(30) == 0
+
+    def read(self, topic: str) -> list[tuple[bytes | None, bytes | None, int]]:
+        """Committed records, by partition."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.servers,
+                "group.id": "reader",
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+                "enable.partition.eof": True,
+            }
+        )
+        partitions = consumer.list_topics(topic).topics[topic].partitions
+        found = []
+        for partition in sorted(partitions):
+            consumer.assign([TopicPartition(topic, partition, 0)])
+            while (message := consumer.poll(30)) is not None and not message.error():
+                found.append((message.key(), message.value(), message.timestamp()[1]))
+        consumer.close()
+        return found
+
+    def committed(self, group: str, topic: str) -> int:
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": group})
+        partitions = consumer.list_topics(topic).topics[topic].partitions
+        offsets = consumer.committed([TopicPartition(topic, p) for p in partitions], 30)
+        consumer.close()
+        return sum(found.offset for found in offsets if found.offset > 0)
