@@ -34,6 +34,7 @@ from sink_publishing import (
 from kafka_node import KafkaNode
 from penstock.client import metadata
 from penstock.client.cluster import Cluster as Client
+from penstock.client.config import ClientConfig
 from penstock.client.errors import ClientError, ServerError, TransactionLost, UnknownPartition
 from penstock.client.groups import CommittedOffset, ConsumerGroup
 from penstock.client.offsets import LATEST, IsolationLevel, list_offsets
@@ -183,13 +184,19 @@ def requests_of_a_batch(target: Target, query_id: str, batch_id: int) -> list[Re
     seen: list[Request] = []
 
     def note(request: Request) -> Fate:
-        seen.append(request)
+        if is_ours(request):
+            seen.append(request)
         return Fate.PASS
 
     target.proxy.decide = note
     assert publish(target.servers, query_id, batch_id, "first") is Outcome.PUBLISHED
     target.proxy.decide = lambda _: Fate.PASS
     return seen
+
+
+def is_ours(request: Request) -> bool:
+    """Apache Kafka's brokers talk to themselves by the same way."""
+    return request.client_id == ClientConfig(servers=()).client_id
 
 
 class Place(NamedTuple):
@@ -222,6 +229,8 @@ def kill_at(target: Target, query_id: str, batch_id: int, run_id: str, place: Pl
     seen: list[Request] = []
 
     def decide(request: Request) -> Fate:
+        if not is_ours(request):
+            return Fate.PASS
         seen.append(request)
         if places_in(seen)[-1] != place:
             return Fate.PASS
@@ -281,8 +290,8 @@ def test_a_connection_cut_at_any_request_is_no_matter(target: Target, query_id: 
             batch_id += 1
             places = iter(range(10_000))
 
-            def decide(_: Request, places=places, place=place, fate=fate) -> Fate:
-                return fate if next(places) == place else Fate.PASS
+            def decide(request: Request, places=places, place=place, fate=fate) -> Fate:
+                return fate if is_ours(request) and next(places) == place else Fate.PASS
 
             target.proxy.decide = decide
             publish(target.servers, query_id, batch_id, "first")
