@@ -2,13 +2,20 @@
 
 import json
 import shutil
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.testing import Cluster
+from wire_proxy import Fate, WireProxy
 
 pytestmark = pytest.mark.spark
 
@@ -168,3 +175,44 @@ def test_a_stream_without_a_checkpoint_of_its_own_is_refused(spark, servers, mak
             query.awaitTermination(60)
     finally:
         spark.conf.unset("spark.sql.streaming.checkpointLocation")
+
+
+def test_a_query_stopped_while_it_publishes_has_published_once(spark, tmp_path):
+    """EndTxn is held back while stop() is called: the commit ends all the same, noted by Spark or not."""
+    proxy = WireProxy()
+    node = Cluster({"advertised.listeners": f"PLAINTEXT://{proxy.bootstrap_servers}"})
+    with proxy, node:
+        proxy.target = node.bootstrap_servers
+        servers = {"bootstrap.servers": proxy.bootstrap_servers}
+        admin = AdminClient(servers)
+        for created in admin.create_topics([NewTopic(name, 1, 1) for name in ("in", "out")]).values():
+            created.result(20)
+        producer = Producer(servers)
+        for value in (b"1", b"2", b"3"):
+            producer.produce("in", value)
+        assert producer.flush(20) == 0
+        rows = spark.readStream.format("penstock").options(
+            **servers, subscribe="in", startingOffsets="earliest"
+        )
+        sink = (
+            rows.load()
+            .select("value")
+            .writeStream.format("penstock")
+            .options(**servers, topic="out", delivery="exactly-once", checkpointLocation=str(tmp_path))
+        )
+        proxy.plan(ApiKey.END_TXN, Fate.HOLD)
+        query = sink.start()
+        deadline = time.monotonic() + 60
+        while not proxy.met:
+            assert time.monotonic() < deadline, query.exception()
+            time.sleep(0.05)
+        threading.Timer(1.0, proxy.release).start()
+        query.stop()
+        proxy.release()
+        again = sink.trigger(availableNow=True).start()
+        assert again.awaitTermination(60)
+        consumer = Consumer({**servers, "group.id": "c", "isolation.level": "read_committed"})
+        consumer.assign([TopicPartition("out", 0, 0)])
+        values = [message.value() for message in consumer.consume(10, timeout=2)]
+        consumer.close()
+        assert values == [b"1", b"2", b"3"]
