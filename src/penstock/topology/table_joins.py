@@ -183,19 +183,21 @@ class JoinStreamTable(Operator):
         self.grace_ms = grace_ms
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
-        as_of = versioned_view(self.table, context)
-        if as_of is None:
-            view = self.table.view(context)
-
-            def row(key: Any, timestamp_ms: int) -> Any:
-                found = view(key)
-                return None if found is None else found[0]
-        else:
-            row = as_of
+        row = versioned_view(self.table, context) or self._latest(context)
         join = _lookup(node, context, forward, None, row, self.joiner, self.left)
         if self.buffer is None:
             return join
         return self._buffered(node, context, join, context.store(self.buffer))
+
+    def _latest(self, context: Context) -> ViewAsOf:
+        """The row as it is now, whatever the time."""
+        view = self.table.view(context)
+
+        def row(key: Any, timestamp_ms: int) -> Any:
+            found = view(key)
+            return None if found is None else found[0]
+
+        return row
 
     def _buffered(self, node: str, context: Context, join: Forward, buffer: RecordBuffer) -> Forward:
         """Keep each record until stream time is past it by the grace, then join it (KIP-923)."""
