@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -106,7 +108,7 @@ def test_arrow_arrays_are_packed_as_lists_are(rows: list, first: int) -> None:
     st.randoms(),
 )
 def test_blocks_in_any_order_give_one_order(read: list, rng: object) -> None:
-    """By timestamp, then topic, partition and offset, then as the records were made."""
+    """By the greatest timestamp so far, then topic, partition and offset, then as the records were made."""
     blocks = []
     rows = []
     for partition in range(4):
@@ -117,10 +119,14 @@ def test_blocks_in_any_order_give_one_order(read: list, rng: object) -> None:
                 (time, start + i // 2, b"%d" % i, None, (), "ab".index(t)) for i, (time, t) in enumerate(some)
             ]
             blocks.append(block(made)._replace(partition=partition))
-            rows += [(time, partition, start, i) for i, (time, _) in enumerate(some)]
+        latest = accumulate((time for time, _ in of_partition), max)
+        rows += [
+            (now, partition, row, time)
+            for row, (now, (time, _)) in enumerate(zip(latest, of_partition, strict=True))
+        ]
     rng.shuffle(blocks)  # type: ignore[attr-defined]
     assert [(row[3], row[1], int(row[4])) for row in in_order(blocks)] == [
-        (t, p, i) for t, p, _, i in sorted(rows)
+        (time, p, row % 3) for _, p, row, time in sorted(rows)
     ]
 
 

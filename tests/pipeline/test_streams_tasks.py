@@ -15,7 +15,7 @@ from streams_cases import MERGED, OPERATORS, answers_of, app_of, rows_of
 from streams_without_spark import Simulation
 
 from penstock.spark.streams.plan import TopologyChanged, group_of, partition_of, spark_hash
-from penstock.streams import App, TopologyTest, json, long, string
+from penstock.streams import App, TopologyTest, json, long, string, tumbling
 from penstock.topology.errors import RecordFailed
 
 
@@ -128,6 +128,35 @@ def as_table(app: App, simulation: Simulation, topic: str) -> dict[Any, Any]:
     for key, value, timestamp_ms in simulation.written(topic):
         output._records.append((topic, None, key, value, timestamp_ms, ()))
     return output.read_table()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    records=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 60)), max_size=30),
+    max_rows=st.integers(1, 10),
+    seed=st.integers(0, 2**20),
+)
+def test_cuts_change_nothing_where_records_are_out_of_order(records: list, max_rows: int, seed: int) -> None:
+    """The log decides which record is too late for its window, and which update of a row is its last."""
+
+    def make() -> App:
+        app = App("late", key=string, value=string)
+        rows = app.stream("words")
+        minutes = rows.group_by_key().windowed_by(tumbling("10 ms", grace="5 ms")).count(store="windows")
+        minutes.to_stream(lambda at, count: f"{at.key}@{at.window.start_ms}").map_values(str).to("windows")
+        by_length = rows.to_table(store="rows").group_by(lambda key, value: (value[-1], value))
+        by_length.reduce(max, lambda kept, gone: kept, store="last").to_stream().to("last")
+        return app
+
+    simulation = Simulation(make(), {"words": 1}, random.Random(seed), workers=2)
+    test = TopologyTest(make())
+    for number, (key, timestamp_ms) in enumerate(records):
+        simulation.write("words", key.encode(), b"%d" % number, timestamp_ms)
+        test.input("words").pipe(key, f"{number}", timestamp=timestamp_ms)
+    simulation.run(max_rows)
+    for topic in ("windows", "last"):
+        expected = [(r.key.encode(), r.value.encode(), r.timestamp_ms) for r in test.output(topic).read_all()]
+        assert simulation.written(topic) == expected
 
 
 @pytest.mark.parametrize("case", [case for case in OPERATORS if not app_of(case).topology().globals])

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from enum import IntEnum
-from itertools import pairwise, repeat
+from itertools import groupby, pairwise, repeat
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
@@ -361,18 +361,23 @@ def output_block(
 
 
 def in_order(blocks: Iterable[Block]) -> list[Input]:
-    """The records of several blocks by (timestamp, topic, partition, offset) of what was read, then by
-    place.
+    """The records of several blocks as a task takes them: by (time, topic, partition, offset) of what was
+    read, then by place.
+
+    The time of a record is the greatest timestamp of its partition so far. So a partition's records stay in
+    their order, whatever their timestamps: what is late, and which update of a row is the last, must not
+    depend on where batches are cut. Kafka Streams chooses among its partitions alike.
     """
-    ordered = sorted(blocks, key=lambda block: block.position)
     rows: list[Input] = []
-    for block in ordered:
-        rows += block.inputs()
-    if not rows:
-        return rows
-    timestamps = np.concatenate([block.timestamps for block in ordered])
-    if (np.diff(timestamps) < 0).any():
-        order = np.argsort(timestamps, kind="stable")  # stable: what is equal is in order already
+    times: list[np.ndarray] = []
+    by_place = sorted(blocks, key=lambda block: block.position)
+    for _, of_partition in groupby(by_place, key=lambda block: block.position[:2]):
+        some = list(of_partition)
+        for block in some:
+            rows += block.inputs()
+        times.append(np.maximum.accumulate(np.concatenate([block.timestamps for block in some])))
+    if len(times) > 1:
+        order = np.argsort(np.concatenate(times), kind="stable")  # stable: what is equal is in order already
         rows = [rows[row] for row in order.tolist()]
     return rows
 
