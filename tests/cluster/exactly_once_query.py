@@ -1,13 +1,15 @@
-"""The query that test_kill_exactly_once kills: stateful, shuffled, to two topics, in one transaction a batch.
+"""The queries that test_kill_exactly_once kills: to two topics, in one transaction a batch.
 
-    python -c "import exactly_once_query; exactly_once_query.main()" SERVERS CHECKPOINT CONTROL MASTER
+    python -c "import exactly_once_query; exactly_once_query.main()" SERVERS CHECKPOINT CONTROL MASTER SHAPE
 
-Records are "key number"; each comes out as "key number count", where `count` is how many of the key came
-before, by the state. So an output is right if number and count agree and rise by one. A query that fails is
-started again, in the same process. What happens is told on standard output, a line each.
+Records are "key number". In the shape `stateful` they are shuffled, and each comes out as "key number count",
+where `count` is how many of the key came before, by the state: an output is right if number and count agree
+and rise by one. In the shape `map` there is no shuffle, and each comes out as "key number offset". A query
+that fails is started again, in the same process. What happens is told on standard output, a line each.
 
-In the directory CONTROL a file `strike` asks the next task that is about to write for its death, or the test
-for another's; `stay-down` tells the driver not to start again.
+In the directory CONTROL a file `strike` asks the next task that is about to stage for its death, or the test
+for another's; the task answers with its process id in `struck`. `stay-down` tells the driver not to start
+again. Batches that are settled get a line in `outcomes`: "batch outcome".
 """
 
 from __future__ import annotations
@@ -22,9 +24,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pandas as pd
+import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSourceStreamArrowWriter
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import StructType
@@ -36,14 +39,17 @@ from penstock.spark.sink.checkpoint import SinkState
 from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
 from penstock.spark.sink.marker import Marker
 from penstock.spark.sink.options import parse_sink
-from penstock.spark.sink.publisher import Publication, Publisher
+from penstock.spark.sink.publisher import Outcome, Publication, Publisher
 
 SOURCE: Final = "in"
 TOPICS: Final = ("out-a", "out-b")
 GROUP: Final = "killed-query"
 SINK_CLIENT: Final = "sink"
 TRANSACTION_TIMEOUT_MS: Final = 12_000
-PATIENCE_MS: Final = 8_000
+#: In the environment: how long the query's clients try, in ms.
+PATIENCE: Final = "PENSTOCK_TEST_PATIENCE_MS"
+#: In the environment: CONTROL, for the processes that Spark starts.
+CONTROL: Final = "PENSTOCK_TEST_CONTROL"
 #: Set in the environment: the sink does not look whether a batch has been published.
 NO_MARKER_CHECK: Final = "PENSTOCK_TEST_NO_MARKER_CHECK"
 
@@ -61,22 +67,33 @@ SETTINGS: Final = {
 }
 
 
+class TellingPublisher(Publisher):
+    """Says how each batch was settled."""
+
+    def publish(self, batch: Publication) -> Outcome:
+        outcome = super().publish(batch)
+        with (Path(os.environ[CONTROL]) / "outcomes").open("a") as file:
+            file.write(f"{batch.batch_id} {outcome.name}\n")
+        return outcome
+
+
+class ForgetfulPublisher(TellingPublisher):
+    def _was_published(self, marker: Marker | None, batch: Publication) -> bool:
+        return False
+
+
 class StagingWriter(ExactlyOnceStreamWriter):
     """Small reports are files as well, so that some tasks stage and others don't."""
 
     inline_bytes = 2_000
 
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return super().write(in_danger(iterator))
 
-class ForgetfulPublisher(Publisher):
-    def _was_published(self, marker: Marker | None, batch: Publication) -> bool:
-        return False
-
-
-class ForgetfulWriter(StagingWriter):
     def _publisher(self, cluster: Cluster, query_id: str, state: SinkState) -> Publisher:
         options = self._options
-        timeout_ms = options.transaction.timeout_ms
-        return ForgetfulPublisher(cluster, options.producer, query_id, state.marker_topic, timeout_ms)
+        kind = ForgetfulPublisher if NO_MARKER_CHECK in os.environ else TellingPublisher
+        return kind(cluster, options.producer, query_id, state.marker_topic, options.transaction.timeout_ms)
 
 
 class KilledDataSource(PenstockDataSource):
@@ -87,29 +104,19 @@ class KilledDataSource(PenstockDataSource):
         return "killed"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        kind = ForgetfulWriter if NO_MARKER_CHECK in os.environ else StagingWriter
-        writer = kind(parse_sink(self.options), schema)
+        writer = StagingWriter(parse_sink(self.options), schema)
         writer.recover()
         return writer
 
 
-def start(session: SparkSession, servers: str, checkpoint: str, control: Path) -> StreamingQuery:
+def start(session: SparkSession, servers: str, checkpoint: str, shape: str) -> StreamingQuery:
+    patience_ms = os.environ[PATIENCE]
     patience = {
-        "kafka.default.api.timeout.ms": str(PATIENCE_MS),
-        "kafka.request.timeout.ms": str(PATIENCE_MS),
+        "kafka.default.api.timeout.ms": patience_ms,
+        "kafka.request.timeout.ms": patience_ms,
         "kafka.bootstrap.servers": servers,
     }
-
-    def count(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-        rows = pd.concat(list(frames)).sort_values(["timestamp", "topic", "partition", "offset"])
-        before: int = state.get[0] if state.exists else 0
-        state.update((before + len(rows),))
-        hesitate()
-        strike_if_asked(control)
-        values = [f"{value} {before + i}" for i, value in enumerate(rows["value"])]
-        yield pd.DataFrame({"topic": TOPICS[int(key[0]) % 2], "key": key[0], "value": values})
-
-    return (
+    rows = (
         session.readStream.format("killed")
         .options(**patience, subscribe=SOURCE, startingOffsets="earliest", maxOffsetsPerTrigger="400")
         .option("group.id", GROUP)
@@ -122,39 +129,66 @@ def start(session: SparkSession, servers: str, checkpoint: str, control: Path) -
             "partition",
             "offset",
         )
-        .groupBy("key")
-        .applyInPandasWithState(
-            count,
-            "topic string, key string, value string",
-            "before long",
-            "append",
-            GroupStateTimeout.NoTimeout,
-        )
+    )
+    return (
+        (numbered(rows) if shape == "stateful" else mapped(rows))
         .writeStream.format("killed")
         .options(**patience, delivery="exactly-once", checkpointLocation=checkpoint)
-        .options(**{"kafka.client.id": SINK_CLIENT, "kafka.delivery.timeout.ms": str(PATIENCE_MS)})
+        .options(**{"kafka.client.id": SINK_CLIENT, "kafka.delivery.timeout.ms": patience_ms})
         .option("kafka.transaction.timeout.ms", str(TRANSACTION_TIMEOUT_MS))
         .start()
     )
+
+
+def numbered(rows: DataFrame) -> DataFrame:
+    def count(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        sorted_rows = pd.concat(list(frames)).sort_values(["timestamp", "topic", "partition", "offset"])
+        before: int = state.get[0] if state.exists else 0
+        state.update((before + len(sorted_rows),))
+        values = [f"{value} {before + i}" for i, value in enumerate(sorted_rows["value"])]
+        yield pd.DataFrame({"topic": TOPICS[int(key[0]) % 2], "key": key[0], "value": values})
+
+    return rows.groupBy("key").applyInPandasWithState(
+        count,
+        "topic string, key string, value string",
+        "before long",
+        "append",
+        GroupStateTimeout.NoTimeout,
+    )
+
+
+def mapped(rows: DataFrame) -> DataFrame:
+    topic = f"if(cast(key AS int) % 2 = 0, '{TOPICS[0]}', '{TOPICS[1]}') topic"
+    return rows.selectExpr(topic, "key", "concat_ws(' ', value, offset) value")
+
+
+def in_danger(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What a task has computed and is about to stage."""
+    for batch in batches:
+        hesitate()
+        strike_if_asked(Path(os.environ[CONTROL]))
+        yield batch
 
 
 def hesitate() -> None:
     """Now and then a first attempt is slow, so that Spark sends another one after it."""
     context = TaskContext.get()
     assert context is not None
-    if context.attemptNumber() == 0 and random.random() < 0.003:
+    if context.attemptNumber() == 0 and random.random() < 0.02:
         time.sleep(0.6)
 
 
 def strike_if_asked(control: Path) -> None:
-    """One task finds the file: it kills its executor, or lets the test kill somebody else."""
+    """One task finds the file: it kills its executor, or lets the test kill somebody else, or stop it."""
     strike = control / "strike"
     try:
         victim = strike.read_text()
         strike.unlink()
     except FileNotFoundError:
         return
-    (control / "struck").touch()
+    answer = control / "answer"
+    answer.write_text(str(os.getpid()))
+    answer.rename(control / "struck")
     if victim == "executor":
         os.kill(executor_of(os.getpid()), signal.SIGKILL)
     time.sleep(1.0)
@@ -172,15 +206,16 @@ def say(*words: Any) -> None:
 
 
 def main() -> None:
-    servers, checkpoint, control, master = sys.argv[1:]
+    servers, checkpoint, control, master, shape = sys.argv[1:]
     session = build_session("killed", master, SETTINGS, profile="quick", log_level="off")
     session.dataSource.register(KilledDataSource)
     while not (Path(control) / "stay-down").exists():
         try:
-            query = start(session, servers, checkpoint, Path(control))
+            query = start(session, servers, checkpoint, shape)
             say("started", query.runId)
             query.awaitTermination()
         except Exception as error:
             text = " ".join(str(error).split())
-            say("fenced" if "was replaced by run" in text else "failed", text[:2000])
+            is_fenced = any(name in text for name in ("RunFenced", "CheckpointMismatch"))
+            say("fenced" if is_fenced else "failed", text[:4000])
             time.sleep(0.2)

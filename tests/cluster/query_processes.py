@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from exactly_once_query import CONTROL
+
 START_TIMEOUT_S = 60
 HERE = Path(__file__).parent
 
@@ -45,6 +47,7 @@ class Driver:
         checkpoint: Path,
         scratch: Path,
         master: str,
+        shape: str,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         scratch.mkdir()
@@ -52,7 +55,11 @@ class Driver:
         self.said: list[str] = []
         self._log = scratch / "driver.log"
         paths = [str(HERE), str(HERE.parents[1] / "src"), os.environ.get("PYTHONPATH", "")]
-        variables = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "SPARK_SCALA_VERSION": "2.13"}
+        variables = {
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "SPARK_SCALA_VERSION": "2.13",
+            CONTROL: str(scratch),
+        }
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [
@@ -63,6 +70,7 @@ class Driver:
                     str(checkpoint),
                     str(scratch),
                     master,
+                    shape,
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -77,6 +85,13 @@ class Driver:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self.said.append(line.decode().rstrip())
+
+    def outcomes(self) -> list[str]:
+        """Of the batches that its sink has settled, in order."""
+        try:
+            return [line.split()[1] for line in (self.control / "outcomes").read_text().splitlines()]
+        except FileNotFoundError:
+            return []
 
     def count(self, word: str) -> int:
         """How often it has said so."""

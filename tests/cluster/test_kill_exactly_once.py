@@ -1,16 +1,19 @@
 """kill -9 of executors, driver and broker under an exactly-once query: every record once, in order.
 
 A proxy before the broker tells how far the sink is, so that kills hit named points; the rest are random.
-PENSTOCK_SINK_KILLS sets how many, PENSTOCK_SEED repeats a run, PENSTOCK_SINK_REPORT names a file that gets a
-line for each run, so that a long one may be done in parts.
+PENSTOCK_SINK_KILLS sets how many, PENSTOCK_SEED repeats a run. A long one may be done in parts:
+PENSTOCK_SINK_POINT names the only point to hit, PENSTOCK_SINK_REPORT a file that gets a line for each kill of
+a run that passed (docs/exactly-once.md).
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
 import random
+import signal
 import threading
 import time
 from collections import Counter, defaultdict
@@ -26,6 +29,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from exactly_once_query import (
     GROUP,
     NO_MARKER_CHECK,
+    PATIENCE,
     SINK_CLIENT,
     SOURCE,
     TOPICS,
@@ -33,12 +37,14 @@ from exactly_once_query import (
 )
 from query_processes import Driver
 
+from kafka_node import KafkaNode
 from penstock.client.cluster import Cluster as Client
 from penstock.client.config import ClientConfig
 from penstock.client.groups import ConsumerGroup
 from penstock.client.metadata import TopicPartition
 from penstock.client.offsets import LATEST, IsolationLevel, list_offsets
 from penstock.protocol.api_keys import ApiKey
+from penstock.spark.sink.publisher import Outcome
 from penstock.testing import Cluster
 from wire_proxy import Fate, Request, WireProxy
 
@@ -50,6 +56,9 @@ OUTPUT_PARTITIONS = 2
 LSO_LIMIT_S = 10
 STRIKE_TIMEOUT_S = 60
 
+#: A test that starts a Spark cluster of its own takes half a minute.
+MANY_ONLY = pytest.mark.skipif(KILLS < 10, reason="only where PENSTOCK_SINK_KILLS is 10 or more")
+
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240 + 40 * KILLS)]
 
 
@@ -58,30 +67,57 @@ class Kill(NamedTuple):
     victim: str
 
 
-#: Who is killed at each point. "java": the driver without its Python processes; "workers": these alone.
+#: Who is killed at each point. "java": the driver without its Python processes; "workers": these alone. At
+#: the last two a process stands still (SIGSTOP) until others have done its work, and then goes on.
 POINTS: dict[str, tuple[str, ...]] = {
     "after EndTxn": ("workers", "driver", "java", "broker"),
     "before staging": ("executor", "driver", "broker"),
     "mid-publish": ("broker", "workers", "driver", "java", "executor"),
     "before EndTxn": ("driver", "workers", "broker", "java"),
     "coordinator down": ("broker",),
-    "stopped, continued": ("driver",),
+    "driver stopped": ("driver",),
+    "task stopped": ("task",),
 }
 RANDOM_VICTIMS = ("executor",) * 4 + ("broker",) * 3 + ("driver",) * 2 + ("workers",)
-#: Of 200 kills 14 hit each point.
+#: Of 200 kills 14 hit each point; 7 each are about processes that stand still, which take longest.
 SHARE = 0.07
+STOPPED_SHARE = 0.035
+#: What must become of the batch under way when the driver's side is killed where it can be told.
+SETTLED = {
+    Kill("after EndTxn", "workers"): Outcome.WAS_PUBLISHED,
+    Kill("after EndTxn", "driver"): Outcome.WAS_PUBLISHED,
+    Kill("before EndTxn", "workers"): Outcome.PUBLISHED,
+    Kill("before EndTxn", "driver"): Outcome.PUBLISHED,
+    Kill("mid-publish", "workers"): Outcome.PUBLISHED,
+    Kill("mid-publish", "driver"): Outcome.PUBLISHED,
+    Kill("before staging", "driver"): Outcome.PUBLISHED,
+    Kill("before staging", "executor"): Outcome.PUBLISHED,
+}
+
+
+class Event(NamedTuple):
+    """A kill and what became of it. ``outcome`` is that of the first batch settled after it;
+    ``stable_s``: from the restart to where the last stable offset has passed all that was in the log then;
+    ``resumed_s``: from the kill to the next batch that readers see."""
+
+    kill: Kill
+    outcome: Outcome
+    stable_s: float
+    resumed_s: float
 
 
 def schedule(count: int, chance: random.Random) -> list[Kill]:
     """Few kills are those of the first points; of many, each point has its share and the rest are random."""
+    if only := os.environ.get("PENSTOCK_SINK_POINT"):
+        victims = RANDOM_VICTIMS if only == "random" else POINTS[only]
+        return [Kill(only, chance.choice(victims)) for _ in range(count)]
     if count < 2 * len(POINTS):
         return [Kill(point, victims[0]) for point, victims in list(POINTS.items())[:count]]
-    each = max(1, round(count * SHARE))
-    kills = [
-        Kill(point, victim)
-        for point, victims in POINTS.items()
-        for victim in itertools.islice(itertools.cycle(chance.sample(victims, len(victims))), each)
-    ]
+    kills: list[Kill] = []
+    for point, victims in POINTS.items():
+        share = STOPPED_SHARE if point.endswith("stopped") else SHARE
+        order = itertools.cycle(chance.sample(victims, len(victims)))
+        kills += [Kill(point, victim) for victim in itertools.islice(order, max(1, round(count * share)))]
     kills += [Kill("random", chance.choice(RANDOM_VICTIMS)) for _ in range(count - len(kills))]
     chance.shuffle(kills)
     return kills
@@ -136,28 +172,43 @@ class Feeder(threading.Thread):
 class Story:
     """The broker behind its proxy, the driver of the moment, and what has befallen them."""
 
-    def __init__(self, cluster: Cluster, proxy: WireProxy, scratch: Path, master: str, **environment: str):
-        self.cluster = cluster
+    def __init__(
+        self,
+        node: Cluster | KafkaNode,
+        proxy: WireProxy,
+        scratch: Path,
+        chance: random.Random,
+        *,
+        master: str = TWO_EXECUTORS,
+        shape: str = "stateful",
+        **environment: str,
+    ) -> None:
+        self.events: list[Event] = []
+        self.zombies: Counter[str] = Counter()
         self.proxy = proxy
-        self.done: Counter[Kill] = Counter()
-        self.lso_waits_s: list[float] = []
-        self.fenced = 0
+        self._node = node
         self._scratch = scratch
         self._master = master
+        self._shape = shape
         self._environment = environment
+        self._chance = chance
         self._numbers = itertools.count()
         self._struck = threading.Event()
+        self._task: int | None = None
         self._client = Client(ClientConfig.from_properties({"bootstrap.servers": proxy.bootstrap_servers}))
         self.driver = self._start_driver()
 
     def _start_driver(self) -> Driver:
+        """Most have the patience to wait for a broker, some give up before it is back."""
         name = f"driver-{next(self._numbers)}"
+        patience = {PATIENCE: self._chance.choice(("8000", "60000", "60000", "60000"))}
         return Driver(
             self.proxy.bootstrap_servers,
             self._scratch / "checkpoint",
             self._scratch / name,
             self._master,
-            self._environment,
+            self._shape,
+            self._environment | patience,
         )
 
     def close(self) -> None:
@@ -166,7 +217,8 @@ class Story:
 
     # Kills
 
-    def kill(self, kill: Kill, chance: random.Random) -> None:
+    def kill(self, kill: Kill) -> None:
+        chance = self._chance
         self._struck.clear()
         runs = self.driver.count("started")
         match kill.point:
@@ -182,19 +234,28 @@ class Story:
             case "after EndTxn":
                 self._strike_after_end(kill.victim)
             case "coordinator down":
-                fate = chance.choice((Fate.CUT_BEFORE, Fate.CUT_AFTER))
-                if fate is Fate.CUT_AFTER:
+                if chance.random() < 0.5:
                     self._strike_after_end("broker")
                 else:
-                    self._strike_on_the_wire(ApiKey.END_TXN, "broker", fate)
+                    self._strike_on_the_wire(ApiKey.END_TXN, "broker", Fate.CUT_BEFORE)
                 time.sleep(TRANSACTION_TIMEOUT_MS / 1000 + 1)
-            case "stopped, continued":
-                self._stop_and_continue(chance)
+            case "driver stopped":
+                self._stop_driver(chance)
+            case "task stopped":
+                self._strike_in_a_task("task")
         self._recover(kill.victim, runs)
-        self._await_stable_end()
-        self.done[kill] += 1
+        stable_s = self._await_stable_end()
+        self._await_outcome()
+        outcome = Outcome[self.driver.outcomes()[self._settled_before]]
+        self.wait_for_more()
+        event = Event(kill, outcome, stable_s, time.monotonic() - self._struck_at)
+        print(f"{kill.point}, {kill.victim}: {outcome.name}, {stable_s:.2f} s, {event.resumed_s:.1f} s")
+        assert outcome is SETTLED.get(kill, outcome), event
+        self.events.append(event)
 
     def _strike(self, victim: str) -> None:
+        self._struck_at = time.monotonic()
+        self._settled_before = len(self.driver.outcomes())
         match victim:
             case "driver":
                 self.driver.kill_all()
@@ -205,16 +266,22 @@ class Story:
             case "executor":
                 self.driver.kill_executor()
             case "broker":
-                self.cluster.kill()
+                self._node.kill()
             case "driver to stop":
                 self.driver.stop_all()
+            case "task":
+                assert self._task is not None
+                os.kill(self._task, signal.SIGSTOP)
         self._struck.set()
 
     def _strike_in_a_task(self, victim: str) -> None:
-        """When a task has computed its rows and is about to write them."""
-        (self.driver.control / "strike").write_text(victim)
+        """When a task has computed its rows and is about to stage them."""
         struck = self.driver.control / "struck"
+        self._struck_at = time.monotonic()
+        self._settled_before = len(self.driver.outcomes())
+        (self.driver.control / "strike").write_text(victim)
         self._wait_until(struck.exists)
+        self._task = int(struck.read_text())
         struck.unlink()
         if victim != "executor":
             self._strike(victim)
@@ -252,11 +319,12 @@ class Story:
         self.proxy.decide = lambda _: Fate.PASS
         self.proxy.when_cut = lambda: None
 
-    def _stop_and_continue(self, chance: random.Random) -> None:
+    def _stop_driver(self, chance: random.Random) -> None:
         """The driver stands still in the middle of a transaction, is replaced, and then goes on."""
         key = chance.choice((ApiKey.PRODUCE, ApiKey.END_TXN))
         fate = chance.choice((Fate.PASS, Fate.CUT_BEFORE))
         self._strike_on_the_wire(key, "driver to stop", fate)
+        self._settled_before = 0
         zombie, self.driver = self.driver, self._start_driver()
         try:
             before = self.stable_ends()
@@ -265,7 +333,7 @@ class Story:
             (zombie.control / "stay-down").touch()
             zombie.continue_all()
             self._wait_until(lambda: zombie.count("fenced") + zombie.count("failed") > 0)
-            self.fenced += zombie.count("fenced")
+            self.zombies["fenced" if zombie.count("fenced") else zombie.said[-1]] += 1
         finally:
             zombie.kill_all()
 
@@ -275,17 +343,27 @@ class Story:
         """Start again what was killed, and return when it works."""
         match victim:
             case "broker":
-                self.cluster.start()
+                self._node.start()
             case "java":
+                self._settled_before = 0
                 old, self.driver = self.driver, self._start_driver()
                 self.driver.wait_for("started")
                 old.kill_all()
             case "driver":
                 if not self.driver.is_alive:  # else it was replaced already
+                    self._settled_before = 0
                     self.driver = self._start_driver()
                 self.driver.wait_for("started")
             case "workers":
                 self.driver.wait_for("started", runs + 1)
+            case "task":
+                self._await_outcome()  # by the copy of it that Spark has sent elsewhere
+                assert self._task is not None
+                with contextlib.suppress(ProcessLookupError):  # Spark may have ended it
+                    os.kill(self._task, signal.SIGCONT)
+
+    def _await_outcome(self) -> None:
+        self._wait_until(lambda: len(self.driver.outcomes()) > self._settled_before)
 
     def _ends(self, isolation: IsolationLevel) -> dict[TopicPartition, int]:
         asked = {TopicPartition(topic, p): LATEST for topic in TOPICS for p in range(OUTPUT_PARTITIONS)}
@@ -294,15 +372,15 @@ class Story:
     def stable_ends(self) -> int:
         return sum(self._ends(IsolationLevel.READ_COMMITTED).values())
 
-    def _await_stable_end(self) -> None:
-        """Until the last stable offset has passed everything that was in the log at the restart."""
+    def _await_stable_end(self) -> float:
+        """Seconds until the last stable offset has passed everything that was in the log at the restart."""
         began = time.monotonic()
         ends = self._ends(IsolationLevel.READ_UNCOMMITTED)
         while any(offset < ends[tp] for tp, offset in self._ends(IsolationLevel.READ_COMMITTED).items()):
             waited = time.monotonic() - began
             assert waited < LSO_LIMIT_S, f"a transaction is open {waited:.1f} s after the restart"
             time.sleep(0.02)
-        self.lso_waits_s.append(time.monotonic() - began)
+        return time.monotonic() - began
 
     def wait_for_more(self) -> None:
         """Until something else was committed, so that every kill hits work under way."""
@@ -317,20 +395,27 @@ class Story:
 
 
 @contextmanager
-def running(scratch: Path, master: str, **environment: str) -> Iterator[tuple[Story, Feeder]]:
+def running(
+    scratch: Path, chance: random.Random, kafka_libs: Path | None = None, **conditions: str
+) -> Iterator[tuple[Story, Feeder]]:
+    """On Apache Kafka where its jars are given. ``conditions`` as `Story` takes them."""
     with WireProxy() as proxy:
         config = {
             "advertised.listeners": f"PLAINTEXT://{proxy.bootstrap_servers}",
             "transaction.state.log.num.partitions": "2",
         }
-        with Cluster(config, data_dir=scratch / "data") as cluster:
-            proxy.target = cluster.bootstrap_servers
+        node: Cluster | KafkaNode = Cluster(config, data_dir=scratch / "data")
+        if kafka_libs is not None:
+            (scratch / "kafka").mkdir()
+            node = KafkaNode(kafka_libs, scratch / "kafka", config=config)
+        with node:
+            proxy.target = node.bootstrap_servers
             admin = AdminClient({"bootstrap.servers": proxy.bootstrap_servers})
             topics = [NewTopic(SOURCE, SOURCE_PARTITIONS, 1)]
             topics += [NewTopic(topic, OUTPUT_PARTITIONS, 1) for topic in TOPICS]
             for created in admin.create_topics(topics).values():
                 created.result(20)
-            story = Story(cluster, proxy, scratch, master, **environment)
+            story = Story(node, proxy, scratch, chance, **conditions)
             try:
                 feeder = Feeder(proxy.bootstrap_servers)
                 feeder.start()
@@ -339,14 +424,23 @@ def running(scratch: Path, master: str, **environment: str) -> Iterator[tuple[St
                 story.close()
 
 
-def read_output(servers: str, count: int, last_words: Callable[[], str]) -> dict[int, list[tuple[int, int]]]:
-    """By key, (number, count) of every record in order, as a `read_committed` client sees them.
+class Row(NamedTuple):
+    """An output record; ``place`` is its topic and partition, ``tally`` the count or the source's offset."""
+
+    place: tuple[str, int]
+    key: int
+    number: int
+    tally: int
+
+
+def read_output(story: Story, count: int) -> list[Row]:
+    """Every record in order, as a `read_committed` client sees them.
 
     Waits for ``count`` records and then reads all there is, to the very end.
     """
     consumer = Consumer(
         {
-            "bootstrap.servers": servers,
+            "bootstrap.servers": story.proxy.bootstrap_servers,
             "group.id": "check",
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
@@ -357,32 +451,48 @@ def read_output(servers: str, count: int, last_words: Callable[[], str]) -> dict
     )
     partitions = [ConfluentPartition(topic, p, 0) for topic in TOPICS for p in range(OUTPUT_PARTITIONS)]
     consumer.assign(partitions)
-    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    rows: list[Row] = []
     at_end: set[tuple[str, int]] = set()
     deadline = time.monotonic() + 120
-    while len(at_end) < len(partitions) or sum(map(len, found.values())) < count:
-        assert time.monotonic() < deadline, f"{sum(map(len, found.values()))} of {count}\n{last_words()}"
+    while len(at_end) < len(partitions) or len(rows) < count:
+        assert time.monotonic() < deadline, f"{len(rows)} of {count}\n{story.driver.last_words()}"
         message = consumer.poll(0.5)
         if message is None:
             continue
         place = (message.topic(), message.partition())
         if message.error() is None:
             at_end.discard(place)
-            key, number, counted = map(int, message.value().split())
-            found[key].append((number, counted))
+            rows.append(Row(place, *map(int, message.value().split())))
         else:
             assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
             at_end.add(place)
     consumer.close()
-    return found
+    return rows
 
 
-def check_exactly_once(output: dict[int, list[tuple[int, int]]], sent: Counter[int]) -> None:
-    """Each record of each key once, in order, and counted once by the state."""
-    twice = sum(len(rows) - len(set(rows)) for rows in output.values())
+def check_once(rows: list[Row], sent: Counter[int]) -> None:
+    """Each record of each key once, and those of a key in order."""
+    twice = len(rows) - len({(row.key, row.number) for row in rows})
     assert not twice, f"{twice} records came twice"
+    numbers: dict[int, list[int]] = defaultdict(list)
+    for row in rows:
+        numbers[row.key].append(row.number)
     for key, count in sent.items():
-        assert output[key] == [(number, number) for number in range(count)], f"key {key}: {output[key][:20]}"
+        assert numbers[key] == list(range(count)), f"key {key}: {numbers[key][:20]}"
+
+
+def check_counted_once(rows: list[Row]) -> None:
+    """By the state, too."""
+    assert [row for row in rows if row.number != row.tally] == []
+
+
+def check_order_of_the_source(rows: list[Row]) -> None:
+    """What comes from one partition of the source keeps its order in each partition it goes to."""
+    last: dict[tuple[tuple[str, int], int], int] = {}
+    for row in rows:
+        way = (row.place, row.key % SOURCE_PARTITIONS)
+        assert last.get(way, -1) < row.tally, f"offset {row.tally} after {last[way]} in {row.place}"
+        last[way] = row.tally
 
 
 def check_group(story: Story, sent: Counter[int]) -> None:
@@ -395,50 +505,69 @@ def check_group(story: Story, sent: Counter[int]) -> None:
     assert {tp: found.offset for tp, found in committed.items()} == dict(expected)
 
 
-def test_every_record_once_whoever_is_killed(tmp_path: Path) -> None:
+def run(kills: int, scratch: Path, shape: str, kafka_libs: Path | None = None) -> None:
     seed = int(os.environ.get("PENSTOCK_SEED", random.randrange(1 << 32)))
     print(f"PENSTOCK_SEED={seed}")
     chance = random.Random(seed)
     began = time.monotonic()
-    with running(tmp_path, TWO_EXECUTORS) as (story, feeder):
+    with running(scratch, chance, kafka_libs, shape=shape) as (story, feeder):
         story.driver.wait_for("started")
-        for kill in schedule(KILLS, chance):
-            story.wait_for_more()
-            story.kill(kill, chance)
+        story.wait_for_more()
+        for kill in schedule(kills, chance):
+            story.kill(kill)
         count = feeder.finish()
-        output = read_output(story.proxy.bootstrap_servers, count, lambda: story.driver.last_words())
-        check_exactly_once(output, feeder.sent)
+        rows = read_output(story, count)
+        check_once(rows, feeder.sent)
+        if shape == "stateful":
+            check_counted_once(rows)
+        else:
+            check_order_of_the_source(rows)
         check_group(story, feeder.sent)
-        report(story, seed, count, time.monotonic() - began)
-        zombies = story.done[Kill("stopped, continued", "driver")]
-        assert story.fenced or not zombies, "no zombie was fenced"
+    name = f"{shape}, {'Penstock' if kafka_libs is None else 'Apache Kafka'}"
+    report(name, story, seed, count, time.monotonic() - began)
 
 
-def report(story: Story, seed: int, count: int, took_s: float) -> None:
-    kills = {f"{kill.point}: {kill.victim}": times for kill, times in sorted(story.done.items())}
-    line = {
-        "seed": seed,
-        "kills": story.done.total(),
-        "records": count,
-        "took_s": round(took_s),
-        "lso_wait_s_max": round(max(story.lso_waits_s), 2),
-        "zombies_fenced": story.fenced,
-        **kills,
-    }
-    print(json.dumps(line))
+def test_every_record_once_whoever_is_killed(tmp_path: Path) -> None:
+    run(KILLS, tmp_path, "stateful")
+
+
+@MANY_ONLY
+def test_a_query_that_only_maps_keeps_the_order_of_its_source(tmp_path: Path) -> None:
+    run(KILLS // 10, tmp_path, "map")
+
+
+@MANY_ONLY
+@pytest.mark.kafka
+def test_every_record_once_on_apache_kafka(tmp_path: Path, kafka_libs: Path) -> None:
+    run(KILLS // 10, tmp_path, "stateful", kafka_libs)
+
+
+def report(name: str, story: Story, seed: int, count: int, took_s: float) -> None:
+    print(
+        f"{name}: {len(story.events)} kills, {count} records, {took_s:.0f} s, zombies: {dict(story.zombies)}"
+    )
     if path := os.environ.get("PENSTOCK_SINK_REPORT"):
         with open(path, "a") as file:
-            file.write(json.dumps(line) + "\n")
+            for event in story.events:
+                fields = {"run": name, "seed": seed, **event.kill._asdict(), "outcome": event.outcome.name}
+                fields |= {"stable_s": round(event.stable_s, 2), "resumed_s": round(event.resumed_s, 1)}
+                file.write(json.dumps(fields) + "\n")
+            file.write(
+                json.dumps({"run": name, "seed": seed, "records": count, "zombies": dict(story.zombies)})
+                + "\n"
+            )
 
 
+@MANY_ONLY
 def test_without_the_marker_a_kill_doubles_a_batch(tmp_path: Path) -> None:
     """The test above would find a sink that does not look whether a batch has been published."""
-    with running(tmp_path, "local[2]", **{NO_MARKER_CHECK: "1"}) as (story, feeder):
+    conditions = {"master": "local[2]", NO_MARKER_CHECK: "1"}
+    with running(tmp_path, random.Random(0), **conditions) as (story, feeder):
         story.driver.wait_for("started")
-        for _ in range(2):
-            story.wait_for_more()
-            story.kill(Kill("after EndTxn", "workers"), random.Random(0))
+        story.wait_for_more()
+        with pytest.raises(AssertionError, match=r"Outcome\.PUBLISHED"):
+            story.kill(Kill("after EndTxn", "workers"))
         count = feeder.finish()
-        output = read_output(story.proxy.bootstrap_servers, count, lambda: story.driver.last_words())
+        rows = read_output(story, count)
         with pytest.raises(AssertionError, match="came twice"):
-            check_exactly_once(output, feeder.sent)
+            check_once(rows, feeder.sent)
