@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import math
 
 import pyarrow as pa
 import pytest
@@ -55,16 +56,29 @@ fragments = st.lists(
             b"\\",
             b"x",
             b"{}",
+            b"Inf",
+            b"inity",
+            b"-",
+            b"NaN",
+            b"1e999",
+            b'"\\udc00"',
         ]
     ),
     max_size=6,
 ).map(b"".join)
 
 
+def finite(number):
+    if math.isinf(float(number)):
+        raise ValueError("greater than any double")
+    return float(number)
+
+
 def is_json(document):
-    """As Python has it: NaN, Infinity and -Infinity count."""
+    """As Python has it (NaN and Infinity count), but numbers have to be doubles, and text UTF-8."""
     try:
-        json.loads(document.decode())
+        value = json.loads(document.decode(), parse_float=finite)
+        json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
     except ValueError:
         return False
     return True
@@ -136,6 +150,11 @@ def test_with_a_schema_each_row_is_read_by_itself(rows):
         (b'{"id": 1}],"w":[{}', "expected a JSON object of the schema"),
         (b'{"id": 1}{"id": 2}', "expected a JSON object of the schema"),
         (b'{"id": 1}}\n{"v":{"id": 2}', "2 documents instead of 1"),
+        (b'{"many": [Inf]}', "Invalid value Inf"),
+        (b'{"else": -Inf}', "Invalid value Inf"),
+        (b'{"many": [-NaN]}', "Invalid value -NaN"),
+        (b'{"name": "Inf,", "many": [-Infinity, Inf ]}', "Invalid value Inf"),
+        (b'{"many": [1e999]}', "too big"),
     ],
 )
 def test_a_bad_row_is_told_and_harms_no_other(document, why):
@@ -144,6 +163,19 @@ def test_a_bad_row_is_told_and_harms_no_other(document, why):
     assert list(bad) == [1]
     assert why in bad[1]
     assert "in row" not in bad[1]
+
+
+def test_numbers_that_are_none_are_told_from_texts_that_say_so():
+    documents = [
+        b'{"name": "Inf, or \\"Inf", "many": [Infinity, -Infinity]}',
+        b'{"name": "-NaN", "many": [NaN]}',
+        b'{"Inf": {"Inf ": "\\\\"}, "name": "Information"}',
+    ]
+    found, bad = decode(documents, SCHEMA)
+    assert bad == {}
+    assert [row["name"] for row in found] == ['Inf, or "Inf', "-NaN", "Information"]
+    assert found[0]["many"] == [math.inf, -math.inf]
+    assert decode(documents) == ([document.decode() for document in documents], {})
 
 
 def test_dates_and_times():
