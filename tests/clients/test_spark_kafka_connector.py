@@ -21,24 +21,29 @@ def connector_jars() -> list[Path]:
     return sorted(directory.glob("*.jar"))
 
 
-@pytest.mark.kafka
-@pytest.mark.spark
-@pytest.mark.timeout(300)
-def test_sparks_own_connector(connector_jars: list[Path], tmp_path: Path) -> None:
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+def run_program(name: str, jars: list[Path], scratch: Path) -> str:
+    """Run a program of this directory against a node; what it prints."""
     with Cluster() as node:
-        jars = ",".join(map(str, connector_jars))
+        arguments = [",".join(map(str, jars)), node.bootstrap_servers, str(scratch)]
         done = subprocess.run(
-            [
-                sys.executable,
-                str(HERE / "spark_kafka_connector.py"),
-                jars,
-                node.bootstrap_servers,
-                str(tmp_path),
-            ],
+            [sys.executable, str(HERE / name), *arguments],
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=280,
             check=False,
         )
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-6000:]}"
-    assert "the connector and the source agree" in done.stdout
+    return done.stdout
+
+
+def test_sparks_own_connector(connector_jars: list[Path], tmp_path: Path) -> None:
+    assert "the connector and the source agree" in run_program(
+        "spark_kafka_connector.py", connector_jars, tmp_path
+    )
+
+
+def test_the_same_options_mean_the_same(connector_jars: list[Path], tmp_path: Path) -> None:
+    assert "both sources agree in" in run_program("spark_source_options.py", connector_jars, tmp_path)

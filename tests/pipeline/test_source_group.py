@@ -58,12 +58,12 @@ def follow(servers, group):
 
 @pytest.fixture
 def committed(admin, group):
-    """What an administrator sees, by partition number."""
+    """What an administrator sees, by partition number, of one topic or of all."""
 
-    def ask():
+    def ask(topic=None):
         asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
         found = asked[group].result(30).topic_partitions
-        return {tp.partition: tp.offset for tp in found if tp.offset >= 0}
+        return {tp.partition: tp.offset for tp in found if tp.offset >= 0 and topic in (None, tp.topic)}
 
     return ask
 
@@ -255,11 +255,13 @@ def test_a_topic_that_is_gone_or_another_one_now_is_passed_over(follow, committe
     offsets = {TopicPartition(topic, 0): 5 for topic in (kept, gone, replaced)}
     follower.completed(Checkpointed(offsets, {replaced: "AAAAAAAAAAAAAAAAAAAAAQ"}))
     assert follower.settle(30)
-    assert committed() == {0: 5}
+    assert committed(kept) == committed(gone) == {0: 5}
+    assert committed(replaced) == {}
     admin.delete_topics([gone])[gone].result(30)
     later = {tp: offset + 1 for tp, offset in offsets.items()}
     bring(follower, Checkpointed(later, {replaced: "AAAAAAAAAAAAAAAAAAAAAQ"}))
-    assert committed() == {0: 6}
+    assert committed(kept) == {0: 6}
+    assert committed(replaced) == {}
 
 
 def test_servers_that_do_not_answer_are_told(follow):

@@ -15,6 +15,8 @@ from penstock.spark.progress import Lag, lag
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+__all__ = ["Lag", "lag", "register"]
+
 
 def register(spark: SparkSession) -> None:
     """Make ``format("penstock")`` known to a session. Registering twice does no harm."""
