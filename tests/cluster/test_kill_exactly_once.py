@@ -2,8 +2,8 @@
 
 A proxy before the broker tells how far the sink is, so that kills hit named points; the rest are random.
 PENSTOCK_SINK_KILLS sets how many, PENSTOCK_SEED repeats a run. A long one may be done in parts:
-PENSTOCK_SINK_POINT names the only point to hit, PENSTOCK_SINK_REPORT a file that gets a line for each kill of
-a run that passed (docs/exactly-once.md).
+PENSTOCK_SINK_SECONDS ends the kills of a run after that time, PENSTOCK_SINK_POINT names the only point to
+hit, PENSTOCK_SINK_REPORT a file that gets a line for each kill of a run that passed (docs/exactly-once.md).
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from penstock.testing import Cluster
 from wire_proxy import Fate, Request, WireProxy
 
 KILLS = int(os.environ.get("PENSTOCK_SINK_KILLS", "3"))
+SECONDS = float(os.environ.get("PENSTOCK_SINK_SECONDS", "inf"))
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
 KEYS = 16
 SOURCE_PARTITIONS = 3
@@ -333,7 +334,9 @@ class Story:
             (zombie.control / "stay-down").touch()
             zombie.continue_all()
             self._wait_until(lambda: zombie.count("fenced") + zombie.count("failed") > 0)
-            self.zombies["fenced" if zombie.count("fenced") else zombie.said[-1]] += 1
+            last_word = next(said for said in zombie.said if said.startswith(("fenced", "failed")))
+            self.zombies[last_word.partition(" ")[0]] += 1
+            print(f"the driver that stood still: {last_word[:400]}")
         finally:
             zombie.kill_all()
 
@@ -514,6 +517,8 @@ def run(kills: int, scratch: Path, shape: str, kafka_libs: Path | None = None) -
         story.driver.wait_for("started")
         story.wait_for_more()
         for kill in schedule(kills, chance):
+            if time.monotonic() - began > SECONDS:
+                break
             story.kill(kill)
         count = feeder.finish()
         rows = read_output(story, count)
