@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_streams_cases import CASES, build
+from operator_topologies import TOPOLOGIES, application
 from penstock.streams import App, Serde, TopologyTest, long, string, time_windowed
 from penstock.topology.tables import change_serde
 
@@ -31,6 +32,24 @@ def test_a_topology_that_was_sent_gives_the_same_results(name: str) -> None:
         results.append({topic: list(records) for topic, records in test._written.items()})
     assert results[0] == results[1]
     assert any(results[0].values())
+
+
+@pytest.mark.parametrize("name", TOPOLOGIES)
+def test_windows_and_joins_that_were_sent_give_the_same_results(name: str) -> None:
+    results = []
+    for sent in (False, True):
+        app = application(name)
+        if sent:
+            app._builder.topology = _again(app.topology())
+        test = TopologyTest(app)
+        for number in range(60):
+            for topic in sorted({"left", "right"} & (set(test._parts) | set(app.topology().globals))):
+                test.input(topic).pipe(
+                    "abc"[number % 3], f"{'abc'[number % 2]}:{number}", timestamp=number + number // 20 * 50
+                )
+        results.append(list(test._written["out"]))
+    assert results[0] == results[1]
+    assert results[0]
 
 
 def test_serdes_that_were_sent_do_the_same() -> None:

@@ -115,15 +115,29 @@ def test_the_key_of_a_window_is_that_of_kafka_streams() -> None:
     assert WINDOWS.to_changelog(key, value) == (key, (7).to_bytes(8, "big"), 1234)
 
 
-def test_duplicates_at_one_time_are_kept_after_a_restart_too() -> None:
+def test_duplicates_at_one_time_stay_in_their_order_after_a_restart_too() -> None:
     data = JOIN.new_map()
     store = JOIN.open(data)
+    store.put("b", 1, 1000)
     store.put("a", 1, 1000)
     store.put("a", 2, 1000)
     store.put("a", None, 1000)
     store = JOIN.open(_restored(JOIN, data))
     store.put("a", 3, 1000)
+    store.put("b", 2, 1000)
     assert list(store.fetch("a")) == [(1000, 1), (1000, 2), (1000, 3)]
+    assert list(store.fetch("b")) == [(1000, 1), (1000, 2)]
+
+
+def test_a_duplicate_is_put_behind_those_of_before_a_restart() -> None:
+    """Numbers that begin again would put it before those with greater ones."""
+    data = JOIN.new_map()
+    store = JOIN.open(data)
+    for key in "bca":
+        store.put(key, 1, 1000)
+    store = JOIN.open(_restored(JOIN, data))
+    store.put("a", 2, 1000)
+    assert list(store.fetch("a")) == [(1000, 1), (1000, 2)]
 
 
 def test_sessions_that_touch_a_span_of_time() -> None:

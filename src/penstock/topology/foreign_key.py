@@ -104,7 +104,8 @@ def subscription_serde(key: Serde[Any]) -> Serde[Subscription]:
         partition = _INT.unpack_from(data, len(data) - _INT.size)[0]
         return Subscription(data[2:start] or None, Instruction(data[1]), primary, partition)
 
-    return Serde(serialize, deserialize, name=f"subscription({key.name})")
+    name = f"subscription({key.name})"
+    return Serde(serialize, deserialize, name=name, made_by=(subscription_serde, (key,)))
 
 
 def response_serde(foreign: Serde[Any]) -> Serde[Response]:
@@ -121,7 +122,8 @@ def response_serde(foreign: Serde[Any]) -> Serde[Response]:
         row = foreign.deserialize(data[start + 1 :]) if data[start] else None
         return Response(data[1:start] or None, row)
 
-    return Serde(serialize, deserialize, name=f"response({foreign.name})")
+    name = f"response({foreign.name})"
+    return Serde(serialize, deserialize, name=name, made_by=(response_serde, (foreign,)))
 
 
 def subscription_partitioner(key: Serde[Any]) -> Partitioner:

@@ -108,7 +108,7 @@ class WindowStore(Generic[K, V]):
         self.key_serde: Serde[K] = spec.key
         self.value_serde: Serde[V] = spec.value
         self._skip = 8 if spec.timestamped else 0
-        self._number = 0
+        self._number: int | None = None
 
     @property
     def first_kept_ms(self) -> int:
@@ -141,11 +141,15 @@ class WindowStore(Generic[K, V]):
         return _pack_time(timestamp_ms) + stored
 
     def _next_key(self, key: bytes, start_ms: int) -> bytes:
-        """The first free number from where the last one was found: free after a restart too."""
+        """Values of one key and time are numbered as they come, after a restart too: that is their order."""
+        number = self._number
+        if number is None:
+            number = max((_unpack_start(stored, len(stored) - 12)[1] for stored in self.data.data), default=0)
         while True:
-            self._number = (self._number + 1) & _NUMBER_MAX
-            stored_key = key + _pack_start(start_ms, self._number)
+            number = (number + 1) & _NUMBER_MAX
+            stored_key = key + _pack_start(start_ms, number)
             if stored_key not in self.data.data:
+                self._number = number
                 return stored_key
 
     def expire(self) -> None:

@@ -1,6 +1,6 @@
 """One small topology for each operator with windows or joins: topics ``left`` and ``right`` in, ``out`` out.
 
-`kafka_streams/Operators.java` has the same by the same names.
+`streams/kafka_streams/Operators.java` has the same by the same names.
 """
 
 from collections.abc import Callable
@@ -182,8 +182,28 @@ TOPOLOGIES: dict[str, Callable[[App], None]] = {
 }
 
 
-def application(name: str) -> App:
-    """An application with the topology of this name."""
-    app = App("oracle", key=string, value=string)
+def application(name: str, rekeyed: bool = False) -> App:
+    """An application with the topology of this name; ``rekeyed``: behind repartition topics."""
+    app = (Rekeyed if rekeyed else App)("oracle", key=string, value=string)
     TOPOLOGIES[name](app)
     return app
+
+
+class Rekeyed(App):
+    """Its streams and tables have the keys that `in_the_value` has put into the values."""
+
+    def stream(self, topic: Any, **serdes: Any) -> Stream[Any, Any]:
+        return super().stream(topic, **serdes).map(_from_the_value, key=string, value=string)
+
+    def table(self, topic: str, **how: Any) -> Table[Any, Any]:
+        return self.stream(topic).to_table(store=how.get("store"))
+
+
+def in_the_value(key: str, value: str | None) -> str:
+    """A key and a value, which may be null, as one value."""
+    return f"{key}={'' if value is None else value}"
+
+
+def _from_the_value(key: str | None, text: str) -> tuple[str, str | None]:
+    key, _, value = text.partition("=")
+    return key, value or None
