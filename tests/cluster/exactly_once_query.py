@@ -34,7 +34,7 @@ from pyspark.sql.types import StructType
 
 from penstock.client.cluster import Cluster
 from penstock.spark.datasource import PenstockDataSource
-from penstock.spark.session import build_session
+from penstock.spark.session import LOCAL_SETTINGS, build_session
 from penstock.spark.sink.checkpoint import SinkState
 from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
 from penstock.spark.sink.marker import Marker
@@ -54,16 +54,22 @@ CONTROL: Final = "PENSTOCK_TEST_CONTROL"
 NO_MARKER_CHECK: Final = "PENSTOCK_TEST_NO_MARKER_CHECK"
 
 SETTINGS: Final = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.cores.max": "2",
+    "spark.executor.cores": "1",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+    "spark.sql.streaming.checkpointFileManagerClass": LOCAL_SETTINGS[
+        "spark.sql.streaming.checkpointFileManagerClass"
+    ],
     "spark.sql.shuffle.partitions": "2",
     "spark.task.maxFailures": "20",
-    "spark.deploy.maxExecutorRetries": "-1",
     "spark.speculation": "true",
     "spark.speculation.interval": "50ms",
     "spark.speculation.multiplier": "1.2",
     "spark.speculation.quantile": "0.4",
     "spark.speculation.minTaskRuntime": "150ms",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
 }
 
 
@@ -207,7 +213,9 @@ def say(*words: Any) -> None:
 
 def main() -> None:
     servers, checkpoint, control, master, shape = sys.argv[1:]
-    session = build_session("killed", master, SETTINGS, profile="quick", log_level="off")
+    environment = {f"spark.executorEnv.{name}": os.environ[name] for name in (CONTROL, "PYTHONPATH")}
+    session = build_session("killed", master, SETTINGS | environment, profile="quick", log_level="off")
+    say("application", session.sparkContext.applicationId)
     session.dataSource.register(KilledDataSource)
     while not (Path(control) / "stay-down").exists():
         try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 HEADER = (
-    "| killed | when | times | its batch had been published | was published anew | readers waited at most, s | "
+    "| killed | when | times | batch was published | is published anew | readers waited at most, s | "
     "next batch, median, s |\n| --- | --- | ---: | ---: | ---: | ---: | ---: |"
 )
 

@@ -1,4 +1,4 @@
-"""A Spark driver as a process with all that belongs to it: its Java process, executors, Python workers."""
+"""A Spark driver as a process with all that belongs to it: its Java process, Python workers, executors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,11 @@ def processes() -> list[Process]:
 
 
 class Driver:
-    """One process of `exactly_once_query`, and everything it starts: they share a session of their own."""
+    """One process of `exactly_once_query`, and everything it starts: they share a session of their own.
+
+    Its executors on a standalone cluster are started by the cluster's workers, and are known by the id of the
+    application.
+    """
 
     def __init__(
         self,
@@ -129,10 +133,12 @@ class Driver:
         os.kill(self._java(), signal.SIGKILL)
 
     def kill_executor(self) -> None:
-        executors = [p.pid for p in self._members() if "CoarseGrainedExecutorBackend" in p.command]
-        for pid in executors[:1]:
+        """One of them."""
+        [said] = [line for line in list(self.said) if line.startswith("application")]
+        mark = f"--app-id {said.split()[1]} "
+        for executor in [p for p in processes() if mark in p.command and "ExecutorBackend" in p.command][:1]:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(executor.pid, signal.SIGKILL)
 
     def kill_workers(self) -> None:
         """The Python processes of the driver, which plan and commit."""

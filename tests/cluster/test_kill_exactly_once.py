@@ -1,5 +1,6 @@
 """kill -9 of executors, driver and broker under an exactly-once query: every record once, in order.
 
+The query runs on a Spark standalone cluster with two executors and speculation.
 A proxy before the broker tells how far the sink is, so that kills hit named points; the rest are random.
 PENSTOCK_SINK_KILLS sets how many, PENSTOCK_SEED repeats a run. A long one may be done in parts:
 PENSTOCK_SINK_SECONDS ends the kills of a run after that time, PENSTOCK_SINK_POINT names the only point to
@@ -36,6 +37,7 @@ from exactly_once_query import (
     TRANSACTION_TIMEOUT_MS,
 )
 from query_processes import Driver
+from spark_cluster import SparkCluster
 
 from kafka_node import KafkaNode
 from penstock.client.cluster import Cluster as Client
@@ -50,7 +52,6 @@ from wire_proxy import Fate, Request, WireProxy
 
 KILLS = int(os.environ.get("PENSTOCK_SINK_KILLS", "3"))
 SECONDS = float(os.environ.get("PENSTOCK_SINK_SECONDS", "inf"))
-TWO_EXECUTORS = "local-cluster[2,1,1024]"
 KEYS = 16
 SOURCE_PARTITIONS = 3
 OUTPUT_PARTITIONS = 2
@@ -180,7 +181,7 @@ class Story:
         scratch: Path,
         chance: random.Random,
         *,
-        master: str = TWO_EXECUTORS,
+        master: str,
         shape: str = "stateful",
         **environment: str,
     ) -> None:
@@ -513,7 +514,10 @@ def run(kills: int, scratch: Path, shape: str, kafka_libs: Path | None = None) -
     print(f"PENSTOCK_SEED={seed}")
     chance = random.Random(seed)
     began = time.monotonic()
-    with running(scratch, chance, kafka_libs, shape=shape) as (story, feeder):
+    with (
+        SparkCluster(scratch / "spark") as spark,
+        running(scratch, chance, kafka_libs, master=spark.master, shape=shape) as (story, feeder),
+    ):
         story.driver.wait_for("started")
         story.wait_for_more()
         for kill in schedule(kills, chance):
