@@ -4,6 +4,7 @@ import json
 import shutil
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,10 +25,10 @@ pytestmark = pytest.mark.spark
 def committed(servers: str) -> Callable[..., list[list[bytes]]]:
     """The values in each partition of a topic, to its end, for a `read_committed` client."""
 
-    def read(topic: str, partitions: int = 1) -> list[list[bytes]]:
+    def read(topic: str, partitions: int = 1, *, of: str = servers) -> list[list[bytes]]:
         consumer = Consumer(
             {
-                "bootstrap.servers": servers,
+                "bootstrap.servers": of,
                 "group.id": "unused",
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
@@ -53,18 +54,19 @@ def committed(servers: str) -> Callable[..., list[list[bytes]]]:
 def copy(spark: SparkSession, servers: str, tmp_path: Path) -> Callable[..., str]:
     """Run a query that copies a topic exactly once until it has caught up; its id."""
 
-    def run(source: str, target: str, **options: str) -> str:
-        client = {"kafka.bootstrap.servers": servers}
+    def run(source: str, target: str, *, reads: str = servers, writes: str = servers) -> str:
         rows = (
             spark.readStream.format("penstock")
-            .options(**client, subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="4")
+            .options(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="4")
+            .option("kafka.bootstrap.servers", reads)
             .option("group.id", f"group-of-{source}")
             .load()
         )
         query = (
             rows.selectExpr("key", "value", "partition")
             .writeStream.format("penstock")
-            .options(**client, topic=target, delivery="exactly-once", **options)
+            .options(topic=target, delivery="exactly-once")
+            .option("kafka.bootstrap.servers", writes)
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
             .trigger(availableNow=True)
             .start()
@@ -82,6 +84,42 @@ def group_offset(servers: str, group: str, topic: str) -> int:
     return int(found.offset)
 
 
+def forget_last_commit(checkpoint: Path) -> int:
+    """The number of the batch that Spark will run again."""
+    commits = checkpoint / "commits"
+    last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
+    for name in (str(last), f".{last}.crc"):
+        (commits / name).unlink(missing_ok=True)
+    return last
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("reads", "writes"), [("kafka", "kafka"), ("penstock", "kafka"), ("kafka", "penstock")]
+)
+def test_apache_kafka_is_read_and_written(copy, committed, servers, kafka_servers, reads, writes, tmp_path):
+    """Of another cluster the group cannot join the transaction: its offsets follow when the batch is done."""
+    clusters = {"kafka": kafka_servers, "penstock": servers}
+    source, target = f"source-{uuid.uuid4()}", f"target-{uuid.uuid4()}"
+    for cluster, topic in ((clusters[reads], source), (clusters[writes], target)):
+        admin = AdminClient({"bootstrap.servers": cluster})
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
+    producer = Producer({"bootstrap.servers": clusters[reads]})
+    ways = {"reads": clusters[reads], "writes": clusters[writes]}
+    expected: list[bytes] = []
+    for count in (10, 3):
+        values = [b"%d" % number for number in range(len(expected), len(expected) + count)]
+        for value in values:
+            producer.produce(source, value, partition=0)
+        assert producer.flush(20) == 0
+        expected += values
+        query_id = copy(source, target, **ways)
+        assert committed(target, of=clusters[writes]) == [expected]
+        assert group_offset(clusters[reads], f"group-of-{source}", source) == len(expected)
+        last = forget_last_commit(tmp_path / "checkpoint")
+        assert group_offset(clusters[writes], f"penstock-sink-{query_id}", target) == last + 1
+
+
 def test_a_batch_is_published_once_however_often_it_runs(
     make_topic, produce, copy, committed, servers, tmp_path
 ):
@@ -94,10 +132,7 @@ def test_a_batch_is_published_once_however_often_it_runs(
     assert group_offset(servers, f"group-of-{source}", source) == 10
     marker = group_offset(servers, f"penstock-sink-{query_id}", target)
     checkpoint = tmp_path / "checkpoint"
-    batches = sorted(int(file.name) for file in (checkpoint / "commits").iterdir() if file.name.isdigit())
-    assert marker == batches[-1] + 1
-    for name in (str(batches[-1]), f".{batches[-1]}.crc"):
-        (checkpoint / "commits" / name).unlink(missing_ok=True)
+    assert marker == forget_last_commit(checkpoint) + 1
     produce(source, [b"later"], partition=0)
     assert copy(source, target) == query_id
     assert committed(target) == [[*large, b"later"]]

@@ -82,6 +82,12 @@ class Transactor:
 
         def ask() -> Transaction:
             response = self._coordinator.call(request, InitProducerIdResponse)
+            if response.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+                raise ServerError(
+                    ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+                    f"transactional id '{self.transactional_id}': 'transaction.timeout.ms' is "
+                    f"{self.timeout_ms} ms, more than the brokers' 'transaction.max.timeout.ms'",
+                )
             if response.error_code:
                 raise self._error(response.error_code)
             identity = ProducerIdentity(response.producer_id, response.producer_epoch)
