@@ -80,19 +80,31 @@ def require_broker(bootstrap: str) -> None:
 
     A client would go on trying until its own time is up, and say less about the reason.
     """
+    if reason := _refusal(bootstrap, "--bootstrap"):
+        unreachable(bootstrap, reason)
+
+
+def require_listener(addresses: str, option: str, complaint: str) -> None:
+    """The same for servers of another kind: *complaint* says what is missing at the *option*'s addresses."""
+    if reason := _refusal(addresses, option):
+        fail(f"{option}: {complaint} at {addresses} ({reason})", EXIT_UNREACHABLE)
+
+
+def _refusal(addresses: str, option: str) -> str | None:
+    """Why nothing can be reached at any of the addresses; None if something listens."""
     reasons = []
-    for address in bootstrap.split(","):
+    for address in addresses.split(","):
         match = _ADDRESS.fullmatch(address.strip())
         if match is None:
-            fail(f"--bootstrap {bootstrap}: expected HOST:PORT, several separated by commas", EXIT_USAGE)
+            fail(f"{option} {addresses}: expected HOST:PORT, several separated by commas", EXIT_USAGE)
         host, port = match["ipv6"] or match["host"], int(match["port"] or DEFAULT_PORT)
         try:
             socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
         except (OSError, OverflowError) as error:
             reasons.append(getattr(error, "strerror", None) or str(error))
         else:
-            return
-    unreachable(bootstrap, "; ".join(dict.fromkeys(reasons)))
+            return None
+    return "; ".join(dict.fromkeys(reasons))
 
 
 def admin_client(bootstrap: str, command_config: Path | None) -> AdminClient:

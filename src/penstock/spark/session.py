@@ -13,17 +13,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
 
+from penstock.spark.class_data import class_data_options
 from penstock.spark.java import find_java, launch_home
+from penstock.spark.profiles import PROFILES, ProfileName
+from penstock.spark.shipping import DIRECTORY, make_library
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Profile = Literal["quick", "steady"]
+DRIVER_JAVA: Final = "spark.driver.extraJavaOptions"
 
 SETTINGS: dict[str, str] = {
     # One meaning of event time, whatever the machine's zone.
@@ -49,13 +53,6 @@ LOCAL_SETTINGS: dict[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 
-JVM_OPTIONS: dict[Profile, str] = {
-    # C1 alone: a session starts and answers its first query in about two thirds of the time. From half a
-    # minute of steady work on, the second compiler has earned its start-up back.
-    "quick": "-XX:TieredStopAtLevel=1",
-    "steady": "",
-}
-
 # Each shuffle partition of a stateful operator costs a task and a state commit per batch, so on one machine
 # there are no more of them than this, however many cores. A checkpoint keeps the number it was made with.
 LOCAL_SHUFFLE_PARTITIONS_MAX = 8
@@ -65,46 +62,96 @@ def build_session(
     app_name: str,
     master: str = "local[*]",
     extra_conf: Mapping[str, str] | None = None,
-    profile: Profile = "steady",
+    profile: ProfileName = "steady",
     log_level: str = "error",
     log_file: Path | None = None,
+    *,
+    ship: bool = True,
+    modules: Iterable[ModuleType] = (),
+    own_process_group: bool = False,
+    share_classes: bool = False,
 ) -> SparkSession:
     """Return the active session, or a new one on `master` with Penstock's settings under `extra_conf`.
 
-    `profile` is "steady" for queries that stay, "quick" for tests and jobs of a few seconds. `log_level`
-    is log4j's name for what Spark prints on stderr; with `log_file` it is appended to that file, and so is
-    what the Python workers print. Raises `JavaNotFound` if no Java fits. A session that is already active
-    is returned with the settings that can still change; those of its JVM stay.
+    `profile`: "steady" for queries that stay, "quick" for tests and jobs of a few seconds, "low-latency" and
+    "throughput" for streams applications (`penstock.spark.profiles`). `log_level` is log4j's name for what
+    Spark prints on stderr; with `log_file` it is appended to that file, and so is what the Python workers
+    print. With a `master` that is not local, executors get this package, with `modules` that lie beside it,
+    from here (`penstock.spark.shipping`); without `ship` they have to have it. `own_process_group`: Ctrl-C in
+    the terminal reaches this process alone. `share_classes`: start faster with `penstock.spark.class_data`.
+
+    Raises `JavaNotFound` if no Java fits, `CannotShip`. A session that is already active is returned with the
+    settings that can still change; those of its JVM stay, and so they do in a process that spark-submit has
+    started.
     """
+    import pyspark
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = settings_for(master, profile, extra_conf or {})
+    log4j = Path(__file__).with_name("log4j2.properties").as_uri()
+    settings[DRIVER_JAVA] = _joined(
+        " ",
+        settings.get(DRIVER_JAVA),
+        f"-Dlog4j2.configurationFile={log4j} -Dpenstock.log.level={log_level}",
+    )
     builder = SparkSession.builder.appName(app_name).master(master)
-    for key, value in _settings(master, profile, log_level, extra_conf or {}).items():
-        builder = builder.config(key, value)
-    if SparkSession.getActiveSession() is not None:
-        return builder.getOrCreate()
-    launch = {"JAVA_HOME": str(launch_home(find_java()))}
+    if SparkSession.getActiveSession() is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return _with(builder, settings).getOrCreate()
+    java = find_java()
+    launch = {"JAVA_HOME": str(launch_home(java))}
+    if share_classes:
+        options = class_data_options(java, Path(pyspark.__file__).parent)
+        settings[DRIVER_JAVA] = _joined(" ", options, settings[DRIVER_JAVA])
     if log_file is not None:
         launch["PENSTOCK_SPARK_LOG"] = str(log_file.absolute())
+    if own_process_group:
+        launch["PENSTOCK_SPARK_OWN_GROUP"] = "1"
+    if ship and not master.startswith("local"):
+        library = make_library(modules)
+        settings = with_library(settings, library.archive)
+        # The driver's own workers run whatever Python the executors have, in this machine's file system.
+        launch["PYTHONPATH"] = _joined(os.pathsep, str(library.directory), os.environ.get("PYTHONPATH"))
     with _environment(launch):
-        return builder.getOrCreate()
+        return _with(builder, settings).getOrCreate()
 
 
-def _settings(master: str, profile: Profile, log_level: str, extra_conf: Mapping[str, str]) -> dict[str, str]:
+def with_library(settings: Mapping[str, str], archive: Path) -> dict[str, str]:
+    """The settings with which executors unpack an archive of `make_library` and import from it."""
+    path = settings.get("spark.executorEnv.PYTHONPATH")
+    return {
+        **settings,
+        "spark.archives": _joined(",", f"{archive}#{DIRECTORY}", settings.get("spark.archives")),
+        "spark.executorEnv.PYTHONPATH": _joined(":", DIRECTORY, path),
+    }
+
+
+def _with(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkSession.Builder:
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder
+
+
+def settings_for(master: str, profile: ProfileName, extra_conf: Mapping[str, str]) -> dict[str, str]:
+    """Spark's configuration for a session on `master`: Penstock's, then the profile's, then `extra_conf`."""
+    chosen = PROFILES[profile]
     settings = dict(SETTINGS)
+    launched = ["driver"]
     if master.startswith("local"):
         settings |= LOCAL_SETTINGS
         settings["spark.sql.shuffle.partitions"] = str(min(os.cpu_count() or 1, LOCAL_SHUFFLE_PARTITIONS_MAX))
+    else:
+        launched.append("executor")
     settings |= extra_conf
-    log4j = Path(__file__).with_name("log4j2.properties").as_uri()
-    jvm_options = (
-        settings.get("spark.driver.extraJavaOptions", ""),
-        JVM_OPTIONS[profile],
-        f"-Dlog4j2.configurationFile={log4j} -Dpenstock.log.level={log_level}",
-    )
-    settings["spark.driver.extraJavaOptions"] = " ".join(filter(None, jvm_options))
+    for role in launched:
+        name = f"spark.{role}.extraJavaOptions"
+        if options := _joined(" ", chosen.jvm_options, settings.get(name)):
+            settings[name] = options  # what comes later wins
     return settings
+
+
+def _joined(separator: str, *parts: str | None) -> str:
+    return separator.join(filter(None, parts))
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from penstock.topology.stores import KeyValueSpec, StoreSpec, VersionedSpec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from penstock.spark.profiles import ProfileName
     from penstock.spark.streams.running import RunningApp
 
 K = TypeVar("K")
@@ -34,7 +35,8 @@ class App:
         key: the serde of keys wherever none is given.
         value: the serde of values wherever none is given.
         dead_letter: the topic for records that fail in user code or can't be read or written, with the reason
-            in the headers of KIP-1034 (``__streams.errors.*``). Without it the application stops at such a record.
+            in the headers of KIP-1034 (``__streams.errors.*``). Without it the application stops at such a
+            record.
 
     >>> from penstock.streams import App, json, string
     >>> app = App("shop", key=string, value=json)
@@ -269,8 +271,9 @@ class App:
         spark: SparkSession | None = None,
         guarantee: Literal["exactly-once", "at-least-once"] = "exactly-once",
         until: Literal["stopped", "drained"] = "stopped",
+        profile: ProfileName = "steady",
         shuffle_partitions: int | None = None,
-        commit_interval: Duration = "0 ms",
+        commit_interval: Duration | None = None,
         tick: Duration = "1 second",
         options: Mapping[str, str] | None = None,
     ) -> RunningApp:
@@ -285,10 +288,11 @@ class App:
             spark: the session whose executors it runs on; None: a local one.
             guarantee: of outputs, changelogs and group offsets alike.
             until: ``drained`` ends the run when all that the topics hold at the start has been processed.
+            profile: ``low-latency`` and ``throughput`` say what is not said by the session or below.
             shuffle_partitions: how many Spark tasks work on state at the same time; None: one for each core.
                 A checkpoint keeps the number that it was made with.
-            commit_interval: batches begin at least this far apart; ``0 ms``: as soon as there is something
-                to read.
+            commit_interval: batches begin at least this far apart; None: as soon as there is something to
+                read.
             tick: how often the time of day passes for timers while there are no records.
             options: of the ``penstock`` source and sink, such as ``kafka.…`` or ``maxOffsetsPerTrigger``.
 
@@ -304,8 +308,11 @@ class App:
             spark=spark,
             guarantee=guarantee,
             until=until,
+            profile=profile,
             shuffle_partitions=shuffle_partitions,
-            commit_interval_ms=duration_ms(commit_interval, "commit_interval"),
+            commit_interval_ms=(
+                None if commit_interval is None else duration_ms(commit_interval, "commit_interval")
+            ),
             tick_ms=duration_ms(tick, "tick"),
             options=options,
         )

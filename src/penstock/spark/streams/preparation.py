@@ -25,6 +25,16 @@ class InternalTopicMismatch(StreamsError):
     """An internal topic is there, and is not as the application needs it."""
 
 
+def client_properties(bootstrap_servers: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Of a client, from the options of source and sink."""
+    properties = {
+        name.removeprefix("kafka."): value
+        for name, value in given.items()
+        if name.lower().startswith("kafka.")
+    }
+    return properties | {"bootstrap.servers": bootstrap_servers}
+
+
 def prepare_topics(cluster: Cluster, topology: Topology) -> dict[str, int]:
     """Make the topics that the application owns, and those that it writes to; the partitions of all.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from penstock.client.metadata import TopicPartition
 from penstock.client.offsets import EARLIEST, list_offsets
 from penstock.client.topics import delete_topics
 from penstock.spark.sink.locations import Location
+from penstock.spark.streams.preparation import client_properties
 from penstock.topology.errors import StreamsError
 from penstock.topology.graph import Topology
 
@@ -29,13 +31,20 @@ class Reset:
     partitions: tuple[TopicPartition, ...]
 
 
-def reset(topology: Topology, *, bootstrap_servers: str, checkpoint: str | Path | None = None) -> Reset:
+def reset(
+    topology: Topology,
+    *,
+    bootstrap_servers: str,
+    checkpoint: str | Path | None = None,
+    options: Mapping[str, str] | None = None,
+) -> Reset:
     """Delete the topics that the application owns, set its group to the beginning of what it reads, and
-    remove its checkpoint. What it has written stays. It must not be running.
+    remove its checkpoint. What it has written stays. It must not be running. ``options``: ``kafka.…``
+    properties of the client, as for `start`.
 
     Raises GroupInUse, ServerError, CheckpointOfAnother.
     """
-    config = ClientConfig.from_properties({"bootstrap.servers": bootstrap_servers})
+    config = ClientConfig.from_properties(client_properties(bootstrap_servers, options or {}))
     with Cluster(config) as cluster:
         group = ConsumerGroup(cluster, topology.application)
         cluster.retry(group.require_no_members)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
-from penstock.spark.progress import Lag, lag
+from penstock.spark.profiles import PROFILES, Profile, ProfileName
+from penstock.spark.progress import HasJson, Lag, lag
 from penstock.spark.session import build_session
 from penstock.spark.sink.locations import Location
 from penstock.spark.sink.options import parse_sink
@@ -21,7 +22,7 @@ from penstock.spark.source.options import parse_streaming
 from penstock.spark.streams.datasource import NAME, PLAN, StreamsDataSource
 from penstock.spark.streams.operator import PACKED, StreamsOperator
 from penstock.spark.streams.plan import LAYOUT, StreamsPlan, map_side_parts, shuffled_topics
-from penstock.spark.streams.preparation import prepare_group, prepare_topics
+from penstock.spark.streams.preparation import client_properties, prepare_group, prepare_topics
 from penstock.topology.description import describe
 from penstock.topology.errors import StreamsError, TopologyError
 from penstock.topology.graph import Topology
@@ -95,8 +96,11 @@ class RunningApp:
     def __enter__(self) -> RunningApp:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.stop()
+        else:
+            self.query.stop()  # its error is the one on its way, or comes second to it
 
     @property
     def is_running(self) -> bool:
@@ -134,7 +138,11 @@ class RunningApp:
     def progress(self) -> Progress | None:
         """Of the last batch that was done; None before the first."""
         found = self.query.lastProgress
-        return None if found is None else _progress(found)
+        return None if found is None else progress_of(found)
+
+    def recent_progress(self) -> list[Progress]:
+        """Of the last batches, as many as Spark keeps (``spark.sql.streaming.numRecentProgressUpdates``)."""
+        return [progress_of(found) for found in self.query.recentProgress]
 
     def describe(self) -> str:
         """The topology, as Kafka Streams prints it."""
@@ -149,8 +157,9 @@ def start(
     spark: SparkSession | None = None,
     guarantee: Guarantee = "exactly-once",
     until: Literal["stopped", "drained"] = "stopped",
+    profile: ProfileName = "steady",
     shuffle_partitions: int | None = None,
-    commit_interval_ms: int = 0,
+    commit_interval_ms: int | None = None,
     tick_ms: int = 1000,
     options: Mapping[str, str] | None = None,
 ) -> RunningApp:
@@ -162,6 +171,7 @@ def start(
         spark: the session whose executors it runs on; None: a local one.
         guarantee: what reaches the topics.
         until: ``drained`` ends the run when all that the topics hold now has been processed.
+        profile: what the next three, and the session that is built here, are where they are not given.
         shuffle_partitions: how many tasks work on state at the same time. None: one for each core. A
             checkpoint keeps the number that it was made with.
         commit_interval_ms: batches begin at least this far apart; 0: as soon as there is something.
@@ -173,12 +183,14 @@ def start(
     """
     if not topology.source_topics():
         raise TopologyError(f"{topology.application} reads no topic: there is nothing to run")
-    session = spark if spark is not None else build_session(topology.application)
+    chosen = PROFILES[profile]
+    session = spark if spark is not None else build_session(topology.application, profile=profile)
     session = session.newSession()
-    given = dict(options or {})
-    client = ClientConfig.from_properties(_client_properties(bootstrap_servers, given))
+    given = _options(chosen, options or {})
+    client = ClientConfig.from_properties(client_properties(bootstrap_servers, given))
     where = Location.open(str(checkpoint), "checkpoint")
-    tasks = shuffle_partitions or min(session.sparkContext.defaultParallelism, _tasks_max(session))
+    tasks = shuffle_partitions or chosen.shuffle_partitions
+    tasks = tasks or min(session.sparkContext.defaultParallelism, _tasks_max(session))
     kept = _Kept(topology.application, bool(_behind(topology)), tasks)
     tasks = _continue_from(where, kept).shuffle_partitions
     with Cluster(client) as cluster:
@@ -201,7 +213,15 @@ def start(
         session,
     )
     return RunningApp(
-        topology, _query(plan, session, str(checkpoint), where, until, commit_interval_ms), session
+        topology,
+        _query(
+            plan,
+            session,
+            where,
+            until,
+            chosen.commit_interval_ms if commit_interval_ms is None else commit_interval_ms,
+        ),
+        session,
     )
 
 
@@ -239,14 +259,13 @@ def _plan(
 def _query(
     plan: StreamsPlan,
     session: SparkSession,
-    checkpoint: str,
     where: Location,
     until: str,
     commit_interval_ms: int,
 ) -> StreamingQuery:
     for name, value in _SETTINGS.items():
         session.conf.set(name, value)
-    if where.uri.startswith("file:"):
+    if where.is_local:
         for name, value in _LOCAL_SETTINGS.items():
             session.conf.set(name, value)
     session.conf.set("spark.sql.shuffle.partitions", str(plan.shuffle_partitions))
@@ -261,7 +280,8 @@ def _query(
             .queryName(plan.topology.application)
             .outputMode("append")
             .option(PLAN, text)
-            .option("checkpointLocation", checkpoint)
+            # Spark takes a bare path as one of the cluster's default file system.
+            .option("checkpointLocation", f"file:{where.path}" if where.is_local else where.uri)
         )
         if until == "drained":
             writer = writer.trigger(availableNow=True)
@@ -306,13 +326,10 @@ _SINK_OPTIONS: Final = frozenset(
 )
 
 
-def _client_properties(bootstrap_servers: str, given: Mapping[str, str]) -> dict[str, str]:
-    properties = {
-        name.removeprefix("kafka."): value
-        for name, value in given.items()
-        if name.lower().startswith("kafka.")
-    }
-    return properties | {"bootstrap.servers": bootstrap_servers}
+def _options(profile: Profile, given: Mapping[str, str]) -> dict[str, str]:
+    """The profile's, where no other was given; Spark's option names are the same in upper and lower case."""
+    known = {name.lower() for name in given}
+    return {name: value for name, value in profile.options.items() if name.lower() not in known} | dict(given)
 
 
 def _tasks_max(session: SparkSession) -> int:
@@ -368,8 +385,9 @@ def _continue_from(where: Location, wanted: _Kept) -> _Kept:
     return kept
 
 
-def _progress(found: Any) -> Progress:
-    fields = json.loads(found.json) if hasattr(found, "json") else dict(found)
+def progress_of(found: HasJson) -> Progress:
+    """What a `pyspark.sql.streaming.StreamingQueryProgress` of an application tells."""
+    fields = json.loads(found.json)
     phases: dict[str, int] = dict(fields.get("durationMs") or {})
     operators = fields.get("stateOperators") or []
     batch_ms = int(phases.get("triggerExecution", 0))
@@ -396,14 +414,18 @@ def _state_bytes(operator: Mapping[str, Any]) -> int:
     return int(operator.get("memoryUsedBytes") or 0) + int(metrics.get("rocksdbSstFileSize") or 0)
 
 
-# As the last line of a Python traceback has it: module.Name: message.
-_RAISED: Final = re.compile(r"(?:[a-z_]\w*\.)*[A-Z]\w*[a-z]\w*: .+")
-_NOT_PYTHON: Final = ("org.", "java.", "scala.", "py4j.", "pyspark.")
+_DESCRIPTION: Final = "\n=== Streaming Query ==="
+_TRACEBACK: Final = "Traceback (most recent call last):\n"
+_SQL_STATES: Final = re.compile(r"(\s+SQLSTATE: \w{5})+\s*$")
+_OURS: Final = re.compile(r"^penstock(\.\w+)*\.(?=\w+(:|$))")
 
 
 def _failure(text: str) -> ApplicationFailed:
-    """The last exception of Python's that the text of a Spark exception tells of."""
-    raised = [
-        line for line in text.splitlines() if _RAISED.fullmatch(line) and not line.startswith(_NOT_PYTHON)
-    ]
-    return ApplicationFailed(raised[-1] if raised else text.splitlines()[0], text)
+    """Of the text of a Spark exception, which has the traceback of a Python process where there was one."""
+    said = _SQL_STATES.sub("", text.partition(_DESCRIPTION)[0])
+    _, traced, last = said.rpartition(_TRACEBACK)
+    if not traced:
+        return ApplicationFailed(said.partition("terminated with exception: ")[2] or said, text)
+    lines = last.splitlines()
+    raised = next((row for row, line in enumerate(lines) if line and not line[0].isspace()), 0)
+    return ApplicationFailed(_OURS.sub("", "\n".join(lines[raised:])), text)

@@ -1,0 +1,473 @@
+"""`penstock streams`: run, describe and reset the application that a Python file defines."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+
+import typer
+
+from penstock.cli.app_file import AppFileError, load_app
+from penstock.cli.config import parse_assignments
+from penstock.cli.connection import (
+    DEFAULT_BOOTSTRAP,
+    EXIT_USAGE,
+    Bootstrap,
+    CommandConfig,
+    JsonOutput,
+    client_settings,
+    fail,
+    require_broker,
+    require_listener,
+    unreachable,
+)
+from penstock.cli.output import console, print_json, print_note
+from penstock.client.errors import ClientError, ServerUnreachable
+from penstock.client.settings import ConfigError
+from penstock.streams import App, StreamsError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.spark.streams.running import Progress, RunningApp
+
+app = typer.Typer(help="Run, describe and reset streams applications.", no_args_is_help=True)
+
+#: How often a running application is looked at.
+POLL_S: Final = 0.2
+#: How long a batch in hand may take when the command is told to stop; the next start does it again.
+LAST_BATCH_TIMEOUT_S: Final = 60.0
+
+# Import name: what pip calls it.
+_REQUIRED: Final = {
+    "pyspark": "pyspark",
+    "pandas": "pandas",
+    "pyarrow": "pyarrow",
+    "google.protobuf": "protobuf",
+}
+
+_MASTER: Final = re.compile(
+    r"local(-cluster)?(\[[\w*, ]+\])?|yarn|spark://(?P<standalone>[^/]+:\d+)|k8s://(https?://)?(?P<kubernetes>[^/]+)"
+)
+
+
+_CAUSE: Final = "Caused by: "
+_JAVA_CLASS: Final = re.compile(r"^([a-z]\w*\.)+\w+: ")
+
+
+class ProfileChoice(StrEnum):
+    low_latency = "low-latency"
+    throughput = "throughput"
+
+
+class Guarantee(StrEnum):
+    exactly_once = "exactly-once"
+    at_least_once = "at-least-once"
+
+
+class Until(StrEnum):
+    stopped = "stopped"
+    drained = "drained"
+
+
+File = Annotated[Path, typer.Argument(metavar="APP.py", help="The file that defines the application.")]
+AppName = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        metavar="NAME",
+        help="Which App of the file: its variable or its name. Default: the one it has.",
+    ),
+]
+Checkpoint = Annotated[
+    str,
+    typer.Option(
+        "--checkpoint",
+        metavar="DIR",
+        help="Offsets and state: a directory or URI that driver and executors share.",
+    ),
+]
+Master = Annotated[
+    str,
+    typer.Option(
+        "--master", metavar="URL", help="Where Spark runs: local[*], spark://HOST:PORT, yarn, k8s://URL."
+    ),
+]
+Profile = Annotated[
+    ProfileChoice | None,
+    typer.Option("--profile", metavar="PROFILE", help="Settings for low-latency or for throughput."),
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="Of the penstock source and sink, such as maxOffsetsPerTrigger or kafka.…; repeatable.",
+    ),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark's; repeatable."),
+]
+Name = Annotated[
+    str | None,
+    typer.Option("--name", metavar="NAME", help="What Spark calls it. Default: the application's name."),
+]
+
+
+@app.command()
+def run(
+    file: File,
+    checkpoint: Checkpoint,
+    name_of_app: AppName = None,
+    master: Master = "local[*]",
+    profile: Profile = None,
+    guarantee: Annotated[
+        Guarantee,
+        typer.Option(metavar="GUARANTEE", help="exactly-once or at-least-once."),
+    ] = Guarantee.exactly_once,
+    until: Annotated[
+        Until,
+        typer.Option(metavar="END", help="drained: end when all that the topics hold now is processed."),
+    ] = Until.stopped,
+    option: Options = None,
+    conf: Conf = None,
+    name: Name = None,
+    shuffle_partitions: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Tasks that work on state at the same time; the checkpoint keeps it."
+        ),
+    ] = None,
+    no_ship: Annotated[
+        bool,
+        typer.Option("--no-ship", help="Executors have Penstock and what the file imports: send nothing."),
+    ] = False,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="For warnings and errors of Spark's, which are not shown otherwise."
+        ),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+) -> None:
+    """Run an application until it is stopped. Ctrl-C and SIGTERM stop it after the batch in hand."""
+    application, module = _load(file, name_of_app)
+    options = _options(bootstrap, command_config, option)
+    settings = parse_assignments(conf or [])
+    _require_extra()
+    _require_master(master)
+    require_broker(bootstrap)
+    with _explained(bootstrap):
+        from pyspark.sql import SparkSession
+
+        was_there = SparkSession.getActiveSession() is not None
+        session = _session(
+            name or application.name, master, settings, profile, ship=not no_ship, log=log, module=module
+        )
+        running = application.start(
+            bootstrap_servers=bootstrap,
+            checkpoint=checkpoint,
+            spark=session,
+            guarantee=guarantee.value,
+            until=until.value,
+            profile="steady" if profile is None else profile.value,
+            shuffle_partitions=shuffle_partitions,
+            options=options,
+        )
+        print_note(f"{application.name} runs on {master}, with its state in {checkpoint}")
+        _follow(running)
+        if not was_there:
+            session.stop()
+    print_note(f"{application.name} stopped")
+
+
+@app.command("submit-command")
+def submit_command(
+    file: File,
+    checkpoint: Checkpoint,
+    name_of_app: AppName = None,
+    profile: Profile = None,
+    option: Options = None,
+    conf: Conf = None,
+    name: Name = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Print the command that submits an application to YARN in cluster mode; its driver runs there as well.
+
+    What it sends is written to the cache directory: this package and what it needs, and the modules that
+    lie beside the file.
+    """
+    application, module = _load(file, name_of_app)
+    options, settings = parse_assignments(option or []), parse_assignments(conf or [])
+    if "://" not in checkpoint:
+        fail(
+            f"--checkpoint {checkpoint}: expected a URI that all nodes reach, such as hdfs:///checkpoints/shop",
+            EXIT_USAGE,
+        )
+    _require_extra()
+    from penstock.spark.shipping import DIRECTORY, DRIVER_NEEDS, CannotShip, make_library
+
+    try:
+        library = make_library(_beside(module), needs=DRIVER_NEEDS)
+    except CannotShip as error:
+        fail(str(error))
+    from penstock.spark.session import settings_for
+
+    profiled = [] if profile is None else [f"--profile={profile.value}"]
+    sent = settings_for("yarn", "steady" if profile is None else profile.value, settings) | {
+        "spark.yarn.appMasterEnv.PYTHONPATH": DIRECTORY,
+        "spark.executorEnv.PYTHONPATH": DIRECTORY,
+    }
+    words = [
+        *("spark-submit", "--master", "yarn", "--deploy-mode", "cluster", "--name", name or application.name),
+        *(word for setting in sorted(sent.items()) for word in ("--conf", "=".join(setting))),
+        *("--archives", f"{library.archive}#{DIRECTORY}", "--files", str(file.resolve())),
+        str(library.directory / "penstock" / "__main__.py"),
+        *("streams", "run", file.name, *([] if name_of_app is None else [f"--app={name_of_app}"])),
+        *("--master=yarn", f"--bootstrap={bootstrap}", f"--checkpoint={checkpoint}", *profiled),
+        *(f"--option={key}={value}" for key, value in options.items()),
+    ]
+    typer.echo(shlex.join(words))
+
+
+@app.command()
+def describe(
+    file: File,
+    name_of_app: AppName = None,
+    mermaid: Annotated[
+        bool, typer.Option("--mermaid", help="As a Mermaid flowchart, which Markdown viewers draw.")
+    ] = False,
+) -> None:
+    """Print the topology of an application, as Kafka Streams prints it. Nothing is run."""
+    application, _ = _load(file, name_of_app)
+    typer.echo(application.mermaid() if mermaid else application.describe())
+
+
+@app.command()
+def reset(
+    file: File,
+    name_of_app: AppName = None,
+    checkpoint: Annotated[
+        str | None, typer.Option("--checkpoint", metavar="DIR", help="Remove this checkpoint as well.")
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Take an application that is not running back to its beginning.
+
+    Deletes the topics that it owns (changelogs, repartition topics), sets its consumer group to the
+    beginning of what it reads, and removes its checkpoint. What it has written stays.
+    """
+    application, _ = _load(file, name_of_app)
+    options = _options(bootstrap, command_config, None)
+    _require_extra()
+    from penstock.spark.streams.reset import reset as reset_application
+
+    require_broker(bootstrap)
+    with _explained(bootstrap):
+        done = reset_application(
+            application.topology(), bootstrap_servers=bootstrap, checkpoint=checkpoint, options=options
+        )
+    if json_output:
+        print_json(
+            {
+                "application": application.name,
+                "deleted_topics": list(done.deleted_topics),
+                "partitions_at_beginning": [str(tp) for tp in done.partitions],
+            }
+        )
+        return
+    for topic in done.deleted_topics:
+        console().print(f"deleted {topic}")
+    console().print(f"{application.name} begins anew in {len(done.partitions)} partitions")
+
+
+def _require_extra() -> None:
+    missing = [pip for module, pip in _REQUIRED.items() if not _is_there(module)]
+    if missing:
+        fail(
+            f"streams applications run on Spark, which needs {', '.join(missing)}. "
+            f"Install the extra with: {sys.executable} -m pip install 'penstock[spark]'"
+        )
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package above it
+        return False
+
+
+def _load(file: Path, name: str | None) -> tuple[App, ModuleType]:
+    try:
+        return load_app(file, name)
+    except AppFileError as error:
+        fail(str(error), EXIT_USAGE)
+
+
+def _options(bootstrap: str, command_config: Path | None, given: list[str] | None) -> dict[str, str]:
+    """Of the file as ``kafka.…``, then those of the command line."""
+    of_file = {} if command_config is None else client_settings(bootstrap, command_config)
+    of_file.pop("log_level", None)
+    properties = {f"kafka.{name}": str(value) for name, value in of_file.items()}
+    properties.pop("kafka.bootstrap.servers", None)
+    return properties | parse_assignments(given or [])
+
+
+def _require_master(master: str) -> None:
+    """Spark tries a master that isn't there for a minute, and then says little about the reason."""
+    match = _MASTER.fullmatch(master)
+    if match is None:
+        fail(f"--master {master}: expected local[N], spark://HOST:PORT, yarn or k8s://HOST:PORT", EXIT_USAGE)
+    if match["standalone"]:
+        require_listener(match["standalone"], "--master", "no Spark master answers")
+
+
+def _session(
+    name: str,
+    master: str,
+    conf: Mapping[str, str],
+    profile: ProfileChoice | None,
+    *,
+    ship: bool,
+    log: Path | None,
+    module: ModuleType,
+) -> SparkSession:
+    from pyspark import cloudpickle
+
+    from penstock.spark.session import build_session
+
+    # The file's own code goes to the workers with the plan, as a script's does: they have no such module.
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    return build_session(
+        name,
+        master,
+        conf,
+        "steady" if profile is None else profile.value,
+        # On the terminal a failure is one line, ours; Spark's own would be a hundred.
+        log_level="off" if log is None else "warn",
+        log_file=log,
+        ship=ship,
+        modules=_beside(module),
+        own_process_group=True,
+        share_classes=True,
+    )
+
+
+def _beside(module: ModuleType) -> list[ModuleType]:
+    """The modules that the file has imported from its own directory."""
+    assert module.__file__ is not None
+    directory = Path(module.__file__).parent
+    found = []
+    for name, other in list(sys.modules.items()):
+        origin = getattr(other, "__file__", None)
+        if other is module or origin is None or "." in name:
+            continue
+        path = Path(origin)
+        if directory in (path.parent, path.parent.parent) and name in (path.stem, path.parent.name):
+            found.append(other)
+    return found
+
+
+@contextmanager
+def _explained(bootstrap: str) -> Iterator[None]:
+    """What goes wrong as one line, and an exit code that scripts can trust."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    from penstock.spark.java import JavaNotFound
+    from penstock.spark.shipping import CannotShip
+
+    try:
+        yield
+    except (ConfigError, ValueError) as error:
+        fail(str(error), EXIT_USAGE)
+    except ServerUnreachable as error:
+        unreachable(bootstrap, str(error))
+    except (StreamsError, ClientError, JavaNotFound, CannotShip) as error:
+        fail(str(error))
+    except (PySparkException, Py4JError) as error:
+        _explain_spark(error)
+
+
+def _explain_spark(error: Exception) -> NoReturn:
+    """What failed and the cause at the root of it, of a Java error with all its causes below each other."""
+    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
+    lines = [line for line in lines if line and not line.startswith("An error occurred while calling")]
+    causes = [_JAVA_CLASS.sub("", line[len(_CAUSE) :]) for line in lines if line.startswith(_CAUSE)]
+    root = ""
+    for cause in reversed(causes):  # "Connection refused" says less than "Connection refused: /10.0.0.1:443"
+        if root not in cause:
+            break
+        root = cause
+    said = dict.fromkeys(filter(None, [*(_JAVA_CLASS.sub("", line) for line in lines[:1]), root]))
+    fail(f"Spark: {': '.join(said) or type(error).__name__} (--log FILE keeps what else Spark says)")
+
+
+def _follow(running: RunningApp) -> None:
+    """Show each batch, until the application ends or a signal asks it to. Raises what it failed with."""
+    with _told_to_stop() as told:
+        last = -1
+        while not running.wait(POLL_S):
+            last = _show(running.progress(), last)
+            if told.is_set():
+                _finish_batch(running)
+                break
+        _show(running.progress(), last)
+    if running.is_running:
+        running.stop()
+
+
+@contextmanager
+def _told_to_stop() -> Iterator[threading.Event]:
+    """Set by SIGINT and SIGTERM; a second one ends the command at once, as it does without this."""
+    told = threading.Event()
+
+    def tell(number: int, _frame: FrameType | None) -> None:
+        told.set()
+        print_note("stopping after this batch")
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+    before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield told
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _finish_batch(running: RunningApp) -> None:
+    """Until no batch is in hand, or the one that was has ended: a batch that is cut off is only work lost."""
+    before = running.progress()
+    deadline = time.monotonic() + LAST_BATCH_TIMEOUT_S
+    while running.query.status["isTriggerActive"] and time.monotonic() < deadline:
+        now = running.progress()
+        if now is not None and (before is None or now.batch_id > before.batch_id):
+            return
+        time.sleep(0.02)
+
+
+def _show(progress: Progress | None, last: int) -> int:
+    """One line for a batch that was not shown yet; the number of the last one shown."""
+    if progress is None or progress.batch_id == last:
+        return last
+    console().print(
+        f"batch {progress.batch_id:,}: {progress.records:,} records in {progress.batch_ms:,} ms "
+        f"({progress.records_per_second:,.0f}/s), lag {progress.lag.total:,}, "
+        f"state {progress.state_bytes / 1e6:,.1f} MB"
+    )
+    return progress.batch_id

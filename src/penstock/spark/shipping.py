@@ -1,0 +1,177 @@
+"""Penstock for executors that don't have it: an archive that Spark unpacks beside each of them.
+
+    library = make_library()
+    conf = {"spark.archives": f"{library.archive}#{DIRECTORY}", "spark.executorEnv.PYTHONPATH": DIRECTORY}
+
+`penstock.spark.session.build_session` does that for every master but a local one. The archive has this
+package, with its compiled kernels (a zip on the path, as ``--py-files`` takes it, could not hold them), and
+the small packages that it needs in an executor. Those that Spark itself needs for Arrow (pyarrow, pandas,
+numpy, protobuf) must be there: they are large, and every PySpark installation that runs Python has them.
+Executors must have the driver's Python release and platform, as Spark demands anyway.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import importlib.metadata
+import importlib.util
+import io
+import os
+import re
+import tarfile
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from types import ModuleType
+from typing import Final, NamedTuple
+
+import penstock
+from penstock.spark.java import cache_directory
+
+#: What the archive is called where Spark has unpacked it: below the working directory of each executor.
+DIRECTORY: Final = "penstock-library"
+
+#: Distributions that source, sink and streams applications import in an executor.
+EXECUTOR_NEEDS: Final = ("cramjam", "crc32c", "lz4", "msgspec")
+#: What the command line needs besides, for a driver that runs on the cluster.
+DRIVER_NEEDS: Final = (
+    *EXECUTOR_NEEDS,
+    "confluent-kafka",
+    "javaproperties",
+    "prometheus-client",
+    "rich",
+    "typer",
+)
+
+_LEFT_OUT: Final = {".c", ".pyx", ".pxd", ".h", ".pyc"}
+_REQUIREMENT: Final = re.compile(r"[A-Za-z0-9._-]+")
+
+
+class CannotShip(RuntimeError):
+    """Something that executors need is not installed here; the message names it."""
+
+
+class Library(NamedTuple):
+    """The same content twice: packed for executors, and unpacked for this machine's own workers."""
+
+    archive: Path
+    directory: Path
+
+
+def make_library(
+    modules: Iterable[ModuleType] = (), *, needs: Iterable[str] = EXECUTOR_NEEDS, cache: Path | None = None
+) -> Library:
+    """Write archive and directory, or find them as they were written before for the same content.
+
+    ``modules`` come along, with their packages. ``needs``: distributions, with what they require in turn.
+    They lie in ``cache``, by default in the user's cache directory. Raises CannotShip, OSError.
+    """
+    files = dict(_own_files())
+    for name in sorted(_closure(needs)):
+        files |= _distribution_files(name)
+    for module in modules:
+        files |= _module_files(module)
+    contents = {name: path.read_bytes() for name, path in sorted(files.items())}
+    digest = hashlib.sha256()
+    for name, data in contents.items():
+        digest.update(f"{name}\0{len(data)}\0".encode() + data)
+    parent = cache if cache is not None else cache_directory()
+    parent.mkdir(parents=True, exist_ok=True)
+    directory = parent / f"library-{digest.hexdigest()[:12]}"
+    archive = parent / f"{directory.name}.tar.gz"
+    if not directory.exists():
+        _write_directory(directory, contents)
+    if not archive.exists():
+        _write_archive(archive, contents)
+    return Library(archive, directory)
+
+
+def _own_files() -> Iterator[tuple[str, Path]]:
+    for name in ("penstock", "pyspark_penstock"):
+        spec = importlib.util.find_spec(name)
+        if spec is None or not spec.submodule_search_locations:
+            raise CannotShip(f"the package {name}, which executors need, is not where {penstock.__file__} is")
+        yield from _package_files(name, Path(spec.submodule_search_locations[0]))
+
+
+def _package_files(name: str, directory: Path) -> Iterator[tuple[str, Path]]:
+    for path in directory.rglob("*"):
+        if path.is_file() and path.suffix not in _LEFT_OUT and "__pycache__" not in path.parts:
+            yield f"{name}/{path.relative_to(directory).as_posix()}", path
+
+
+def _module_files(module: ModuleType) -> dict[str, Path]:
+    """Of the module's outermost package, or the file of a module alone; under the name it is imported by."""
+    name = module.__name__.partition(".")[0]
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations:
+        return dict(_package_files(name, Path(next(iter(spec.submodule_search_locations)))))
+    if module.__file__ is None:
+        raise CannotShip(f"the module {module.__name__} has no file that could be sent to executors")
+    return {Path(module.__file__).name: Path(module.__file__)}
+
+
+def _closure(names: Iterable[str]) -> set[str]:
+    found: set[str] = set()
+    left = list(names)
+    while left:
+        name = left.pop()
+        if name in found:
+            continue
+        found.add(name)
+        for requirement in _distribution(name).requires or ():
+            required = _REQUIREMENT.match(requirement)
+            if required and ";" not in requirement:  # extras, and other platforms and releases
+                left.append(required[0])
+    return found
+
+
+def _distribution(name: str) -> importlib.metadata.Distribution:
+    try:
+        return importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        raise CannotShip(
+            f"the package {name}, which executors need, is not installed here: pip install {name}"
+        ) from None
+
+
+def _distribution_files(name: str) -> Mapping[str, Path]:
+    distribution = _distribution(name)
+    if not distribution.files:
+        raise CannotShip(f"the package {name} has no list of its files: install it with pip")
+    return {
+        str(PurePosixPath(file)): Path(str(file.locate()))
+        for file in distribution.files
+        if ".." not in file.parts and file.suffix not in _LEFT_OUT and Path(str(file.locate())).is_file()
+    }
+
+
+def _write_directory(directory: Path, contents: Mapping[str, bytes]) -> None:
+    unfinished = Path(tempfile.mkdtemp(prefix=f"{directory.name}-", dir=directory.parent))
+    for name, data in contents.items():
+        path = unfinished / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    unfinished.chmod(0o755)
+    try:
+        unfinished.rename(directory)
+    except OSError:  # another process was faster
+        if not directory.exists():
+            raise
+
+
+def _write_archive(archive: Path, contents: Mapping[str, bytes]) -> None:
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=1, mtime=0) as zipped,
+        tarfile.open(fileobj=zipped, mode="w") as tar,
+    ):
+        for name, data in contents.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(data), 0o755 if name.endswith(".so") else 0o644
+            tar.addfile(member, io.BytesIO(data))
+    with tempfile.NamedTemporaryFile(dir=archive.parent, prefix=archive.name, delete=False) as unfinished:
+        unfinished.write(packed.getvalue())
+    os.chmod(unfinished.name, 0o644)
+    os.replace(unfinished.name, archive)
