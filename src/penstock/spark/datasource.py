@@ -23,6 +23,7 @@ from penstock.spark.source.batch import BatchReader
 from penstock.spark.source.options import SourceOptions, parse_batch, parse_general, parse_streaming
 from penstock.spark.source.schema import source_schema
 from penstock.spark.source.stream import StreamReader
+from penstock.spark.worker_memory import settle_worker
 
 
 class PenstockDataSource(DataSource):
@@ -56,6 +57,7 @@ class PenstockDataSource(DataSource):
         )
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        settle_worker()
         options = parse_sink(self.options)
         if not options.is_exactly_once:
             return StreamWriter(options, schema)

@@ -44,6 +44,7 @@ from penstock.spark.sink.publisher import (
     publish_once,
 )
 from penstock.spark.sink.staged import INLINE_BYTES, Run, Stage, TaskStaged, partitions_of
+from penstock.spark.worker_memory import settle_worker
 
 _log = logging.getLogger(__name__)
 
@@ -264,6 +265,7 @@ def _stage_rows(
     run: Run | None,
 ) -> TaskStaged:
     """One task attempt. Raises RowRefused, RecordTooLarge, StagingRequired, ClientError, OSError."""
+    settle_worker()
     encoder = _Encoder(options, columns)
     rows = 0
     try:

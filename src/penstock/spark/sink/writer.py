@@ -17,6 +17,7 @@ from penstock.spark.connections import discard_producer, shared_cluster, shared_
 from penstock.spark.sink.columns import SinkColumns, find_columns
 from penstock.spark.sink.encoding import RowEncoder, TopicLimits
 from penstock.spark.sink.options import SinkOptions
+from penstock.spark.worker_memory import settle_worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class WriteTask:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> TaskWritten:
         """Write and wait for all acknowledgements. Raises RowRefused, ClientError."""
+        settle_worker()
         options = self.options
         producer = shared_producer(options.client, options.producer)
         encoder = _Encoder(options, self.columns)

@@ -18,6 +18,7 @@ from penstock.arrow.scan import scan
 from penstock.client.fetcher import Fetched, PartitionRange
 from penstock.spark.connections import give_back_reader, take_reader
 from penstock.spark.source.options import SourceOptions
+from penstock.spark.worker_memory import settle_worker
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Ite
 
     Raises DataLoss, UndecodableRecord, ClientError.
     """
+    settle_worker()
     for scanned in scan(_fetched(options, ranges), options.layout, check_crcs=options.fetch.check_crcs):
         yield scanned.batch
 

@@ -16,6 +16,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 from penstock.spark.streams.plan import partition_of
 from penstock.spark.streams.state_calls import MapPages
 from penstock.spark.streams.worker import worker_for
+from penstock.spark.worker_memory import settle_worker
 
 PACKED: Final = StructType(
     [StructField("group", IntegerType(), False), StructField("block", BinaryType(), False)]
@@ -33,6 +34,7 @@ class StreamsOperator(StatefulProcessor):
         self._plan = plan
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        settle_worker()
         self._pages = handle.getMapState(_PAGES, _PAGE_KEY, _PAGE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:

@@ -1,0 +1,38 @@
+"""What a worker has imported stays out of its collections; nothing else changes, and nothing outside workers."""
+
+import gc
+import os
+import subprocess
+import sys
+
+import pytest
+
+from penstock.spark.worker_memory import settle_worker
+
+PROGRAM = """
+import gc
+from penstock.spark.worker_memory import settle_worker
+frozen = []
+kept = []
+for _ in range(9):
+    kept.append([[]])  # what a task leaves
+    settle_worker()
+    frozen.append(gc.get_freeze_count())
+print(*frozen)
+"""
+
+
+@pytest.mark.parametrize(("environment", "grows_at"), [({"SPARK_REUSE_WORKER": "1"}, [2, 4, 8]), ({}, [])])
+def test_when_objects_leave_collections(environment: dict[str, str], grows_at: list[int]) -> None:
+    others = {name: value for name, value in os.environ.items() if name != "SPARK_REUSE_WORKER"}
+    words = [sys.executable, "-c", PROGRAM]
+    run = subprocess.run(words, env=others | environment, capture_output=True, text=True, check=True)
+    frozen = [0, *map(int, run.stdout.split())]
+    assert [call for call in range(1, 10) if frozen[call] > frozen[call - 1]] == grows_at
+
+
+def test_this_process_is_no_worker() -> None:
+    before = gc.get_freeze_count()
+    for _ in range(4):
+        settle_worker()
+    assert gc.get_freeze_count() == before
