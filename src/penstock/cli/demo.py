@@ -1,12 +1,14 @@
-"""`penstock demo`: a year of real flights through a Spark stream, and the proof that the result is right."""
+"""`penstock demo`: a year of real flights through a streams application, and the proof that the result is
+right.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import random
 import sys
-import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,10 +20,11 @@ from rich.console import Console
 from penstock.cli.connection import EXIT_REFUSED, fail, reported_errors, require_broker
 
 if TYPE_CHECKING:
-    from penstock.spark.flights.job import Outcome
-    from penstock.spark.flights.view import View
+    from penstock.demo.job import Outcome
+    from penstock.demo.view import View
 
 DEFAULT_OUTPUT = Path("penstock-demo")
+KILLS_OF_APPLICATION, KILLS_OF_NODE = 3, 2
 
 # Import name: what pip calls it.
 REQUIRED = {
@@ -51,37 +54,55 @@ def demo(
             metavar="PREFIX", help="Topics are PREFIX.flights and so on. Default: nyc and the time."
         ),
     ] = None,
+    chaos: Annotated[
+        bool,
+        typer.Option("--chaos", help="kill -9 the application, and the node made for it, at random points."),
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Of the input and the kills. Default: random.")
+    ] = None,
 ) -> None:
-    """Stream real flights through Spark and check the result.
+    """Run a streams application over real flights and check the result.
 
-    Replays the 336,776 flights that left New York in 2013 as JSON events,
-    joins them with airlines, airports, planes and weather in a streaming query,
-    writes delays per origin, carrier and hour of event time to a topic,
-    and compares that, row for row, with Spark's batch result and with pandas.
+    Feeds it the 336,776 flights that left New York in 2013, made hard:
+    a fifth of the reports out of order, some too late, some corrected or taken back,
+    airlines, airports, planes and weather changing while it runs.
+    Its results, exactly once, are compared with what pandas makes of the same input.
     """
     _require_extra()
     warnings.filterwarnings(
         "ignore", message="PySpark does not yet fully support pandas", category=FutureWarning
     )
-    from pyspark.errors import PySparkException
+    from penstock.demo.chaos import planned_kills
+    from penstock.demo.feed import DeliveryFailed
+    from penstock.demo.job import LOG_NAME, Options, Stalled, run
+    from penstock.demo.processes import ApplicationFailed
+    from penstock.demo.topics import Topics, TopicsExist
+    from penstock.demo.view import View
+    from penstock.spark.java import JavaNotFound, find_java
 
-    from penstock.spark.flights.job import LOG_NAME, JobFailed, Options, run
-    from penstock.spark.flights.replay import DeliveryFailed
-    from penstock.spark.flights.topics import Topics, TopicsExist
-    from penstock.spark.flights.view import View
-    from penstock.spark.java import JavaNotFound
-
-    started_s = time.monotonic()
     view = View(Console(highlight=False))
     topics = Topics(prefix or f"nyc-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    seed = random.SystemRandom().randrange(1_000_000) if seed is None else seed
+    kills = planned_kills(seed, KILLS_OF_APPLICATION, KILLS_OF_NODE if bootstrap is None else 0)
     try:
-        with _cluster(bootstrap, view) as servers, reported_errors(servers):
-            outcome = run(Options(servers, topics, output, days=days, partitions=partitions), view)
-    except (JobFailed, DeliveryFailed, JavaNotFound, TopicsExist) as error:
+        find_java()  # before anything is made
+        with _cluster(bootstrap, view) as (servers, restart_node), reported_errors(servers):
+            options = Options(
+                servers,
+                topics,
+                output,
+                seed,
+                days=days,
+                partitions=partitions,
+                kills=tuple(kills) if chaos else (),
+            )
+            outcome = run(options, view, restart_node)
+    except ApplicationFailed as error:
+        fail(f"{error} (more in {output / LOG_NAME})", EXIT_REFUSED)
+    except (Stalled, DeliveryFailed, JavaNotFound, TopicsExist) as error:
         fail(str(error), EXIT_REFUSED)
-    except PySparkException as error:
-        fail(f"Spark: {str(error).splitlines()[0]} (more in {output / LOG_NAME})", EXIT_REFUSED)
-    _report(outcome, view, time.monotonic() - started_s)
+    _report(outcome, view)
     if bootstrap is not None:
         view.note(f"The topics stay: {topics.prefix}.*")
     if not outcome.correct:
@@ -98,12 +119,16 @@ def _require_extra() -> None:
 
 
 @contextmanager
-def _cluster(bootstrap: str | None, view: View) -> Iterator[str]:
-    """The address of the cluster to use: the one given, or a node that lives as long as the block."""
+def _cluster(bootstrap: str | None, view: View) -> Iterator[tuple[str, Callable[[], None] | None]]:
+    """The address of the cluster to use: the one given, or a node that lives as long as the block; and what
+    kills that node and starts it again.
+    """
     if bootstrap is not None:
         require_broker(bootstrap)
-        yield bootstrap
+        yield bootstrap, None
         return
+    import time
+
     from penstock.testing import Cluster, ClusterError
 
     started_s = time.monotonic()
@@ -111,28 +136,39 @@ def _cluster(bootstrap: str | None, view: View) -> Iterator[str]:
         cluster = Cluster().start()
     except ClusterError as error:
         fail(str(error))
+
+    def restart_node() -> None:
+        cluster.kill()
+        cluster.start()
+
     with cluster:
         view.step(f"node ready on {cluster.bootstrap_servers}", time.monotonic() - started_s)
-        yield cluster.bootstrap_servers
+        yield cluster.bootstrap_servers, restart_node
 
 
-def _report(outcome: Outcome, view: View, seconds: float) -> None:
-    """The summary; if results differ, the rows that do."""
-    from penstock.spark.flights.check import DIFFERENCES_SHOWN_MAX
+def _report(outcome: Outcome, view: View) -> None:
+    """The summary; if results differ, where."""
+    from penstock.demo.check import DIFFERENCES_SHOWN_MAX
 
+    hard, scenario = outcome.expected, outcome.scenario
     view.note("")
-    late = outcome.totals.rows_late
     view.note(
-        f"{outcome.flights:,} flights → {outcome.results:,} results in {outcome.totals.batches} batches, "
-        + (f"[red]{late:,} rows dropped as late[/]" if late else "no row dropped as late")
+        f"{hard.reports:,} reports of {scenario.flights:,} flights: {hard.out_of_order / hard.reports:.0%} "
+        f"out of order, {hard.too_late:,} too late for their hour, {scenario.corrections:,} corrections "
+        f"({hard.tombstones:,} tombstones); {scenario.updates:,} updates of tables"
     )
+    if outcome.kills:
+        view.note(
+            f"killed {outcome.kills} times on the way; the application was started {outcome.starts} times"
+        )
     for comparison in outcome.comparisons:
-        pair = f"{comparison.left} and {comparison.right}"
         if comparison.equal:
-            view.note(f"[green]equal, row for row[/]: {pair} ({comparison.rows:,} rows)")
+            view.note(
+                f"[green]equal, row for row[/]: {comparison.topic} and pandas ({comparison.rows:,} rows)"
+            )
             continue
-        view.note(f"[red]{len(comparison.differences):,} differences[/] between {pair}:")
+        view.note(f"[red]{len(comparison.differences):,} differences[/] of {comparison.topic} from pandas:")
         for difference in comparison.differences[:DIFFERENCES_SHOWN_MAX]:
             view.note(f"  {difference}")
     view.note(f"chart: {outcome.chart}")
-    view.note(f"{seconds:.0f} s in all")
+    view.note(f"{outcome.seconds:.0f} s in all")

@@ -14,16 +14,18 @@ FLIGHTS_IN_CELL_MIN = 30  # fewer say nothing about a carrier at an hour
 MEAN_DELAY_SCALE_MAX = 40.0  # minutes at the dark end of the scale
 WORST_DAYS_NAMED = 4
 PEAK_DISTANCE = 0.12  # of the whole width
+NEW_YORK = "America/New_York"
 INK, MUTED, EMPTY = "#1f2933", "#7b8794", "#f1f2f4"
 
 
-def draw_chart(delays: pd.DataFrame, path: Path) -> None:
-    """Write a PNG of the delays topic (as `check.result_frame` gives it) to `path`."""
+def draw_chart(hours: pd.DataFrame, weather: pd.DataFrame, airlines: pd.DataFrame, path: Path) -> None:
+    """Write a PNG to `path`: the final hours of each airline (as `check.hours_of` gives them), and the days,
+    from what is known of each airport's hours; `airlines` has the names.
+    """
     import matplotlib
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 9.5), dpi=110, layout="constrained", facecolor="white")
-    rows = _departures(delays)
     upper, lower = figure.subplots(2, 1, height_ratios=[2.6, 1])
     figure.suptitle(
         "Departure delays out of New York, 2013",
@@ -33,21 +35,38 @@ def draw_chart(delays: pd.DataFrame, path: Path) -> None:
         fontweight="bold",
         color=INK,
     )
-    _draw_carriers(figure, upper, rows)
+    _draw_carriers(figure, upper, _airline_hours(hours, airlines))
     with matplotlib.rc_context({"date.converter": "concise"}):
-        _draw_days(lower, rows)
+        _draw_days(lower, _airport_hours(weather))
         figure.savefig(path)
 
 
-def _departures(delays: pd.DataFrame) -> pd.DataFrame:
-    """Rows with a plain index, the departure's local time, and sums to take means from."""
+def _airline_hours(hours: pd.DataFrame, airlines: pd.DataFrame) -> pd.DataFrame:
+    """Rows with the airline's name and the hour's local time."""
     import pandas as pd
 
-    rows = delays.reset_index()
-    rows["local"] = pd.to_datetime(rows["hour"], utc=True).dt.tz_convert("America/New_York")
-    rows["departed"] = (rows["flights"] - rows["cancelled"]).astype(float)
-    rows["minutes"] = rows["delay_sum"].astype(float).fillna(0.0)
+    places = hours.index.to_series().str.split(" ", expand=True)
+    carrier, times = places[0], pd.to_datetime(places[1].astype("int64"), unit="ms", utc=True)
+    rows = _departed(hours)
+    rows["airline"] = carrier.map(airlines["airline"]).fillna(carrier)
+    rows["local"] = times.dt.tz_convert(NEW_YORK)
     return rows
+
+
+def _airport_hours(weather: pd.DataFrame) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = _departed(weather)
+    hours = weather.index.to_series().str.slice(-len("2013-01-01T10")) + ":00Z"
+    rows["local"] = pd.to_datetime(hours, utc=True).dt.tz_convert(NEW_YORK)
+    return rows
+
+
+def _departed(rows: pd.DataFrame) -> pd.DataFrame:
+    """Sums to take means from: flights that left, and their delays in minutes."""
+    return rows.assign(
+        departed=(rows["flights"] - rows["cancelled"]).astype(float), minutes=rows["minutes"].astype(float)
+    )
 
 
 def _draw_carriers(figure: Figure, axes: Axes, rows: pd.DataFrame) -> None:

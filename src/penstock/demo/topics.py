@@ -10,9 +10,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 CREATE_TIMEOUT_S = 10.0
 LOG_LEVEL_CRITICAL = 2  # of syslog; what librdkafka says above it would break into the view
 
-# Flights carry their own time of 2013, which any retention by time would find expired at once.
-EVENTS_CONFIG = {"retention.ms": "-1"}
-TABLE_CONFIG = {"cleanup.policy": "compact"}
+# All keep every record, tables too: the check reads the whole input once more. Flights carry their own time
+# of 2013, which any retention by time would find expired at once.
+CONFIG = {"retention.ms": "-1"}
 
 
 class TopicsExist(RuntimeError):
@@ -21,7 +21,9 @@ class TopicsExist(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The names under one prefix, so that several runs fit on one cluster."""
+    """The names under one prefix, so that several runs fit on one cluster. The prefix alone names the
+    application, and so its consumer group and its own topics.
+    """
 
     prefix: str = "nyc"
 
@@ -46,8 +48,28 @@ class Topics:
         return f"{self.prefix}.weather"
 
     @property
-    def delays(self) -> str:
-        return f"{self.prefix}.delays"
+    def hours(self) -> str:
+        return f"{self.prefix}.hours"
+
+    @property
+    def airline_delays(self) -> str:
+        return f"{self.prefix}.airline-delays"
+
+    @property
+    def destination_delays(self) -> str:
+        return f"{self.prefix}.destination-delays"
+
+    @property
+    def weather_delays(self) -> str:
+        return f"{self.prefix}.weather-delays"
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.flights, self.airlines, self.airports, self.planes, self.weather
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        return self.hours, self.airline_delays, self.destination_delays, self.weather_delays
 
 
 def create_topics(bootstrap_servers: str, topics: Topics, partitions: int) -> None:
@@ -55,15 +77,7 @@ def create_topics(bootstrap_servers: str, topics: Topics, partitions: int) -> No
 
     Raises `TopicsExist`, or `KafkaException` if the cluster refuses or cannot be reached.
     """
-    configs = {
-        topics.flights: EVENTS_CONFIG,
-        topics.delays: EVENTS_CONFIG,
-        topics.airlines: TABLE_CONFIG,
-        topics.airports: TABLE_CONFIG,
-        topics.planes: TABLE_CONFIG,
-        topics.weather: TABLE_CONFIG,
-    }
-    new = [NewTopic(name, partitions, config=config) for name, config in configs.items()]
+    new = [NewTopic(name, partitions, config=CONFIG) for name in (*topics.inputs, *topics.results)]
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": LOG_LEVEL_CRITICAL})
     for name, created in admin.create_topics(new, request_timeout=CREATE_TIMEOUT_S).items():
         try:

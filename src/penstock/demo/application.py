@@ -1,0 +1,125 @@
+"""What the demo computes: one streams application, to be read as an example of a real one.
+
+The topic of flights is read in two ways at once. As a *stream* it is reports, each a fact that came when it
+came: every airline's hours, sent once, when they close; what comes later than `GRACE` is dropped. As a
+*table* it is what is known now: a new report of a flight replaces the last, a tombstone takes it back, and
+every sum follows, through each join and grouping.
+
+    flights ─┬─ stream ─ by airline ─ hours, final ─────────────────────────────▶ hours
+             └─ table ──┬─ by the plane that flew it ⟕ planes ─ by airline ⟕ airlines ─▶ airline-delays
+                        ├─ by destination ⟕ airports ──────────────────────────▶ destination-delays
+                        └─ by airport and hour ⟕ weather ───────────────────────▶ weather-delays
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+from penstock.demo.topics import Topics
+from penstock.streams import App, Windowed, json, string, tumbling
+
+Row: TypeAlias = dict[str, Any]
+
+HOUR_MS: Final = 3_600_000
+GRACE: Final = "6 hours"
+DELAYED_MINUTES: Final = 15  # the usual definition of a delayed departure: more than this
+
+_EMPTY: Final = {"flights": 0, "cancelled": 0, "delayed": 0, "minutes": 0}
+
+
+def build(topics: Topics) -> App:
+    """The application over these topics; its own name is their prefix."""
+    app = App(topics.prefix, key=string, value=json)
+    reports = app.stream(topics.flights)
+    known = reports.to_table(store="flights")
+
+    hours = (
+        reports.filter(lambda flight, report: report is not None)
+        .group_by(lambda flight, report: report["carrier"], name="reports-by-airline")
+        .windowed_by(tumbling("1 hour", grace=GRACE), emit="on_close")
+        .aggregate(lambda: _EMPTY, add, store="hours")
+    )
+    hours.to_stream().map(_hour).to(topics.hours)
+
+    planes = app.table(topics.planes, store="planes")
+    flown = known.left_join(planes, with_seats, on=lambda flight, report: report["tailnum"], name="flown")
+    airlines = (
+        flown.group_by(lambda flight, flown: (flown["carrier"], flown), name="by-airline")
+        .aggregate(lambda: _EMPTY, add, take, store="airline-sums")
+        .left_join(app.table(topics.airlines, store="airlines"), named("airline"))
+    )
+    airlines.to_stream().to(topics.airline_delays)
+
+    destinations = (
+        known.group_by(lambda flight, report: (report["dest"], delay(report)), name="by-destination")
+        .aggregate(lambda: _EMPTY, add, take, store="destination-sums")
+        .left_join(app.table(topics.airports, store="airports"), named("airport"))
+    )
+    destinations.to_stream().to(topics.destination_delays)
+
+    by_weather = (
+        known.group_by(lambda flight, report: (weather_key(report), delay(report)), name="by-hour")
+        .aggregate(lambda: _EMPTY, add, take, store="hour-sums")
+        .left_join(app.table(topics.weather, store="weather"), with_weather)
+    )
+    by_weather.to_stream().to(topics.weather_delays)
+    return app
+
+
+def add(group: str, report: Row, sums: Row) -> Row:
+    """The sums with one flight more."""
+    return _moved(report, sums, 1)
+
+
+def take(group: str, report: Row, sums: Row) -> Row | None:
+    """The sums with one flight less; None, which deletes the group, when it was the last."""
+    return _moved(report, sums, -1) if sums["flights"] > 1 else None
+
+
+def _moved(report: Row, sums: Row, sign: int) -> Row:
+    minutes = report["dep_delay"]  # null: it never left
+    moved = {
+        "flights": sums["flights"] + sign,
+        "cancelled": sums["cancelled"] + sign * (minutes is None),
+        "delayed": sums["delayed"] + sign * (minutes is not None and minutes > DELAYED_MINUTES),
+        "minutes": sums["minutes"] + sign * (minutes or 0),
+    }
+    if "seats" in report:
+        moved["seats"] = sums.get("seats", 0) + sign * report["seats"]
+    return moved
+
+
+def delay(report: Row) -> Row:
+    """What the sums need of a report, and no more: it travels through a topic."""
+    return {"dep_delay": report["dep_delay"]}
+
+
+def with_seats(report: Row, plane: Row | None) -> Row:
+    seats = 0 if plane is None else plane["seats"]
+    return {"carrier": report["carrier"], "dep_delay": report["dep_delay"], "seats": seats}
+
+
+def named(what: str) -> Any:
+    """A joiner that puts the name of an airline or airport before its sums."""
+    return lambda sums, row: {what: None if row is None else row["name"], **sums}
+
+
+def with_weather(sums: Row, weather: Row | None) -> Row:
+    return (
+        {"wind_speed": None, "visib": None, **sums}
+        if weather is None
+        else {
+            "wind_speed": weather["wind_speed"],
+            "visib": weather["visib"],
+            **sums,
+        }
+    )
+
+
+def weather_key(report: Row) -> str:
+    """``JFK 2013-01-01T10``: airport and hour, as keys of the weather are."""
+    return f"{report['origin']} {report['sched_dep'][:13]}"
+
+
+def _hour(at: Windowed[str], sums: Row) -> tuple[str, Row]:
+    return at.key, {"hour_ms": at.window.start_ms, **sums}

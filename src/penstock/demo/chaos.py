@@ -1,0 +1,54 @@
+"""Kills at random points: what dies, and how far the input has come by then."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Victim = Literal["application", "node"]
+DELAY_MAX_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """When ``share`` of the input has been sent, and ``delay_s`` later: in the middle of anything."""
+
+    victim: Victim
+    share: float
+    delay_s: float
+
+
+def planned_kills(seed: int, application: int, node: int) -> list[Kill]:
+    """The kills that follow from a seed, spread over the run in an order of their own."""
+    rng = random.Random(seed)
+    victims: list[Victim] = ["application"] * application + ["node"] * node
+    rng.shuffle(victims)
+    span = 0.9 / max(len(victims), 1)
+    return [
+        Kill(victim, 0.05 + (number + rng.random()) * span, rng.uniform(0, DELAY_MAX_S))
+        for number, victim in enumerate(victims)
+    ]
+
+
+class Schedule:
+    """Says which kill is due."""
+
+    def __init__(self, kills: list[Kill]) -> None:
+        self._waiting = list(kills)
+        self._due_s: float | None = None
+
+    def due(self, share: float, now_s: float) -> Iterator[Kill]:
+        """The kill that is due now, if one is. A kill's delay begins when its share has been reached."""
+        if not self._waiting or share < self._waiting[0].share:
+            return
+        if self._due_s is None:
+            self._due_s = now_s + self._waiting[0].delay_s
+        if now_s >= self._due_s:
+            self._due_s = None
+            yield self._waiting.pop(0)
+
+    @property
+    def is_over(self) -> bool:
+        return not self._waiting

@@ -1,0 +1,90 @@
+"""The process that runs the application: ``python -m penstock.demo.driver SETTINGS``.
+
+It is a process of its own so that it can be killed like any other. SETTINGS is JSON, see `Settings`. What it
+has to say is one JSON object a line on stdout: ``{"started": …}``, then a line for each batch. It stops when
+its stdin ends, which it also does when its parent dies.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.demo.application import build
+from penstock.demo.topics import Topics
+
+REPORT_EVERY_S: Final = 0.1
+# Enough that Spark's cost for each batch stays small, little enough that results keep coming.
+MAX_OFFSETS_PER_TRIGGER: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`log` is the file for what Spark has to say; `checkpoint` a directory."""
+
+    bootstrap_servers: str
+    prefix: str
+    checkpoint: str
+    log: str
+
+    def to_text(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def run(settings: Settings) -> None:
+    """Run the application until stdin ends, or it fails."""
+    from penstock.spark.java import find_java
+    from penstock.spark.session import build_session
+
+    begun_s = time.monotonic()
+    stopped = threading.Event()
+    threading.Thread(target=_wait_for_end_of_input, args=(stopped,), daemon=True).start()
+    spark = build_session("penstock demo", profile="quick", log_file=Path(settings.log))
+    with build(Topics(settings.prefix)).start(
+        bootstrap_servers=settings.bootstrap_servers,
+        checkpoint=settings.checkpoint,
+        spark=spark,
+        options={"maxOffsetsPerTrigger": str(MAX_OFFSETS_PER_TRIGGER)},
+    ) as running:
+        java = str(find_java().version)
+        _say(started=time.monotonic() - begun_s, spark=spark.version, java=java)
+        last = -1
+        while running.is_running and not stopped.wait(REPORT_EVERY_S):
+            progress = running.progress()
+            if progress is not None and progress.batch_id != last:
+                last = progress.batch_id
+                _say(
+                    batch=progress.batch_id,
+                    records=progress.records,
+                    records_per_second=progress.records_per_second,
+                    batch_ms=progress.batch_ms,
+                    state_bytes=progress.state_bytes,
+                )
+
+
+def _wait_for_end_of_input(stopped: threading.Event) -> None:
+    sys.stdin.read()
+    stopped.set()
+
+
+def _say(**fields: Any) -> None:
+    print(json.dumps(fields), flush=True)
+
+
+def main() -> None:
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    try:
+        run(Settings(**json.loads(sys.argv[1])))
+    except Exception as error:
+        _say(failed=f"{type(error).__name__}: {error}")
+        raise
+
+
+if __name__ == "__main__":
+    main()
