@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.spark.progress import Lag, lag
+from penstock.spark.progress import Lag, Progress, lag, read_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Lag", "lag", "register"]
+__all__ = ["Lag", "Progress", "lag", "read_progress", "register"]
 
 
 def register(spark: SparkSession) -> None:

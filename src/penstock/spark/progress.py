@@ -1,9 +1,10 @@
-"""How far a query is behind, read from its progress.
+"""What a query says of its batches, read from its progress: how far it is behind, how fast it is, its state.
 
-from penstock.spark import lag
+from penstock.spark import lag, read_progress
 
 behind = lag(query.lastProgress)
 behind.total, behind.partitions["orders", 0]
+read_progress(query.lastProgress).records_per_second
 """
 
 from __future__ import annotations
@@ -11,11 +12,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from penstock.client.metadata import TopicPartition
 from penstock.client.settings import ConfigError
 from penstock.spark.source.offsets import Offsets, from_json
+
+_WHOLE_BATCH: Final = "triggerExecution"
+#: Only the offsets of an application of `penstock.streams` have this key.
+STREAMS_CLOCK: Final = "@clock"
 
 
 class HasJson(Protocol):
@@ -43,6 +48,54 @@ class Lag:
         behind = {tp: lag for tp, lag in self.partitions.items() if lag}
         shown = ", ".join(f"{tp}: {lag}" for tp, lag in sorted(behind.items()))
         return f"{self.total}" + (f" ({shown})" if shown else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One batch of a query.
+
+    ``records`` is what it has read: of an application of `penstock.streams` by the offsets, which count
+    markers and what compaction took as well, since Spark sees blocks of records only. ``state_rows`` and
+    ``state_bytes`` are those of Spark's state store, in memory and on disk; an application keeps its own
+    stores there, many records in a row. ``late_rows`` were behind the watermark and dropped. ``phases_ms``
+    has Spark's names, ``latestOffset``, ``addBatch``, ``walCommit``, ….
+    """
+
+    query_id: str
+    run_id: str
+    name: str | None
+    batch_id: int
+    records: int
+    records_per_second: float
+    batch_ms: int
+    state_rows: int
+    state_bytes: int
+    late_rows: int
+    lag: Lag
+    phases_ms: Mapping[str, int]
+
+
+def read_progress(progress: HasJson | Mapping[str, Any] | str) -> Progress:
+    """Of the same as `lag`. Raises ConfigError."""
+    fields = _fields(progress)
+    phases: dict[str, int] = dict(fields.get("durationMs") or {})
+    batch_ms = int(phases.pop(_WHOLE_BATCH, 0))
+    records = sum(_records(source) for source in fields["sources"])
+    operators = fields.get("stateOperators") or []
+    return Progress(
+        query_id=str(fields.get("id", "")),
+        run_id=str(fields.get("runId", "")),
+        name=fields.get("name"),
+        batch_id=int(fields.get("batchId", 0)),
+        records=records,
+        records_per_second=1000 * records / batch_ms if batch_ms else 0.0,
+        batch_ms=batch_ms,
+        state_rows=sum(int(operator.get("numRowsTotal") or 0) for operator in operators),
+        state_bytes=sum(_state_bytes(operator) for operator in operators),
+        late_rows=sum(int(operator.get("numRowsDroppedByWatermark") or 0) for operator in operators),
+        lag=lag(fields),
+        phases_ms=phases,
+    )
 
 
 def lag(progress: HasJson | Mapping[str, Any] | str) -> Lag:
@@ -87,9 +140,31 @@ def _sources(progress: Mapping[str, Any]) -> Iterator[tuple[Offsets, Offsets]]:
 
 
 def _offsets(value: object) -> Offsets | None:
-    """Offsets in a progress are JSON within JSON, or an object already; None if they are not ours."""
+    """None if they are not ours."""
+    found = _object(value)
     try:
-        found = json.loads(value) if isinstance(value, str) else value
-        return from_json(found) if isinstance(found, dict) else None
+        return None if found is None else from_json(found)
     except (ValueError, TypeError, AttributeError):
         return None
+
+
+def _object(value: object) -> dict[str, Any] | None:
+    """Offsets in a progress are JSON within JSON, or an object already."""
+    try:
+        found = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _records(source: Mapping[str, Any]) -> int:
+    start, end = (_object(source.get(name)) for name in ("startOffset", "endOffset"))
+    if end is None or STREAMS_CLOCK not in end:
+        return int(source.get("numInputRows") or 0)
+    begin = from_json(start or {})
+    return sum(offset - begin[tp] for tp, offset in from_json(end).items() if tp in begin)
+
+
+def _state_bytes(operator: Mapping[str, Any]) -> int:
+    metrics = operator.get("customMetrics") or {}
+    return int(operator.get("memoryUsedBytes") or 0) + int(metrics.get("rocksdbSstFileSize") or 0)

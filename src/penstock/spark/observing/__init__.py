@@ -1,0 +1,12 @@
+"""Queries watched while they run: Prometheus metrics, and the console.
+
+from penstock.spark.observing import observe
+
+observe(spark, metrics_port=9464)  # before queries are started
+"""
+
+from penstock.spark.observing.console import ProgressView
+from penstock.spark.observing.observation import MetricsEndpoint, MetricsPortTaken, Observation, observe
+from penstock.spark.observing.query_metrics import QueryMetrics
+
+__all__ = ["MetricsEndpoint", "MetricsPortTaken", "Observation", "ProgressView", "QueryMetrics", "observe"]

@@ -1,0 +1,119 @@
+"""`observe`: the queries of a session told to watchers, and their metrics served to Prometheus."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from threading import Thread
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import CollectorRegistry, start_http_server
+
+from penstock.spark.observing.query_metrics import QueryMetrics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.spark.observing.listener import Watcher, WatchingListener
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_HOST: Final = "127.0.0.1"
+
+
+class MetricsPortTaken(OSError):
+    """Something else listens on the port for metrics."""
+
+
+class MetricsEndpoint:
+    """``http://host:port/metrics``; port 0 takes a free one, which `port` tells.
+
+    Raises MetricsPortTaken, OSError.
+    """
+
+    def __init__(self, metrics: QueryMetrics, port: int, host: str = DEFAULT_HOST) -> None:
+        registry = CollectorRegistry()
+        registry.register(metrics)
+        server: WSGIServer
+        thread: Thread
+        try:
+            server, thread = start_http_server(port, host, registry)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise MetricsPortTaken(
+                error.errno,
+                f"the port for metrics, {host}:{port}, is in use: expected a free one, or 0 for any",
+            ) from None
+        self._server, self._thread = server, thread
+        self.port: int = server.server_port
+        logger.info("metrics served address=%s:%d", host, self.port)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class Observation:
+    """Made by `observe`. ``metrics`` may be registered with a registry of prometheus-client of your own."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        listener: WatchingListener,
+        metrics: QueryMetrics,
+        endpoint: MetricsEndpoint | None,
+    ) -> None:
+        self.metrics = metrics
+        self._session = session
+        self._listener: WatchingListener | None = listener
+        self._endpoint = endpoint
+
+    @property
+    def port(self) -> int | None:
+        """Where metrics are served; None if they are not."""
+        return None if self._endpoint is None else self._endpoint.port
+
+    def __enter__(self) -> Observation:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Watch and serve no longer. Doing it twice does no harm."""
+        endpoint, self._endpoint = self._endpoint, None
+        if endpoint is not None:
+            endpoint.close()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            self._session.streams.removeListener(listener)
+
+
+def observe(
+    spark: SparkSession,
+    *watchers: Watcher,
+    metrics_port: int | None = None,
+    metrics_host: str = DEFAULT_HOST,
+) -> Observation:
+    """Watch the queries of a session, those that are started from now on.
+
+    Args:
+        watchers: are told of starts, batches and ends, beside the metrics.
+        metrics_port: serve Prometheus metrics there; 0: on a free port, which ``port`` of the result tells.
+        metrics_host: the address to serve them at; ``0.0.0.0`` for all.
+
+    Raises MetricsPortTaken, OSError.
+    """
+    from penstock.spark.observing.listener import WatchingListener
+
+    metrics = QueryMetrics()
+    endpoint = None if metrics_port is None else MetricsEndpoint(metrics, metrics_port, metrics_host)
+    listener = WatchingListener(metrics, *watchers)
+    spark.streams.addListener(listener)
+    return Observation(spark, listener, metrics, endpoint)

@@ -1,0 +1,199 @@
+"""What a scrape gets of the queries of a session: counts that add up from batch to batch, and the last batch.
+
+Without Spark: it is told of starts, batches and ends, in whatever thread, and read by Prometheus in another.
+Series have the query's name, or its id where it has none. A query that ended stays, as inactive.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Final
+
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from penstock.client.metadata import TopicPartition
+from penstock.spark.progress import Progress
+
+#: Upper bounds of a batch's time, in seconds.
+BUCKETS_S: Final = (0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+
+@dataclass(slots=True)
+class _Query:
+    """One series of each kind. Counts begin with the process, as Prometheus expects of them."""
+
+    query_id: str
+    run_id: str
+    is_active: bool = True
+    starts: int = 0
+    failures: int = 0
+    batches: int = 0
+    records: int = 0
+    late_rows: int = 0
+    batch_s: float = 0.0
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_S) + 1))
+    phases_s: dict[str, float] = field(default_factory=dict)
+    last: Progress | None = None
+    last_at_s: float = 0.0
+    records_per_second: float = 0.0
+    lag: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+class QueryMetrics(Collector):
+    """``clock`` gives seconds since 1970."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._queries: dict[str, _Query] = {}
+        self._dead_letters: dict[str, Callable[[], int]] = {}
+
+    def count_dead_letters(self, query: str, total: Callable[[], int]) -> None:
+        """Ask ``total`` at each scrape for the dead letters of the query of that name. It raises nothing."""
+        with self._lock:
+            self._dead_letters[query] = total
+
+    def started(self, query_id: str, run_id: str, name: str | None) -> None:
+        with self._lock:
+            query = self._of(query_id, run_id, name)
+            query.starts += 1
+            query.is_active = True
+
+    def progressed(self, progress: Progress) -> None:
+        with self._lock:
+            query = self._of(progress.query_id, progress.run_id, progress.name)
+            seconds = progress.batch_ms / 1000
+            query.batches += 1
+            query.records += progress.records
+            query.late_rows += progress.late_rows
+            query.batch_s += seconds
+            query.buckets[next((n for n, most in enumerate(BUCKETS_S) if seconds <= most), -1)] += 1
+            for phase, ms in progress.phases_ms.items():
+                query.phases_s[phase] = query.phases_s.get(phase, 0.0) + ms / 1000
+            query.last, query.last_at_s = progress, self._clock()
+            query.records_per_second = progress.records_per_second
+            query.lag = progress.lag.partitions
+
+    def idled(self, query_id: str) -> None:
+        """Nothing came for a while: no batch tells that the rate is zero now."""
+        with self._lock:
+            for query in self._queries.values():
+                if query.query_id == query_id:
+                    query.records_per_second = 0.0
+
+    def ended(self, query_id: str, run_id: str, error: str | None) -> None:
+        with self._lock:
+            for query in self._queries.values():
+                if (query.query_id, query.run_id) == (query_id, run_id):
+                    query.is_active = False
+                    query.records_per_second = 0.0
+                    query.failures += error is not None
+
+    def _of(self, query_id: str, run_id: str, name: str | None) -> _Query:
+        query = self._queries.setdefault(name or query_id, _Query(query_id, run_id))
+        query.query_id, query.run_id = query_id, run_id
+        return query
+
+    def collect(self) -> Iterable[Metric]:
+        with self._lock:
+            dead_letters = dict(self._dead_letters)
+            families = [
+                *_states(self._queries),
+                *_batches(self._queries),
+                *_last_batch(self._queries),
+            ]
+        # A question to the checkpoint's file system is none to ask while a query waits to report.
+        letters = CounterMetricFamily(
+            "penstock_query_dead_letters",
+            "Records sent to the dead-letter topic, since the checkpoint was made.",
+            labels=["query"],
+        )
+        for name, total in dead_letters.items():
+            letters.add_metric([name], total())
+        return [*families, letters]
+
+
+def _states(queries: Mapping[str, _Query]) -> Iterator[Metric]:
+    active = GaugeMetricFamily("penstock_query_active", "1 while the query runs.", labels=["query"])
+    info = GaugeMetricFamily(
+        "penstock_query_info",
+        "Always 1; the id that the checkpoint keeps, and that of the run.",
+        labels=["query", "id", "run"],
+    )
+    restarts = CounterMetricFamily(
+        "penstock_query_restarts", "Starts in this process after the first.", labels=["query"]
+    )
+    failures = CounterMetricFamily("penstock_query_failures", "Ends by an error.", labels=["query"])
+    for name, query in queries.items():
+        active.add_metric([name], float(query.is_active))
+        info.add_metric([name, query.query_id, query.run_id], 1)
+        restarts.add_metric([name], max(0, query.starts - 1))
+        failures.add_metric([name], query.failures)
+    yield from (active, info, restarts, failures)
+
+
+def _batches(queries: Mapping[str, _Query]) -> Iterator[Metric]:
+    records = CounterMetricFamily("penstock_query_records", "Records read.", labels=["query"])
+    late = CounterMetricFamily(
+        "penstock_query_late_rows", "Rows dropped behind the watermark.", labels=["query"]
+    )
+    seconds = HistogramMetricFamily("penstock_query_batch_seconds", "Time of a batch.", labels=["query"])
+    phases = CounterMetricFamily(
+        "penstock_query_phase_seconds",
+        "Time of batches by phase, under Spark's names.",
+        labels=["query", "phase"],
+    )
+    bounds = [*map(str, BUCKETS_S), "+Inf"]
+    for name, query in queries.items():
+        records.add_metric([name], query.records)
+        late.add_metric([name], query.late_rows)
+        counts = accumulate(query.buckets)
+        seconds.add_metric([name], list(zip(bounds, counts, strict=True)), query.batch_s)
+        for phase, total_s in query.phases_s.items():
+            phases.add_metric([name, phase], total_s)
+    yield from (records, late, seconds, phases)
+
+
+def _last_batch(queries: Mapping[str, _Query]) -> Iterator[Metric]:
+    rate = GaugeMetricFamily(
+        "penstock_query_records_per_second",
+        "Of the last batch; 0 when there was none for a while.",
+        labels=["query"],
+    )
+    at = GaugeMetricFamily(
+        "penstock_query_last_batch_timestamp_seconds",
+        "When it was done, in seconds since 1970.",
+        labels=["query"],
+    )
+    batch = GaugeMetricFamily("penstock_query_last_batch", "Its number.", labels=["query"])
+    lag = GaugeMetricFamily(
+        "penstock_query_lag",
+        "Offsets from the end of the last batch to the end of the partition when it was planned.",
+        labels=["query", "topic", "partition"],
+    )
+    rows = GaugeMetricFamily("penstock_query_state_rows", "Rows in Spark's state store.", labels=["query"])
+    size = GaugeMetricFamily(
+        "penstock_query_state_bytes",
+        "What Spark's state store takes in memory and on disk.",
+        labels=["query"],
+    )
+    for name, query in queries.items():
+        for tp, behind in query.lag.items():
+            lag.add_metric([name, tp.topic, str(tp.partition)], behind)
+        rate.add_metric([name], query.records_per_second)
+        if query.last is not None:
+            at.add_metric([name], query.last_at_s)
+            batch.add_metric([name], query.last.batch_id)
+            rows.add_metric([name], query.last.state_rows)
+            size.add_metric([name], query.last.state_bytes)
+    yield from (rate, at, batch, lag, rows, size)

@@ -1,0 +1,102 @@
+"""How many records an application has sent to its dead-letter topic: a number in its checkpoint.
+
+Tasks count, Spark hands their reports to the sink's commit, in a process of its own on the driver; whoever
+shows the number is in another.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import WriterCommitMessage
+
+from penstock.spark.sink.locations import Location
+from penstock.spark.sink.staged import TaskStaged
+from penstock.spark.sink.writer import TaskWritten
+
+_log = logging.getLogger(__name__)
+
+_FILE: Final = ("penstock", "dead-letters.json")
+
+
+@dataclass(frozen=True, slots=True)
+class StagedWithDeadLetters(TaskStaged):
+    """A report of a task that has some among its rows."""
+
+    dead_letters: int
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenWithDeadLetters(TaskWritten):
+    dead_letters: int
+
+
+class _Kept(NamedTuple):
+    """``batch``: the last one that added to ``total``, so that it adds once, however often it is run."""
+
+    batch: int
+    total: int
+
+
+class DeadLetterCount:
+    """``checkpoint`` is a directory or URI."""
+
+    def __init__(self, checkpoint: str) -> None:
+        self._uri = checkpoint
+        self._last_total = 0
+
+    def total(self) -> int:
+        """Since the checkpoint was made; what was known last where the file can't be read."""
+        try:
+            self._last_total = _read(self._file()).total
+        except OSError as error:
+            _log.warning("the number of dead letters can't be read: %s", error)
+        return self._last_total
+
+    def add(self, messages: Iterable[WriterCommitMessage | None], batch_id: int) -> None:
+        """Those of a batch that is published: nothing that fails here may undo it."""
+        some = StagedWithDeadLetters | WrittenWithDeadLetters
+        count = sum(message.dead_letters for message in messages if isinstance(message, some))
+        if not count:
+            return
+        try:
+            file = self._file()
+            kept = _read(file)
+            if kept.batch < batch_id:
+                file.write(json.dumps(_Kept(batch_id, kept.total + count)._asdict()).encode())
+        except OSError as error:
+            _log.warning("%d dead letters of batch %d could not be counted: %s", count, batch_id, error)
+
+    def _file(self) -> Location:
+        return Location.open(self._uri, "checkpointLocation").child(*_FILE)
+
+
+class DeadLettersSeen:
+    """Of one task: ``count`` rows of what has passed are for the dead-letter topic."""
+
+    def __init__(self, topic: str | None) -> None:
+        self._topic = topic
+        self.count = 0
+
+    def passing(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Batches of rows that are for one topic each."""
+        for batch in batches:
+            if self._topic is not None and batch.column("topic")[0].as_py() == self._topic:
+                self.count += batch.num_rows
+            yield batch
+
+
+def _read(file: Location) -> _Kept:
+    data = file.read()
+    if data is None:
+        return _Kept(-1, 0)
+    try:
+        fields = json.loads(data)
+        return _Kept(int(fields["batch"]), int(fields["total"]))
+    except (ValueError, KeyError, TypeError):
+        raise OSError(f"{file.uri} is damaged: {data[:80]!r}") from None
