@@ -301,7 +301,7 @@ def join_foreign_key(
     topic = named("-subscription-registration", f"{prefix}SUBSCRIPTION-REGISTRATION-") + "-topic"
     send_name = named("-subscription-registration-processor", f"{prefix}SUBSCRIPTION-REGISTRATION-")
     send = builder.processor(
-        send_name, SendSubscription(foreign_key, foreign_key_serde, value_serde, left=outer), [left._node]
+        send_name, SendSubscription(foreign_key, foreign_key_serde, value_serde), [left._node]
     )
     sink_name = named("-subscription-registration-sink", "KTABLE-SINK-")
     source_name = named("-subscription-registration-source", "KTABLE-SOURCE-")
@@ -357,7 +357,7 @@ def join_foreign_key(
     spec = KeyValueSpec(
         name=store_name, key=key_serde, value=builder.value_serde(value, f"store {store_name}")
     )
-    operator = TableSource(None)
+    operator = TableSource(None, skips_absent=not outer)
     node = builder.processor(result_name, operator, [join])
     made = type(left)(
         builder,

@@ -7,7 +7,8 @@
 
 A row subscribes to its foreign key at the task that has that key; each change there answers all subscribers.
 An answer carries a hash of the row that asked: where the row has changed since, the answer is stale and is
-dropped, for another is under way.
+dropped, for another is under way. So every change of a row has an answer, that there is no foreign row too.
+(Kafka Streams has none for some: there a result may stay whose row has gone.)
 
 The subscription's bytes are those of Kafka Streams, but for the hash: 128 bits of BLAKE2b, which Python has
 built in, in the place of Murmur3. Both topics are the application's own.
@@ -40,16 +41,12 @@ _INT: Final = Struct(">i")
 
 
 class Instruction(IntEnum):
-    """What a subscription asks for."""
+    """What a subscription asks for. Kafka Streams' numbers; it has two more, which answer less often."""
 
     DELETE = 0
     """Forget it, and don't answer."""
-    DELETE_AND_ANSWER = 1
-    """Forget it, and answer that there is no foreign row."""
     ANSWER = 2
     """Keep it, and answer in any case: an earlier result may have to go."""
-    ANSWER_IF_PRESENT = 3
-    """Keep it, and answer if there is a foreign row."""
 
 
 class Subscription(NamedTuple):
@@ -145,20 +142,14 @@ def response_partitioner(topic: str, key: Any, response: Response, partitions: i
 class SendSubscription(Operator):
     """The changes of the left table as subscriptions, by foreign key."""
 
-    def __init__(self, foreign_key: ForeignKey, key: Serde[Any], value: Serde[Any], *, left: bool) -> None:
+    def __init__(self, foreign_key: ForeignKey, key: Serde[Any], value: Serde[Any]) -> None:
         self.foreign_key = foreign_key
         self.key = key
         """The serde of foreign keys: two are equal if their bytes are."""
         self.value = value
-        self.left = left
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
-        foreign_key, key_to, value_to, left = (
-            self.foreign_key,
-            self.key.serialize,
-            self.value.serialize,
-            self.left,
-        )
+        foreign_key, key_to, value_to = self.foreign_key, self.key.serialize, self.value.serialize
         partition, drop, failed = context.partition, context.drop, context.failed
 
         def process(key: Any, change: Change, timestamp_ms: int, headers: Headers) -> None:
@@ -171,35 +162,15 @@ class SendSubscription(Operator):
                 old = None if old_value is None else foreign_key(key, old_value)
                 moved = old is not None and (new is None or key_to(new) != key_to(old))
                 hashed = None if new_value is None else row_hash(value_to(new_value))
-                orders = _orders(left, old_value is not None, new_value is not None, old, new, moved)
             except Exception as error:
                 failed(node, error)
                 return
-            if not orders and (new_value is not None or old_value is not None):
-                drop(node)
-            for target, instruction in orders:
-                subscription = Subscription(hashed, instruction, key, partition)
-                forward(target, subscription, timestamp_ms, headers)
+            if moved:
+                forward(old, Subscription(hashed, Instruction.DELETE, key, partition), timestamp_ms, headers)
+            if new_value is not None or old_value is not None:
+                forward(new, Subscription(hashed, Instruction.ANSWER, key, partition), timestamp_ms, headers)
 
         return process
-
-
-def _orders(
-    left: bool, was: bool, exists: bool, old: Any, new: Any, moved: bool
-) -> list[tuple[Any, Instruction]]:
-    """What a change asks of which foreign keys. ``was``, ``exists``: whether the row was there, and is."""
-    orders: list[tuple[Any, Instruction]] = []
-    if left:
-        if moved:
-            orders.append((old, Instruction.DELETE))
-        if was or exists:
-            orders.append((new, Instruction.ANSWER))
-        return orders
-    if new is None:
-        return [(old, Instruction.DELETE_AND_ANSWER)] if old is not None else []
-    if not moved:
-        return [(new, Instruction.ANSWER_IF_PRESENT)]
-    return [(old, Instruction.DELETE), (new, Instruction.ANSWER)]
 
 
 def _prefix(foreign_key: bytes) -> bytes:
@@ -222,7 +193,7 @@ class KeepSubscription(Operator):
             if key is not None:
                 try:
                     stored_key = _prefix(foreign_to(key)) + key_to(subscription.key)
-                    if subscription.instruction in (Instruction.DELETE, Instruction.DELETE_AND_ANSWER):
+                    if subscription.instruction == Instruction.DELETE:
                         store.delete(stored_key)
                     else:
                         store.put(stored_key, subscription, timestamp_ms)
@@ -252,12 +223,10 @@ class AnswerSubscription(Operator):
             except Exception as error:
                 failed(node, error)
                 return
-            if found is None and instruction == Instruction.ANSWER_IF_PRESENT:
-                return
             row = None
             if found is not None:
                 timestamp_ms = max(timestamp_ms, found[1])
-                row = found[0] if instruction != Instruction.DELETE_AND_ANSWER else None
+                row = found[0]
             forward(primary, Response(hashed, row, partition), timestamp_ms, headers)
 
         return process

@@ -73,8 +73,13 @@ class TableSource(TableOperator):
 
     Records with a null key are dropped. An update out of order counts all the same, as the latest; in a
     versioned store it goes to its place in history and on as a change that is not the latest, unless it is
-    beyond the history: then it is dropped.
+    beyond the history: then it is dropped. ``skips_absent``: a table that is stored sends no deletion of what
+    it doesn't have.
     """
+
+    def __init__(self, stored: str | None, *, skips_absent: bool = False) -> None:
+        super().__init__(stored)
+        self.skips_absent = skips_absent
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
         drop, failed, send_old = context.drop, context.failed, self.sends_old
@@ -90,19 +95,21 @@ class TableSource(TableOperator):
         store = context.store(self.stored)
         if isinstance(store, VersionedStore):
             return self._versioned(node, context, forward, store)
-        get, put = store.get, store.put
+        get, put, skips = store.get, store.put, self.skips_absent
 
         def process(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None:
                 drop(node)
                 return
             try:
-                old = get(key) if send_old else None
+                old = get(key) if send_old or (skips and value is None) else None
+                if skips and value is None and old is None:
+                    return
                 put(key, value, timestamp_ms)
             except Exception as error:
                 failed(node, error)
                 return
-            forward(key, (value, old, True), timestamp_ms, headers)
+            forward(key, (value, old if send_old else None, True), timestamp_ms, headers)
 
         return process
 
