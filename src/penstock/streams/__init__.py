@@ -35,6 +35,7 @@ from penstock.topology.errors import (
 )
 from penstock.topology.process import Processor, ProcessorContext
 from penstock.topology.records import Record
+from penstock.topology.vectorised import vectorised
 
 __all__ = [
     "App",
@@ -73,6 +74,7 @@ __all__ = [
     "tumbling",
     "until_time_limit",
     "until_window_closes",
+    "vectorised",
     "versioned_store",
     "window_store",
 ]

@@ -12,6 +12,8 @@ from penstock.topology.graph import Node
 from penstock.topology.serdes import Serde, long, sum_and_count
 from penstock.topology.stores import KeyValueSpec
 from penstock.topology.tables import TableOperator, change_serde
+from penstock.topology.vectorised import Count, Extreme, Mean, Sum, VectorisedFold
+from penstock.topology.vectorised import aggregator as as_aggregator
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -20,6 +22,9 @@ A = TypeVar("A")
 
 class GroupedStream(Generic[K, V]):
     """Records by key, to be aggregated. Records whose key or value is None are dropped.
+
+    With ``cached=True`` an aggregate sends, of all the updates of a key in a batch, the last one, as Kafka
+    Streams does with its cache on.
 
     Each aggregate is a table with a store: ``store`` names it (and its changelog,
     ``<app>-<store>-changelog``, and where keys changed the topic ``<app>-<store>-repartition``). Its changes
@@ -82,11 +87,16 @@ class GroupedStream(Generic[K, V]):
         return table.Table(builder, node, made, spec, key=spec.key, value=spec.value, topics=source._topics)
 
     def count(
-        self, *, store: str | None = None, logged: bool = True, name: str | None = None
+        self,
+        *,
+        store: str | None = None,
+        logged: bool = True,
+        cached: bool = False,
+        name: str | None = None,
     ) -> table.Table[K, int]:
         """How many records each key has, as a 64-bit integer."""
         return self._aggregated(
-            lambda stored: AggregateStream(stored, lambda: 0, lambda key, value, total: total + 1),
+            lambda stored: AggregateStream(stored, lambda: 0, Count(), cached=cached),
             "KSTREAM-AGGREGATE-",
             store,
             long,
@@ -101,12 +111,18 @@ class GroupedStream(Generic[K, V]):
         store: str | None = None,
         value: Serde[V] | None = None,
         logged: bool = True,
+        cached: bool = False,
         name: str | None = None,
     ) -> table.Table[K, V]:
         """``reducer(aggregate, value)`` for each value but the first, which is the first aggregate."""
         serde = value or self._stream._value
         return self._aggregated(
-            lambda stored: ReduceStream(stored, reducer), "KSTREAM-REDUCE-", store, serde, logged, name
+            lambda stored: ReduceStream(stored, reducer, cached=cached),
+            "KSTREAM-REDUCE-",
+            store,
+            serde,
+            logged,
+            name,
         )
 
     def aggregate(
@@ -117,14 +133,18 @@ class GroupedStream(Generic[K, V]):
         value: Serde[A] | None = None,
         store: str | None = None,
         logged: bool = True,
+        cached: bool = False,
         name: str | None = None,
     ) -> table.Table[K, A]:
         """``aggregator(key, value, aggregate)`` for each record, from ``initializer()`` for a new key.
 
-        ``value`` is the aggregate's serde. The aggregator may change the aggregate in place and return it.
+        ``value`` is the aggregate's serde. The aggregator may change the aggregate in place and return it. A
+        `vectorised` one gets a key's values of a batch in one call, and implies ``cached``.
         """
+        fold = as_aggregator(aggregator)
+        together = cached or isinstance(fold, VectorisedFold)
         return self._aggregated(
-            lambda stored: AggregateStream(stored, initializer, aggregator),
+            lambda stored: AggregateStream(stored, initializer, fold, cached=together),
             "KSTREAM-AGGREGATE-",
             store,
             value,
@@ -139,16 +159,17 @@ class GroupedStream(Generic[K, V]):
         value: Serde[Any] | None = None,
         store: str | None = None,
         logged: bool = True,
+        cached: bool = False,
         name: str | None = None,
     ) -> table.Table[K, Any]:
         """The sum of the values, or of ``of(value)``; ``value`` is the sum's serde (`long`, `double`…)."""
-        take = of or _itself
         return self.aggregate(
             lambda: 0,
-            lambda key, new, total: total + take(new),
+            Sum(of),
             value=value or (self._stream._value if of is None else None),
             store=store,
             logged=logged,
+            cached=cached,
             name=name,
         )
 
@@ -159,10 +180,11 @@ class GroupedStream(Generic[K, V]):
         value: Serde[Any] | None = None,
         store: str | None = None,
         logged: bool = True,
+        cached: bool = False,
         name: str | None = None,
     ) -> table.Table[K, Any]:
         """The least value, or ``of(value)``; ``value`` is the result's serde."""
-        return self._extreme(min, of, value, store, logged, name)
+        return self._extreme(min, of, value, store, logged, cached, name)
 
     def max(
         self,
@@ -171,10 +193,11 @@ class GroupedStream(Generic[K, V]):
         value: Serde[Any] | None = None,
         store: str | None = None,
         logged: bool = True,
+        cached: bool = False,
         name: str | None = None,
     ) -> table.Table[K, Any]:
         """The greatest value, or ``of(value)``; ``value`` is the result's serde."""
-        return self._extreme(max, of, value, store, logged, name)
+        return self._extreme(max, of, value, store, logged, cached, name)
 
     def _extreme(
         self,
@@ -183,15 +206,16 @@ class GroupedStream(Generic[K, V]):
         value: Serde[Any] | None,
         store: str | None,
         logged: bool,
+        cached: bool,
         name: str | None,
     ) -> table.Table[K, Any]:
-        take = of or _itself
         return self.aggregate(
             lambda: None,
-            lambda key, new, best: take(new) if best is None else choose(best, take(new)),
+            Extreme(choose, of),
             value=value or (self._stream._value if of is None else None),
             store=store,
             logged=logged,
+            cached=cached,
             name=name,
         )
 
@@ -202,19 +226,20 @@ class GroupedStream(Generic[K, V]):
         value: Serde[float] | None = None,
         store: str | None = None,
         logged: bool = True,
+        cached: bool = False,
         name: str | None = None,
     ) -> table.Table[K, float]:
         """The mean of the values, or of ``of(value)``; ``value`` is the mean's serde where it is written.
 
         The store keeps sum and count (`double`, `long`); the mean is computed from them.
         """
-        take: Callable[[Any], float] = of or _itself
         pairs = self.aggregate(
             lambda: (0.0, 0),
-            lambda key, new, pair: (pair[0] + take(new), pair[1] + 1),
+            Mean(of),
             value=sum_and_count,
             store=store,
             logged=logged,
+            cached=cached,
             name=name,
         )
         return pairs.map_values(lambda pair: pair[0] / pair[1], value=value)

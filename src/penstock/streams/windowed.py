@@ -11,6 +11,7 @@ from penstock.topology.errors import TopologyError
 from penstock.topology.serdes import Serde, Windowed, long, session_windowed, sum_and_count, time_windowed
 from penstock.topology.sliding_windows import AggregateSlidingWindows
 from penstock.topology.stores import StoreSpec
+from penstock.topology.vectorised import aggregator as as_aggregator
 from penstock.topology.window_stores import SessionSpec, WindowSpec
 from penstock.topology.windowed_aggregates import AggregateSessions, AggregateTimeWindows, WindowedTable
 from penstock.topology.windows import SessionWindows, SlidingWindows, TimeWindows
@@ -178,8 +179,9 @@ class WindowedStream(Generic[K, V]):
         ``merger(key, aggregate, other)`` puts two sessions together; only sessions need it. A record of a
         session begins with ``initializer()`` too, into which the sessions around it are merged first.
         """
+        fold = as_aggregator(aggregator)
         return self._aggregated(
-            initializer, aggregator, merger, "KSTREAM-AGGREGATE-", store, value, retention, logged, name
+            initializer, fold, merger, "KSTREAM-AGGREGATE-", store, value, retention, logged, name
         )
 
     def sum(

@@ -13,11 +13,13 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final
 
+from penstock.topology.collected import Collected, Folded
 from penstock.topology.context import Context
 from penstock.topology.errors import InvalidRecord
 from penstock.topology.records import Forward, Headers
 from penstock.topology.stores import KeyValueStore
 from penstock.topology.tables import TableOperator
+from penstock.topology.vectorised import Fold
 
 _TIME: Final = Struct(">q")
 _pack_time = _TIME.pack
@@ -27,22 +29,55 @@ _unpack_time = _TIME.unpack_from
 class AggregateStream(TableOperator):
     """``aggregator(key, value, aggregate) -> aggregate``, from ``initializer()`` for a new key.
 
-    An aggregate of None deletes the key.
+    An aggregate of None deletes the key. ``cached``: of the updates of a key in a batch the last is sent.
     """
 
     def __init__(
-        self, store: str, initializer: Callable[[], Any], aggregator: Callable[[Any, Any, Any], Any]
+        self,
+        store: str,
+        initializer: Callable[[], Any],
+        aggregator: Callable[[Any, Any, Any], Any],
+        *,
+        cached: bool = False,
     ) -> None:
         super().__init__(store)
         self.initializer = initializer
         self.aggregator = aggregator
+        self.cached = cached
+
+    @property
+    def takes_batches(self) -> bool:
+        return self.cached
+
+    def collected(self, node: str, context: Context, forward: Forward) -> Collected:
+        initializer, aggregator = self.initializer, self.aggregator
+        if isinstance(aggregator, Fold):
+            fold = aggregator.fold
+
+            def step(key: Any, values: list[Any], aggregate: Any) -> Any:
+                return fold(key, values, initializer() if aggregate is None else aggregate)
+        else:
+
+            def step(key: Any, values: list[Any], aggregate: Any) -> Any:
+                return aggregator(key, values[0], initializer() if aggregate is None else aggregate)
+
+        return Folded(
+            node,
+            context,
+            context.store(self.stored),
+            step,
+            whole=isinstance(aggregator, Fold),
+            send_old=self.sends_old,
+            forward=forward,
+        )
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
         store: KeyValueStore[Any, Any] = context.store(self.stored)
         data, get = store.data, store.data.data.get
         key_to = store.key_serde.serialize
         value_to, value_of = store.value_serde.serialize, store.value_serde.deserialize
-        initializer, aggregator, send_old = self.initializer, self.aggregator, self.sends_old
+        initializer, send_old = self.initializer, self.sends_old
+        aggregator = self.aggregator.__call__  # a bound method is called faster than an object
         failed, drop = context.failed, context.drop
         put = data.put
 
@@ -76,12 +111,26 @@ class AggregateStream(TableOperator):
 
 class ReduceStream(TableOperator):
     """``reducer(aggregate, value) -> aggregate``; a key's first value is its first aggregate. None deletes
-    the key.
+    the key. ``cached``: of the updates of a key in a batch the last is sent.
     """
 
-    def __init__(self, store: str, reducer: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, store: str, reducer: Callable[[Any, Any], Any], *, cached: bool = False) -> None:
         super().__init__(store)
         self.reducer = reducer
+        self.cached = cached
+
+    @property
+    def takes_batches(self) -> bool:
+        return self.cached
+
+    def collected(self, node: str, context: Context, forward: Forward) -> Collected:
+        reducer = self.reducer
+
+        def step(key: Any, values: list[Any], aggregate: Any) -> Any:
+            return values[0] if aggregate is None else reducer(aggregate, values[0])
+
+        store = context.store(self.stored)
+        return Folded(node, context, store, step, whole=False, send_old=self.sends_old, forward=forward)
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
         store: KeyValueStore[Any, Any] = context.store(self.stored)

@@ -27,6 +27,7 @@ from penstock.topology.serdes import Serde
 from penstock.topology.stores import KeyValueSpec, StoreSpec
 
 if TYPE_CHECKING:
+    from penstock.topology.collected import Collected
     from penstock.topology.context import Context
 
 TimestampExtractor: TypeAlias = Callable[[Record[Any, Any], int], int]
@@ -61,6 +62,15 @@ class Operator(ABC):
         that returns, the record is done for this node. Nothing else is caught: ``forward`` raises what stops
         the task.
         """
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether it computes the records of a batch together, by `collected`, where the task lets it."""
+        return False
+
+    def collected(self, node: str, context: Context, forward: Forward) -> Collected:
+        """In place of `compile`: where the node's records are collected and computed together."""
+        raise NotImplementedError(f"{type(self).__name__} takes records one by one")
 
 
 class Node:

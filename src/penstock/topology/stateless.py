@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.topology.collected import Collected, Mapped
 from penstock.topology.context import Context
 from penstock.topology.graph import Operator
 from penstock.topology.records import Forward, Headers
+from penstock.topology.vectorised import Vectorised
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,20 @@ class Filter(Operator):
                 forward(key, value, timestamp_ms, headers)
 
         return process
+
+    @property
+    def takes_batches(self) -> bool:
+        return isinstance(self.predicate, Vectorised)
+
+    def collected(self, node: str, context: Context, forward: Forward) -> Collected:
+        assert isinstance(self.predicate, Vectorised), "only a vectorised function takes batches"
+        negate = self.negate
+
+        def send(result: Any, key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            if bool(result) is not negate:
+                forward(key, value, timestamp_ms, headers)
+
+        return Mapped(node, context, self.predicate, True, send)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +100,18 @@ class MapValues(Operator):
 
         return process
 
+    @property
+    def takes_batches(self) -> bool:
+        return isinstance(self.function, Vectorised)
+
+    def collected(self, node: str, context: Context, forward: Forward) -> Collected:
+        assert isinstance(self.function, Vectorised), "only a vectorised function takes batches"
+
+        def send(result: Any, key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            forward(key, result, timestamp_ms, headers)
+
+        return Mapped(node, context, self.function, False, send)
+
 
 @dataclass(frozen=True, slots=True)
 class MapValuesWithKey(Operator):
@@ -104,6 +132,18 @@ class MapValuesWithKey(Operator):
 
         return process
 
+    @property
+    def takes_batches(self) -> bool:
+        return isinstance(self.function, Vectorised)
+
+    def collected(self, node: str, context: Context, forward: Forward) -> Collected:
+        assert isinstance(self.function, Vectorised), "only a vectorised function takes batches"
+
+        def send(result: Any, key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            forward(key, result, timestamp_ms, headers)
+
+        return Mapped(node, context, self.function, True, send)
+
 
 @dataclass(frozen=True, slots=True)
 class SelectKey(Operator):
@@ -123,6 +163,18 @@ class SelectKey(Operator):
             forward(key, value, timestamp_ms, headers)
 
         return process
+
+    @property
+    def takes_batches(self) -> bool:
+        return isinstance(self.function, Vectorised)
+
+    def collected(self, node: str, context: Context, forward: Forward) -> Collected:
+        assert isinstance(self.function, Vectorised), "only a vectorised function takes batches"
+
+        def send(result: Any, key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            forward(result, value, timestamp_ms, headers)
+
+        return Mapped(node, context, self.function, True, send)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from penstock.protocol.murmur2 import partition_for_key
+from penstock.topology.batches import Stages, plan_stages
 from penstock.topology.context import Context, Input
 from penstock.topology.errors import InvalidRecord, TopologyError
 from penstock.topology.graph import Node, Processor, Sink, Source, SubTopology, Topology
@@ -68,6 +69,9 @@ class Task:
         self._clock = self.context.clock(_TASK_CLOCK)
         self.context.stream_time_ms = self._clock.ms
         self._compiled: dict[str, Forward] = {}
+        plan = plan_stages(part)
+        self._stages = None if plan is None else Stages(self.context, plan)
+        self._together: frozenset[str] = frozenset() if plan is None else plan.together
         self._sources = {
             topology.topic(topic): self._source(source) for source in part.sources for topic in source.topics
         }
@@ -80,6 +84,9 @@ class Task:
 
     def process_all(self, rows: Iterable[Input]) -> None:
         """Process records in the order in which they come: (timestamp, topic, partition, offset, index)."""
+        if self._stages is not None:
+            self._stages.run(list(rows), self._enter)
+            return
         context, sources, tickers = self.context, self._sources, self.context.tickers
         for row in rows:
             context.record = row
@@ -87,6 +94,19 @@ class Task:
             if tickers:
                 for ticker in tickers:
                     ticker()
+
+    def process_counting(self, rows: Iterable[Input]) -> list[int]:
+        """The same; tells how many outputs there are after each record."""
+        if self._stages is not None:
+            return self._stages.run(list(rows), self._enter)
+        outputs, counts = self.context.outputs, []
+        for row in rows:
+            self.process_all((row,))
+            counts.append(len(outputs))
+        return counts
+
+    def _enter(self, row: Input) -> None:
+        self._sources[row[0]](row[4], row[5], row[3], row[6])
 
     def tick(self, *, stream_time_ms: int | None = None, wall_clock_ms: int | None = None) -> None:
         """Let time pass without a record: timers fire, windows close. Time never goes back.
@@ -99,6 +119,9 @@ class Task:
             context.stream_time_ms = max(context.stream_time_ms, stream_time_ms)
         if wall_clock_ms is not None and wall_clock_ms > context.wall_clock_ms:
             context.wall_clock_ms = wall_clock_ms
+        if self._stages is not None:
+            self._stages.run([context.record], lambda row: None)
+            return
         for ticker in context.tickers:
             ticker()
 
@@ -128,6 +151,9 @@ class Task:
 
     def _children(self, node: Node) -> Forward:
         compiled = {child.name: self._node(child) for child in node.children}
+        if self._stages is not None:
+            edge = self._stages.edge
+            compiled = {child.name: edge(node, child, compiled[child.name]) for child in node.children}
         self.context.children[node.name] = compiled
         return fan_out(tuple(compiled.values()))
 
@@ -137,11 +163,23 @@ class Task:
             if isinstance(node, Sink):
                 compiled = self._sink(node)
             elif isinstance(node, Processor):
-                compiled = node.operator.compile(node.name, self.context, self._children(node))
+                compiled = self._processor(node)
             else:
                 raise TopologyError(f"{node.name} is a source, and has no parents")
             self._compiled[node.name] = compiled
         return self._compiled[node.name]
+
+    def _processor(self, node: Processor) -> Forward:
+        forward = self._children(node)
+        if self._stages is None:
+            return node.operator.compile(node.name, self.context, forward)
+        if node.name in self._together:
+            return self._stages.collecting(node, node.operator.collected(node.name, self.context, forward))
+        tickers = self.context.tickers
+        before = len(tickers)
+        compiled = node.operator.compile(node.name, self.context, forward)
+        self._stages.ticks(node, tickers[before:])
+        return compiled
 
     def _source(self, source: Source) -> Forward:
         forward, context, name = self._children(source), self.context, source.name

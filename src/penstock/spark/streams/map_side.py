@@ -62,11 +62,7 @@ class MapSide:
             wall_clock_ms=block.clock_ms,
         )
         task.tick(wall_clock_ms=block.clock_ms)
-        sent = task.context.outputs
-        counts: list[int] = []
-        for row in block.inputs():
-            task.process(row)
-            counts.append(len(sent))
+        counts = task.process_counting(block.inputs())
         outputs = task.take_outputs()
         task.take_deltas()  # its times: without state nobody asks for them
         self._tasks[at] = task

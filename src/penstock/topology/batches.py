@@ -1,0 +1,167 @@
+"""How a task runs nodes that take the records of a batch in one call.
+
+Such a node stands between two **stages**. The records of a batch go through the nodes of the first stage one
+by one, as ever; what they would give to later stages is written down for each record, in its order. The nodes
+between compute; then the next stage goes through the batch, record by record, with the record, its time and
+what was written down for it. So each node sees the records in the order in which it would see them one by
+one, and what meets behind several nodes meets in that order too.
+
+    stage 0   source ─▶ filter ─▶ ┊map_values┊ ─▶ to            stage 1
+                   └────────────▶ ┊          ┊ ─▶ merge …
+
+Nodes that share a store are in one stage, or one would see what another has done with later records. Where
+that can't be (a vectorised node between two nodes with one store), and where others read the table of a
+vectorised aggregate, the nodes take the records one by one: with columns of length one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+from penstock.topology.collected import Collected
+from penstock.topology.context import Context, Input, Ticker
+from penstock.topology.graph import Node, Processor, Sink, SubTopology
+from penstock.topology.records import Forward, Headers, Output
+
+Entry: TypeAlias = "tuple[Forward, Any, Any, int, Headers]"
+"""A call that is put off."""
+
+
+class StagePlan(NamedTuple):
+    """The stage of each node by name, and the names of those that take the records of a batch together."""
+
+    stage_of: Mapping[str, int]
+    together: frozenset[str]
+
+
+def plan_stages(part: SubTopology) -> StagePlan | None:
+    """None where all records go through all nodes one by one."""
+    whole = [node for node in part.nodes if _takes_batches(node, part)]
+    if not whole:
+        return None
+    stages = dict.fromkeys((node.name for node in part.nodes), 0)
+    users: dict[str, list[Node]] = {}
+    for node in part.nodes:
+        for store in node.stores:
+            users.setdefault(store, []).append(node)
+    moved = True
+    while moved:
+        moved = False
+        for node in part.nodes:
+            above = [stages[parent.name] + (parent in whole) for parent in node.parents]
+            above += [stages[other.name] for store in node.stores for other in users[store]]
+            if above and max(above) > stages[node.name]:
+                stages[node.name] = max(above)
+                moved = True
+        if max(stages.values()) > len(whole):
+            return None
+    last = max(stages[node.name] + (node in whole) for node in part.nodes)
+    # What several sinks write to one topic keeps its order.
+    stages.update((node.name, last) for node in part.nodes if isinstance(node, Sink))
+    return StagePlan(stages, frozenset(node.name for node in whole))
+
+
+def _takes_batches(node: Node, part: SubTopology) -> bool:
+    if not isinstance(node, Processor) or not node.operator.takes_batches:
+        return False
+    return not any(
+        store in other.stores for store in node.stores for other in part.nodes if other is not node
+    )
+
+
+class Stages:
+    """The stages of one task. The task compiles nodes with `edge` and `collecting`, and runs with `run`."""
+
+    def __init__(self, context: Context, plan: StagePlan) -> None:
+        self._context = context
+        self._stage_of = plan.stage_of
+        self._together = plan.together
+        self._last = max(plan.stage_of[name] + 1 for name in plan.together)
+        self._last = max(self._last, *plan.stage_of.values())
+        self._collected: list[list[Collected]] = [[] for _ in range(self._last + 1)]
+        self._tickers: list[list[Ticker]] = [[] for _ in range(self._last + 1)]
+        self._later: list[Entry] = []
+        """What the record in hand gives to the next stage."""
+
+    def edge(self, parent: Node, child: Node, target: Forward) -> Forward:
+        """How ``parent`` gives a record to ``child``: at once, or some stages later."""
+        stage = self._stage_of[parent.name] + (parent.name in self._together)
+        for _ in range(self._stage_of[child.name] - stage):
+            target = self._put_off(target)
+        return target
+
+    def _put_off(self, target: Forward) -> Forward:
+        def put_off(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            self._later.append((target, key, value, timestamp_ms, headers))
+
+        return put_off
+
+    def collecting(self, node: Node, collected: Collected) -> Forward:
+        """The function that takes the records of a node that computes them together."""
+        self._collected[self._stage_of[node.name]].append(collected)
+        take, send = collected.take, collected.send
+
+        def process(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            number = take(key, value, timestamp_ms)
+            if number is not None:
+                self._later.append((send, number, (key, value), timestamp_ms, headers))
+
+        return process
+
+    def ticks(self, node: Node, tickers: Iterable[Ticker]) -> None:
+        """What the node wants to have called after each record."""
+        self._tickers[self._stage_of[node.name]] += tickers
+
+    def run(self, rows: list[Input], enter: Callable[[Input], None]) -> list[int]:
+        """Give each record to ``enter`` and then to all stages; how many outputs there are after each."""
+        context = self._context
+        entries: list[list[Entry]] = []
+        times_ms: list[int] = []
+        counts: list[int] = []
+
+        for row in rows:
+            context.record = row
+            entries.append(self._collect(partial(self._enter, enter, row)))
+            times_ms.append(context.stream_time_ms)
+        for stage in range(1, self._last + 1):
+            done = self._collected[stage - 1]
+            for collected in done:
+                collected.compute()
+            for number, row in enumerate(rows):
+                context.record = row
+                context.stream_time_ms = times_ms[number]
+                if stage == self._last:
+                    self._play(stage, entries[number])
+                    counts.append(len(context.outputs))
+                else:
+                    entries[number] = self._collect(partial(self._play, stage, entries[number]))
+            for collected in done:
+                collected.clear()
+        return counts
+
+    def _enter(self, enter: Callable[[Input], None], row: Input) -> None:
+        enter(row)
+        for ticker in self._tickers[0]:
+            ticker()
+
+    def _play(self, stage: int, entries: list[Entry]) -> None:
+        for target, key, value, timestamp_ms, headers in entries:
+            target(key, value, timestamp_ms, headers)
+        for ticker in self._tickers[stage]:
+            ticker()
+
+    def _collect(self, step: Callable[[], None]) -> list[Entry]:
+        """What a record gives to the next stage; what it sends already (dead letters) is among it."""
+        outputs = self._context.outputs
+        before = len(outputs)
+        self._later = []
+        step()
+        if len(outputs) > before:
+            self._later += [(self._send, output, None, 0, ()) for output in outputs[before:]]
+            del outputs[before:]
+        return self._later
+
+    def _send(self, output: Output, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        self._context.outputs.append(output)
