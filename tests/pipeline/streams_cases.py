@@ -9,8 +9,12 @@ from typing import Any
 from kafka_streams_cases import CASES
 from penstock.streams import (
     App,
+    Processor,
+    Record,
     TopologyTest,
     hopping,
+    key_value_store,
+    long,
     sessions,
     sliding,
     string,
@@ -61,8 +65,34 @@ def _globally(app: App) -> None:
     _left(app).left_join(rows, _joined, on=lambda k, v: v, value=string).to("out")
 
 
+def _by_foreign_key(app: App) -> None:
+    rows = app.table("other", store="rows")
+    app.table("in", store="one").left_join(rows, _joined, on=lambda k, v: v).to_stream().to("out")
+
+
+class Silence(Processor[str, str, str, str]):
+    """Tells of a key that was silent for 20 ms of stream time."""
+
+    def process(self, record: Record[str, str]) -> None:
+        self.context.store("seen").put(record.key, record.timestamp_ms, record.timestamp_ms)
+        self.context.set_timer(record.key, record.timestamp_ms + 20)
+
+    def on_timer(self, key: str, time_ms: int, kind: str) -> None:
+        seen_ms = self.context.store("seen").get(key)
+        if seen_ms + 20 <= time_ms:
+            self.context.forward(Record(key, f"silent since {seen_ms}", time_ms))
+
+
+def _timed(app: App) -> None:
+    seen = key_value_store("seen", key=string, value=long)
+    _left(app).process(Silence, stores=[seen], timers=True, key=string, value=string).to("out")
+
+
 #: Parts without state that read several topics: the order among the topics is open.
 MERGED = ("stateless", "several topics")
+
+#: What comes by way of two topics and back: the order of updates is open, the last of each key is not.
+EVENTUAL = ("foreign-key join",)
 
 OPERATORS: dict[str, Callable[[App], object]] = CASES | {
     "tumbling": _windowed(tumbling("10 ms", grace="20 ms")),
@@ -73,7 +103,9 @@ OPERATORS: dict[str, Callable[[App], object]] = CASES | {
     "stream join": _stream_join,
     "table join": _table_join,
     "stream-table join": _enriched,
+    "foreign-key join": _by_foreign_key,
     "global join": _globally,
+    "timers": _timed,
 }
 
 

@@ -29,9 +29,11 @@ def main() -> None:
         spark=spark,
         until="drained" if until == "drained" else "stopped",
         shuffle_partitions=2,
-        options={"maxOffsetsPerTrigger": "150", "kafka.transaction.timeout.ms": "10000"},
+        options={"maxOffsetsPerTrigger": "100", "kafka.transaction.timeout.ms": "10000"},
     )
-    print("started", flush=True)
+    while running.progress() is None and not running.wait(0.05):
+        pass
+    print("first batch done", flush=True)
     running.wait()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from streams_cases import Row
 
@@ -35,6 +35,10 @@ class Node:
             assert producer.flush(30) == 0
 
     def read(self, topic: str) -> list[tuple[bytes | None, bytes | None, int]]:
+        """Committed records, by partition: key, value, timestamp."""
+        return [(m.key(), m.value(), m.timestamp()[1]) for m in self.messages(topic)]
+
+    def messages(self, topic: str) -> list[Message]:
         """Committed records, by partition."""
         consumer = Consumer(
             {
@@ -50,13 +54,15 @@ class Node:
         for partition in sorted(partitions):
             consumer.assign([TopicPartition(topic, partition, 0)])
             while (message := consumer.poll(30)) is not None and not message.error():
-                found.append((message.key(), message.value(), message.timestamp()[1]))
+                found.append(message)
         consumer.close()
         return found
 
-    def committed(self, group: str, topic: str) -> int:
+    def lag(self, group: str, topic: str) -> int:
+        """What the group has not committed, as any tool counts it."""
         consumer = Consumer({"bootstrap.servers": self.servers, "group.id": group})
-        partitions = consumer.list_topics(topic).topics[topic].partitions
-        offsets = consumer.committed([TopicPartition(topic, p) for p in partitions], 30)
+        partitions = [TopicPartition(topic, p) for p in consumer.list_topics(topic).topics[topic].partitions]
+        committed = consumer.committed(partitions, 30)
+        lag = sum(consumer.get_watermark_offsets(tp, 30)[1] - max(tp.offset, 0) for tp in committed)
         consumer.close()
-        return sum(found.offset for found in offsets if found.offset > 0)
+        return lag
