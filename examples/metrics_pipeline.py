@@ -1,29 +1,37 @@
 """Metrics pipeline: samples of many hosts become one row a minute, and alarms where a service runs hot.
 
 Only final results leave: a minute is sent once, when it can't change any more, so that whoever stores it need
-not update it. Samples may come five seconds late. What is no sample goes to the dead letters.
+not update it. Samples may come five seconds late. What is no sample goes to the dead letters. The sums of a
+minute are made of Arrow columns, all samples that a batch has for it at once.
 
-    samples         host ("web-3") → {"cpu": 0.71, "requests": 120}
-    host-minutes    host → {"minute": "2026-03-01T12:00:00Z", "cpu_mean": …, "cpu_max": …, "requests": …}
-    hot-services    service ("web") → {"cpu": mean of the last five minutes, "until": "2026-03-01T12:05:00Z"}
+    samples         host ("web-3") → {"cpu": 71, "requests": 120}       cpu in percent
+    host-minutes    host → {"minute": "2026-03-01T12:00:00Z", "cpu_mean": 64.5, "cpu_max": 80, "requests": 9}
+    hot-services    service ("web") → {"cpu": mean of five minutes, "until": "2026-03-01T12:05:00Z"}
 """
 
 from datetime import UTC, datetime
 
-from penstock.streams import App, Windowed, hopping, json, string, tumbling, until_window_closes
+import pyarrow as pa
+import pyarrow.compute as pc
 
-HOT = 0.9
+from penstock.streams import App, Windowed, hopping, json, string, tumbling, until_window_closes, vectorised
+
+HOT = 90
 
 app = App("metrics-pipeline", key=string, value=json, dead_letter="samples-broken")
 samples = app.stream("samples")
 
 
-def add(host: str, sample: dict, minute: dict) -> dict:
+@vectorised(pa.struct({"cpu": pa.int64(), "requests": pa.int64()}))
+def add(host: str, samples: pa.StructArray, minute: dict) -> dict:
+    cpu, requests = samples.field("cpu"), samples.field("requests")
+    if cpu.null_count or requests.null_count:
+        raise ValueError(f"a sample of {host} has no cpu or no requests")
     return {
-        "samples": minute.get("samples", 0) + 1,
-        "cpu": minute.get("cpu", 0) + sample["cpu"],
-        "cpu_max": max(minute.get("cpu_max", 0), sample["cpu"]),
-        "requests": minute.get("requests", 0) + sample["requests"],
+        "samples": minute.get("samples", 0) + len(samples),
+        "cpu": minute.get("cpu", 0) + pc.sum(cpu).as_py(),
+        "cpu_max": max(minute.get("cpu_max", 0), pc.max(cpu).as_py()),
+        "requests": minute.get("requests", 0) + pc.sum(requests).as_py(),
     }
 
 

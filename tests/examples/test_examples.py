@@ -105,27 +105,38 @@ def test_fraud_in_two_places() -> None:
 def test_metrics_pipeline() -> None:
     test = TopologyTest(example("metrics_pipeline"))
     samples, minutes, hot = test.input("samples"), test.output("host-minutes"), test.output("hot-services")
-    for second, cpu in ((0, 0.25), (30, 0.75), (61, 0.5), (59, 1.0)):  # the last is late, within the grace
+    for second, cpu in ((0, 25), (30, 75), (61, 50), (59, 98)):  # the last is late, within the grace
         samples.pipe("web-1", {"cpu": cpu, "requests": 10}, timestamp=NOON + second * SECOND)
     assert minutes.read_values() == []
-    samples.pipe("web-2", {"cpu": 0.5, "requests": 7}, timestamp=NOON + 65 * SECOND)
-    samples.pipe("web-1", {"cpu": 0.0, "requests": 1}, timestamp=NOON + 58 * SECOND)  # too late
+    samples.pipe("web-2", {"cpu": 50, "requests": 7}, timestamp=NOON + 65 * SECOND)
+    samples.pipe("web-1", {"cpu": 0, "requests": 1}, timestamp=NOON + 58 * SECOND)  # too late
     noon, after = "2026-03-01T12:00:00Z", "2026-03-01T12:01:00Z"
-    mean = (0.25 + 0.75 + 1.0) / 3
     assert minutes.read_values() == [
-        ("web-1", {"minute": noon, "cpu_mean": mean, "cpu_max": 1.0, "requests": 30})
+        ("web-1", {"minute": noon, "cpu_mean": 66.0, "cpu_max": 98, "requests": 30})
     ]
     test.advance_stream_time(NOON + 10 * MINUTE)
     assert minutes.read_values() == [
-        ("web-1", {"minute": after, "cpu_mean": 0.5, "cpu_max": 0.5, "requests": 10}),
-        ("web-2", {"minute": after, "cpu_mean": 0.5, "cpu_max": 0.5, "requests": 7}),
+        ("web-1", {"minute": after, "cpu_mean": 50.0, "cpu_max": 50, "requests": 10}),
+        ("web-2", {"minute": after, "cpu_mean": 50.0, "cpu_max": 50, "requests": 7}),
     ]
     assert hot.read_values() == []
-    samples.pipe_bytes(b"db-1", b"not a sample", timestamp=NOON + 10 * MINUTE)
-    samples.pipe("db-1", {"cpu": 0.97, "requests": 1}, timestamp=NOON + 10 * MINUTE)
+    samples.pipe("db-1", {"cpu": 97, "requests": 1}, timestamp=NOON + 10 * MINUTE)
     test.advance_stream_time(NOON + 12 * MINUTE)
-    assert hot.read_values() == [("db", {"cpu": 0.97, "until": "2026-03-01T12:11:00Z"})]
-    assert len(test.output("samples-broken")) == 1
+    assert hot.read_values() == [("db", {"cpu": 97.0, "until": "2026-03-01T12:11:00Z"})]
+
+
+def test_what_is_no_sample_harms_no_other() -> None:
+    test = TopologyTest(example("metrics_pipeline"))
+    broken = test.output("samples-broken")
+    test.input("samples").pipe_bytes(b"web-1", b"not a sample", timestamp=NOON)
+    assert len(broken.read_all()) == 1
+    test.input("samples").pipe("web-1", {"cpu": 30}, timestamp=NOON)
+    test.input("samples").pipe("web-1", {"cpu": 40, "requests": 2}, timestamp=NOON)
+    test.advance_stream_time(NOON + 10 * MINUTE)
+    (letter,) = broken.read_all()
+    assert b"no requests" in (letter.header("__streams.errors.message") or b"")
+    ((_, minute),) = test.output("host-minutes").read_values()
+    assert minute == {"minute": "2026-03-01T12:00:00Z", "cpu_mean": 40.0, "cpu_max": 40, "requests": 2}
 
 
 def test_order_events() -> None:

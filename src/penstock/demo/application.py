@@ -71,7 +71,7 @@ def add(group: str, report: Row, sums: Row) -> Row:
     return _moved(report, sums, 1)
 
 
-def take(group: str, report: Row, sums: Row) -> Row | None:
+def take(group: str, report: Row, sums: Row) -> Any:
     """The sums with one flight less; None, which deletes the group, when it was the last."""
     return _moved(report, sums, -1) if sums["flights"] > 1 else None
 

@@ -23,7 +23,8 @@ class Kill:
 def planned_kills(seed: int, application: int, node: int) -> list[Kill]:
     """The kills that follow from a seed, spread over the run in an order of their own."""
     rng = random.Random(seed)
-    victims: list[Victim] = ["application"] * application + ["node"] * node
+    victims: list[Victim] = ["application" for _ in range(application)]
+    victims += ["node" for _ in range(node)]
     rng.shuffle(victims)
     span = 0.9 / max(len(victims), 1)
     return [
