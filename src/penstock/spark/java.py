@@ -127,3 +127,10 @@ def _write_launch_home(home: Path, script: str) -> Path:
     os.chmod(unfinished.name, 0o755)
     os.replace(unfinished.name, launcher)  # whole or not there, whoever else writes it at the same time
     return home
+
+
+if __name__ == "__main__":  # for other programs that start Spark: JAVA_HOME=$(python -m penstock.spark.java)
+    try:
+        print(launch_home(find_java()))
+    except JavaNotFound as error:
+        sys.exit(f"penstock: {error}")
