@@ -24,6 +24,7 @@ from penstock.metadata.configs.definition import ConfigKey, UpdateMode
 from penstock.metadata.configs.reference import BROKER_KEYS, GROUP_KEYS, TOPIC_KEYS
 from penstock.protocol import api_keys
 from penstock.protocol.api_keys import ApiKey
+from penstock.spark.observing.query_metrics import QueryMetrics
 
 DOCS = Path(__file__).parent
 
@@ -49,7 +50,7 @@ def generated_documents() -> Iterator[tuple[Path, str]]:
             "group configs": lambda: configs(GROUP_KEYS),
         },
         "cli.md": {"shared options": shared_options, "commands": commands},
-        "metrics.md": {"metrics": metrics},
+        "metrics.md": {"metrics": metrics, "query metrics": query_metrics},
     }
     for name, sections in parts.items():
         text = (DOCS / name).read_text()
@@ -157,8 +158,18 @@ def shown(default: Any) -> str:
 
 def metrics() -> str:
     """Every metric of a node, from one that is started for it."""
+    return metrics_table(asyncio.run(collected()))
+
+
+def query_metrics() -> str:
+    """Every metric of a session's queries."""
+    return metrics_table(QueryMetrics().collect())
+
+
+def metrics_table(families: Iterable[Metric]) -> str:
+    """As Prometheus gets them."""
     lines = ["| name | type | labels | |", "| --- | --- | --- | --- |"]
-    for family in sorted(asyncio.run(collected()), key=lambda family: family.name):
+    for family in sorted(families, key=lambda family: family.name):
         name = f"{family.name}_total" if family.type == "counter" else family.name
         labels = ", ".join(f"`{label}`" for label in family._labelnames)
         lines.append(f"| `{name}` | {family.type} | {labels} | {family.documentation} |")

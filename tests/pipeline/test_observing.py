@@ -1,7 +1,9 @@
 """What is told of queries, fed with Spark's progress: metrics as Prometheus reads them, and the console."""
 
+import contextlib
 import io
 import json
+import threading
 import urllib.request
 from pathlib import Path
 
@@ -163,6 +165,15 @@ def test_starts_ends_and_failures(metrics):
     assert ("penstock_query_info", "orders", "query-1", "run-1") not in found
 
 
+def test_who_stops_a_query_can_wait_for_its_last_report(metrics):
+    assert metrics.wait_for_end("run-1", 0), "of a run that is not known there is nothing to wait for"
+    metrics.started("query-1", "run-1", "orders")
+    assert not metrics.wait_for_end("run-1", 0.01)
+    timer = threading.Timer(0.05, metrics.ended, ("query-1", "run-1", None))
+    timer.start()
+    assert metrics.wait_for_end("run-1", 30)
+
+
 def test_an_idle_query_has_no_rate(metrics):
     metrics.progressed(read_progress(report(0)))
     metrics.idled("another")
@@ -233,14 +244,19 @@ def test_sizes(count, shown):
     assert size(count) == shown
 
 
+def lines(to):
+    return [line.split(":")[0] for line in to.file.getvalue().splitlines()]
+
+
 def test_without_a_terminal_each_batch_is_a_line():
     to = console(terminal=False)
     view = ProgressView(to)
     with view.live():
-        view.update(None)
+        view.refresh()
         for batch in (0, 0, 1, 1):
-            view.update(read_progress(report(batch)))
-    assert [line.split(":")[0] for line in to.file.getvalue().splitlines()] == ["batch 0", "batch 1"]
+            view.progressed(read_progress(report(batch)))
+            view.refresh()
+    assert lines(to) == ["batch 0", "batch 1", "200 records in 2 batches, 0 s"]
 
 
 def test_lines_can_be_kept_apart_and_the_last_one_is_never_lost():
@@ -248,34 +264,42 @@ def test_lines_can_be_kept_apart_and_the_last_one_is_never_lost():
     view = ProgressView(to, lines_every_s=2, clock=clock)
     with view.live():
         for batch in range(8):
-            view.update(read_progress(report(batch)))
+            view.progressed(read_progress(report(batch)))
             clock.now_s += 0.5
-    shown = [line.split(":")[0] for line in to.file.getvalue().splitlines()]
-    assert shown == ["batch 0", "batch 4", "batch 7"]
+        assert lines(to) == ["batch 0", "batch 4"]
+        view.refresh()
+        assert lines(to) == ["batch 0", "batch 4", "batch 7"], "its time has come"
+        clock.now_s += 1
+        view.progressed(read_progress(report(8)))
+    assert lines(to)[3:] == ["batch 8", "900 records in 9 batches, 5 s"]
+
+
+def test_a_failure_takes_no_line_away():
+    to = console(terminal=False)
+    view = ProgressView(to, lines_every_s=100)
+    with contextlib.suppress(RuntimeError), view.live():
+        view.progressed(read_progress(report(0)))
+        view.progressed(read_progress(report(1)))
+        raise RuntimeError
+    assert lines(to)[:2] == ["batch 0", "batch 1"]
 
 
 def test_on_a_terminal_the_last_state_stays():
     clock, to = Clock(), console(terminal=True)
     view = ProgressView(to, clock=clock)
     with view.live():
-        view.update(None)
-        view.update(read_progress(report(0, behind=7)))
-        view.update(read_progress(report(0, behind=7)))
+        view.refresh()
+        view.progressed(read_progress(report(0, behind=7)))
+        view.progressed(read_progress(report(0, behind=7)))
         clock.now_s += 3
-        view.update(read_progress(report(1, behind=5)))
+        view.progressed(read_progress(report(1, behind=5)))
     screen = to.file.getvalue()
     assert screen.index("no batch yet") < screen.index("0 batch") < screen.rindex("1 batch")
     to = console(terminal=False)
     to.print(view.render())
     drawn = to.file.getvalue()
-    for figure in (
-        "1 batch",
-        "400 records/s",
-        "250 ms a batch",
-        "5 lag",
-        "1.3 kB state",
-        "200 records in 3 s",
-    ):
+    figures = ("1 batch", "400 records/s", "250 ms a batch", "5 lag", "1.3 kB state", "200 records in 3 s")
+    for figure in figures:
         assert figure in drawn
     assert "behind: orders-0 5" in drawn
     assert "ms: addBatch 200  latestOffset 2" in drawn
@@ -287,7 +311,7 @@ def test_many_partitions_are_shown_by_the_worst():
     given["sources"][0]["latestOffset"] = {"t": {str(n): n for n in range(9)}}
     to = console(terminal=False)
     view = ProgressView(to)
-    view.update(read_progress(given))
+    view.progressed(read_progress(given))
     to.print(view.render())
     assert "behind: t-8 8  t-7 7  t-6 6  t-5 5  t-4 4  t-3 3 and 2 more" in to.file.getvalue()
 

@@ -20,6 +20,7 @@ from penstock.topology.stores import KeyValueSpec, StoreSpec, VersionedSpec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from penstock.spark.observing.listener import Watcher
     from penstock.spark.profiles import ProfileName
     from penstock.spark.streams.running import RunningApp
 
@@ -276,6 +277,9 @@ class App:
         commit_interval: Duration | None = None,
         tick: Duration = "1 second",
         options: Mapping[str, str] | None = None,
+        metrics_port: int | None = None,
+        metrics_host: str = "127.0.0.1",
+        watchers: Sequence[Watcher] = (),
     ) -> RunningApp:
         """Run the application as one Spark query.
 
@@ -295,9 +299,13 @@ class App:
                 read.
             tick: how often the time of day passes for timers while there are no records.
             options: of the ``penstock`` source and sink, such as ``kafka.…`` or ``maxOffsetsPerTrigger``.
+            metrics_port: serve Prometheus metrics there until the application is stopped; 0: on a free port,
+                which ``metrics_port`` of the result tells. docs/metrics.md names them.
+            metrics_host: the address to serve them at; ``0.0.0.0`` for all.
+            watchers: are told of each batch, such as a `penstock.spark.observing.ProgressView`.
 
         Raises MissingTopics, CoPartitioningError, InternalTopicMismatch, CheckpointMismatch, GroupInUse,
-        ConfigError.
+        ConfigError, MetricsPortTaken.
         """
         from penstock.spark.streams.running import start  # pyspark is imported by those who run on Spark
 
@@ -315,4 +323,7 @@ class App:
             ),
             tick_ms=duration_ms(tick, "tick"),
             options=options,
+            metrics_port=metrics_port,
+            metrics_host=metrics_host,
+            watchers=watchers,
         )

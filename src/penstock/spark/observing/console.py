@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,9 +22,9 @@ _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
 class ProgressView:
-    """Of one query. `update` takes the last batch as often as one likes; a batch counts once.
+    """Of one query. A watcher for `observe` or ``app.start``, or told by hand, with `progressed`.
 
-    ``lines_every_s``: where there is no terminal, lines are at least this far apart.
+    ``lines_every_s``: where there is no terminal, lines are at least this far apart. Thread-safe.
     """
 
     def __init__(
@@ -33,32 +34,71 @@ class ProgressView:
         self._lines_every_s = lines_every_s
         self._clock = clock
         self._started_s = clock()
+        self._lock = threading.RLock()
+        # Guarded by _lock.
         self._line_due_s = self._started_s
         self._live: Live | None = None
         self._last: Progress | None = None
-        self._shown: Progress | None = None
+        self._is_shown = True
+        self._batches = 0
         self._records = 0
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """Draw on the terminal until the block ends; the last state stays, a line held back comes."""
+        """Draw until the block ends. On a terminal the last state stays; elsewhere totals are a line."""
         if self._console.is_terminal:
-            with Live(console=self._console, auto_refresh=False) as self._live:
-                yield
-            self._live = None
+            with Live(console=self._console, auto_refresh=False) as live:
+                self._set_live(live)
+                try:
+                    yield
+                finally:
+                    self.refresh()
+                    self._set_live(None)
             return
-        yield
-        self._print_line(self._last)
+        try:
+            yield
+        finally:
+            with self._lock:
+                if not self._is_shown:
+                    self._print_line()
+                if self._batches:
+                    self._print(self.summary())
 
-    def update(self, progress: Progress | None) -> None:
-        """The last batch; None before the first."""
-        if progress is not None and not _is_same(progress, self._last):
-            self._records += progress.records
-            self._last = progress
-        if self._live is not None:
-            self._live.update(self.render(), refresh=True)
-        elif self._clock() >= self._line_due_s:
-            self._print_line(progress)
+    def refresh(self) -> None:
+        """Time has passed: redraw, or print a line that was held back and is due."""
+        with self._lock:
+            if self._live is not None:
+                self._live.update(self.render(), refresh=True)
+            elif not self._is_shown and self._clock() >= self._line_due_s:
+                self._print_line()
+
+    # A watcher's
+
+    def started(self, query_id: str, run_id: str, name: str | None) -> None:
+        """Nothing to show yet."""
+
+    def progressed(self, progress: Progress) -> None:
+        """A batch is done; it counts once, however often it is told in a row."""
+        with self._lock:
+            last = self._last
+            if last is None or (progress.run_id, progress.batch_id) != (last.run_id, last.batch_id):
+                self._batches += 1
+                self._records += progress.records
+                self._last = progress
+                self._is_shown = False
+            self.refresh()
+
+    def idled(self, query_id: str) -> None:
+        """What was said last still holds."""
+
+    def ended(self, query_id: str, run_id: str, error: str | None) -> None:
+        """Whoever has started the query says so."""
+
+    def summary(self) -> str:
+        """``1,200 records in 3 batches, 4 s``."""
+        with self._lock:
+            elapsed_s = self._clock() - self._started_s
+            return f"{self._records:,} records in {self._batches:,} batches, {elapsed_s:,.0f} s"
 
     def render(self) -> RenderableType:
         """What is known now, for a terminal of 80 columns or more."""
@@ -82,12 +122,18 @@ class ProgressView:
         rows.append(_named("ms", [(phase, f"{ms:,}") for phase, ms in phases if ms]))
         return Padding(Group(*rows), (1, 2))
 
-    def _print_line(self, progress: Progress | None) -> None:
-        if progress is None or _is_same(progress, self._shown):
-            return
-        self._shown = progress
+    def _set_live(self, live: Live | None) -> None:
+        with self._lock:
+            self._live = live
+
+    def _print_line(self) -> None:
+        if self._last is not None:
+            self._print(batch_line(self._last))
+        self._is_shown = True
         self._line_due_s = self._clock() + self._lines_every_s
-        self._console.print(batch_line(progress), highlight=False, soft_wrap=True)
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, highlight=False, soft_wrap=True)
 
 
 def batch_line(progress: Progress) -> str:
@@ -108,10 +154,6 @@ def size(count: int) -> str:
             break
         scaled, unit = scaled / 1000, larger
     return f"{count} B" if unit == "B" else f"{scaled:,.1f} {unit}"
-
-
-def _is_same(progress: Progress, other: Progress | None) -> bool:
-    return other is not None and (progress.run_id, progress.batch_id) == (other.run_id, other.batch_id)
 
 
 def _figure(value: str, label: str) -> Text:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DEFAULT_HOST: Final = "127.0.0.1"
+REPORT_TIMEOUT_S: Final = 5.0
 
 
 class MetricsPortTaken(OSError):
@@ -44,8 +45,7 @@ class MetricsEndpoint:
             if error.errno != errno.EADDRINUSE:
                 raise
             raise MetricsPortTaken(
-                error.errno,
-                f"the port for metrics, {host}:{port}, is in use: expected a free one, or 0 for any",
+                f"the port for metrics, {host}:{port}, is in use: expected a free one, or 0 for any"
             ) from None
         self._server, self._thread = server, thread
         self.port: int = server.server_port
@@ -84,6 +84,10 @@ class Observation:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def wait_for_end(self, run_id: str, timeout_s: float = REPORT_TIMEOUT_S) -> bool:
+        """Of a query that has ended: until Spark, which reports in its own time, has told all of it."""
+        return self.metrics.wait_for_end(run_id, timeout_s)
 
     def close(self) -> None:
         """Watch and serve no longer. Doing it twice does no harm."""

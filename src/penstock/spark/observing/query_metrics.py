@@ -54,7 +54,7 @@ class QueryMetrics(Collector):
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._queries: dict[str, _Query] = {}
         self._dead_letters: dict[str, Callable[[], int]] = {}
 
@@ -98,6 +98,15 @@ class QueryMetrics(Collector):
                     query.is_active = False
                     query.records_per_second = 0.0
                     query.failures += error is not None
+            self._lock.notify_all()
+
+    def wait_for_end(self, run_id: str, timeout_s: float) -> bool:
+        """Until the end of this run was told, and so every batch of it; False when the time is up before."""
+        with self._lock:
+            return self._lock.wait_for(lambda: not self._is_active(run_id), timeout_s)
+
+    def _is_active(self, run_id: str) -> bool:
+        return any(query.run_id == run_id and query.is_active for query in self._queries.values())
 
     def _of(self, query_id: str, run_id: str, name: str | None) -> _Query:
         query = self._queries.setdefault(name or query_id, _Query(query_id, run_id))

@@ -11,6 +11,7 @@ from penstock.spark.streams.operator import PACKED
 from penstock.spark.streams.plan import StreamsPlan, plan_from_text
 from penstock.spark.streams.sink import AtLeastOnceStreamsWriter, ExactlyOnceStreamsWriter
 from penstock.spark.streams.source import StreamsReader
+from penstock.spark.worker_memory import settle_worker
 
 NAME: Final = "penstock-streams"
 PLAN: Final = "plan"
@@ -28,10 +29,12 @@ class StreamsDataSource(DataSource):
         return StreamsReader(self.options[PLAN])
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        sink = self._plan.sink
-        if not sink.is_exactly_once:
-            return AtLeastOnceStreamsWriter(sink)
-        writer = ExactlyOnceStreamsWriter(sink)
+        settle_worker()
+        plan = self._plan
+        letters = plan.topology.errors.dead_letter_topic
+        if not plan.sink.is_exactly_once:
+            return AtLeastOnceStreamsWriter(plan.sink, letters)
+        writer = ExactlyOnceStreamsWriter(plan.sink, letters)
         writer.recover()
         return writer
 

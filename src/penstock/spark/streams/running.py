@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
+from penstock.spark.observing.observation import DEFAULT_HOST, observe
 from penstock.spark.profiles import PROFILES, Profile, ProfileName
-from penstock.spark.progress import HasJson, Lag, lag
+from penstock.spark.progress import Progress as Progress
+from penstock.spark.progress import read_progress
 from penstock.spark.session import build_session
 from penstock.spark.sink.locations import Location
 from penstock.spark.sink.options import parse_sink
-from penstock.spark.source.offsets import from_json
 from penstock.spark.source.options import parse_streaming
 from penstock.spark.streams.datasource import NAME, PLAN, StreamsDataSource
+from penstock.spark.streams.dead_letters import DeadLetterCount
 from penstock.spark.streams.operator import PACKED, StreamsOperator
 from penstock.spark.streams.plan import LAYOUT, StreamsPlan, map_side_parts, shuffled_topics
 from penstock.spark.streams.preparation import client_properties, prepare_group, prepare_topics
@@ -30,6 +32,9 @@ from penstock.topology.graph import Topology
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.spark.observing.listener import Watcher
+    from penstock.spark.observing.observation import Observation
 
 Guarantee = Literal["exactly-once", "at-least-once"]
 
@@ -66,29 +71,21 @@ class CheckpointMismatch(StreamsError):
     """The checkpoint is another application's, or of a topology that this one can't continue."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The last batch. Records and milliseconds; ``state_bytes`` is what Spark's state store has in memory
-    and on disk; ``lag`` by partition of what the application reads, repartition topics included.
-    """
-
-    batch_id: int
-    records: int
-    records_per_second: float
-    batch_ms: int
-    state_bytes: int
-    lag: Lag
-    phases_ms: Mapping[str, int]
-
-
 class RunningApp:
     """Made by `start`."""
 
-    def __init__(self, topology: Topology, query: StreamingQuery, session: SparkSession) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        query: StreamingQuery,
+        session: SparkSession,
+        observation: Observation | None = None,
+    ) -> None:
         self._topology = topology
         self.query = query
         """The Spark query, for whatever is not here."""
         self._session = session
+        self._observation = observation
 
     def __repr__(self) -> str:
         return f"<RunningApp {self._topology.application} {'running' if self.is_running else 'stopped'}>"
@@ -100,7 +97,7 @@ class RunningApp:
         if kind is None:
             self.stop()
         else:
-            self.query.stop()  # its error is the one on its way, or comes second to it
+            self._stop()  # its error is the one on its way, or comes second to it
 
     @property
     def is_running(self) -> bool:
@@ -130,19 +127,30 @@ class RunningApp:
     def stop(self) -> None:
         """After the batch in hand, or without it: the next start continues exactly. Raises ApplicationFailed
         where it had failed before."""
-        self.query.stop()
+        self._stop()
         error = self.query.exception()
         if error is not None:
             raise _failure(str(error))
 
+    def _stop(self) -> None:
+        self.query.stop()
+        if self._observation is not None:
+            self._observation.wait_for_end(str(self.query.runId))
+            self._observation.close()
+
+    @property
+    def metrics_port(self) -> int | None:
+        """Where metrics are served, until the application is stopped; None if they are not."""
+        return None if self._observation is None else self._observation.port
+
     def progress(self) -> Progress | None:
         """Of the last batch that was done; None before the first."""
         found = self.query.lastProgress
-        return None if found is None else progress_of(found)
+        return None if found is None else read_progress(found)
 
     def recent_progress(self) -> list[Progress]:
         """Of the last batches, as many as Spark keeps (``spark.sql.streaming.numRecentProgressUpdates``)."""
-        return [progress_of(found) for found in self.query.recentProgress]
+        return [read_progress(found) for found in self.query.recentProgress]
 
     def describe(self) -> str:
         """The topology, as Kafka Streams prints it."""
@@ -162,6 +170,9 @@ def start(
     commit_interval_ms: int | None = None,
     tick_ms: int = 1000,
     options: Mapping[str, str] | None = None,
+    metrics_port: int | None = None,
+    metrics_host: str = DEFAULT_HOST,
+    watchers: Sequence[Watcher] = (),
 ) -> RunningApp:
     """Run a topology as one Spark query.
 
@@ -177,9 +188,12 @@ def start(
         commit_interval_ms: batches begin at least this far apart; 0: as soon as there is something.
         tick_ms: how often time passes for timers while there are no records.
         options: of the ``penstock`` source and sink, such as ``kafka.…`` or ``maxOffsetsPerTrigger``.
+        metrics_port: serve Prometheus metrics there; 0: on a free port, see `RunningApp.metrics_port`.
+        metrics_host: the address to serve them at.
+        watchers: are told of each batch; `stop` waits until they know of the last.
 
     Raises MissingTopics, CoPartitioningError, InternalTopicMismatch, CheckpointMismatch, GroupInUse,
-    ConfigError.
+    ConfigError, MetricsPortTaken.
     """
     if not topology.source_topics():
         raise TopologyError(f"{topology.application} reads no topic: there is nothing to run")
@@ -212,17 +226,17 @@ def start(
         given,
         session,
     )
-    return RunningApp(
-        topology,
-        _query(
-            plan,
-            session,
-            where,
-            until,
-            chosen.commit_interval_ms if commit_interval_ms is None else commit_interval_ms,
-        ),
-        session,
-    )
+    interval_ms = chosen.commit_interval_ms if commit_interval_ms is None else commit_interval_ms
+    if metrics_port is None and not watchers:
+        return RunningApp(topology, _query(plan, session, where, until, interval_ms), session)
+    watch = observe(session, *watchers, metrics_port=metrics_port, metrics_host=metrics_host)
+    try:
+        if topology.errors.dead_letter_topic is not None:
+            watch.metrics.count_dead_letters(topology.application, DeadLetterCount(str(checkpoint)).total)
+        return RunningApp(topology, _query(plan, session, where, until, interval_ms), session, watch)
+    except BaseException:
+        watch.close()
+        raise
 
 
 def _plan(
@@ -383,35 +397,6 @@ def _continue_from(where: Location, wanted: _Kept) -> _Kept:
             "continue it. Start with a new checkpoint; the application goes on from its group's offsets"
         )
     return kept
-
-
-def progress_of(found: HasJson) -> Progress:
-    """What a `pyspark.sql.streaming.StreamingQueryProgress` of an application tells."""
-    fields = json.loads(found.json)
-    phases: dict[str, int] = dict(fields.get("durationMs") or {})
-    operators = fields.get("stateOperators") or []
-    batch_ms = int(phases.get("triggerExecution", 0))
-    records = sum(_records(source) for source in fields["sources"])
-    return Progress(
-        batch_id=int(fields["batchId"]),
-        records=records,
-        records_per_second=1000 * records / batch_ms if batch_ms else 0.0,
-        batch_ms=batch_ms,
-        state_bytes=sum(_state_bytes(operator) for operator in operators),
-        lag=lag(fields),
-        phases_ms=phases,
-    )
-
-
-def _records(source: Mapping[str, Any]) -> int:
-    """Spark counts blocks; the offsets tell of records, with what markers and compaction leave out."""
-    start, end = (from_json(source.get(name) or {}) for name in ("startOffset", "endOffset"))
-    return sum(offset - start[tp] for tp, offset in end.items() if tp in start)
-
-
-def _state_bytes(operator: Mapping[str, Any]) -> int:
-    metrics = operator.get("customMetrics") or {}
-    return int(operator.get("memoryUsedBytes") or 0) + int(metrics.get("rocksdbSstFileSize") or 0)
 
 
 _DESCRIPTION: Final = "\n=== Streaming Query ==="

@@ -22,7 +22,14 @@ from pyspark.sql.types import (
 from penstock.arrow.layout import HEADERS
 from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
 from penstock.spark.sink.options import SinkOptions
-from penstock.spark.sink.writer import StreamWriter
+from penstock.spark.sink.staged import TaskStaged
+from penstock.spark.sink.writer import StreamWriter, TaskWritten
+from penstock.spark.streams.dead_letters import (
+    DeadLetterCount,
+    DeadLettersSeen,
+    StagedWithDeadLetters,
+    WrittenWithDeadLetters,
+)
 from penstock.spark.streams.packing import Block, Kind
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -49,19 +56,46 @@ _SCHEMA: Final = pa.schema(
 
 
 class ExactlyOnceStreamsWriter(ExactlyOnceStreamWriter):
-    def __init__(self, options: SinkOptions) -> None:
+    """``dead_letter_topic``: what is written there is counted in the checkpoint."""
+
+    def __init__(self, options: SinkOptions, dead_letter_topic: str | None = None) -> None:
         super().__init__(options, _COLUMNS)
+        assert options.checkpoint is not None
+        self._letters = DeadLetterCount(options.checkpoint)
+        self._letter_topic = dead_letter_topic
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return super().write(unpacked(iterator))
+        seen = DeadLettersSeen(self._letter_topic)
+        report = super().write(seen.passing(unpacked(iterator)))
+        if not seen.count:
+            return report
+        assert isinstance(report, TaskStaged)
+        return StagedWithDeadLetters(
+            report.run, report.rows, report.index, report.inline, report.name, seen.count
+        )
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        super().commit(messages, batchId)
+        self._letters.add(messages, batchId)
 
 
 class AtLeastOnceStreamsWriter(StreamWriter):
-    def __init__(self, options: SinkOptions) -> None:
+    def __init__(self, options: SinkOptions, dead_letter_topic: str | None = None) -> None:
         super().__init__(options, _COLUMNS)
+        assert options.checkpoint is not None
+        self._letters = DeadLetterCount(options.checkpoint)
+        self._letter_topic = dead_letter_topic
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return super().write(unpacked(iterator))
+        seen = DeadLettersSeen(self._letter_topic)
+        report = super().write(seen.passing(unpacked(iterator)))
+        if not seen.count:
+            return report
+        assert isinstance(report, TaskWritten)
+        return WrittenWithDeadLetters(report.rows, seen.count)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self._letters.add(messages, batchId)
 
 
 def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
