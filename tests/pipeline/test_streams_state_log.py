@@ -132,10 +132,10 @@ def test_a_small_change_does_not_write_the_whole_anew() -> None:
     assert whole > 50  # pages of 50 bytes
 
 
-def chain_of_three() -> MemoryPages:
+def chain_of_three(first: int = 0) -> MemoryPages:
     pages = MemoryPages()
     state = None
-    for number in range(3):
+    for number in range(first, first + 3):
         state = batch(pages, state, "s", {b"k": b"%d" % number})
     return pages
 
@@ -155,7 +155,7 @@ def test_segments_of_another_chain_are_named() -> None:
     with pytest.raises(StateDamaged, match="does not follow"):
         load(pages, None, new_map)
     pages = chain_of_three()
-    pages.pages[third] = chain_of_three().pages[third]
+    pages.pages[third] = chain_of_three(first=1).pages[third]
     with pytest.raises(StateDamaged, match="does not follow"):
         load(pages, None, new_map)
     pages = chain_of_three()
@@ -172,3 +172,17 @@ def test_the_table_of_stores_tells_newer_releases_and_damage() -> None:
     pages.pages[b"meta"] = b"{]"
     with pytest.raises(StateDamaged, match="damaged"):
         load(pages, None, new_map)
+
+
+def test_attempts_that_did_the_same_may_be_mixed() -> None:
+    """Spark keeps the file of one and goes on with the other, where an executor dies between the two."""
+    pages = MemoryPages()
+    batch(pages, None, "s", {b"a": b"1"})
+    one, other = copy.deepcopy(pages), copy.deepcopy(pages)
+    batch(one, None, "s", {b"a": b"2", b"b": b"1"})
+    went_on = batch(other, None, "s", {b"a": b"2", b"b": b"1"})
+    before = dict(other.pages)
+    batch(other, went_on, "s", {b"b": b"2"})
+    one.pages |= {key: value for key, value in other.pages.items() if before.get(key) != value}
+    found, _ = load(one, None, new_map)
+    assert dict(found.maps["s"].data) == {b"a": b"2", b"b": b"2"}

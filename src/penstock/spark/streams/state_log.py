@@ -6,9 +6,13 @@ a multiple of the state, a batch begins it anew with segments that hold the whol
 of at most `SEGMENT_BYTES`, because larger values cost the state store more than in proportion.
 
 A worker keeps maps in memory from batch to batch, while another attempt of a batch, on another worker, may be
-the one whose changes are kept. So every segment carries a random token and that of the segment before it:
-maps whose last token is not in the chain are ahead of it or beside it, and are read anew. A chain that
-doesn't hold together is damage, and named.
+the one whose changes are kept. So every segment carries a token, and that of the segment before it: maps
+whose last token is not in the chain are ahead of it or beside it, and are read anew. A chain that doesn't
+hold together is damage, and named.
+
+A token is a digest of the segment and of the token before. Two attempts that did the same have the same
+tokens, and need them: when executors die, Spark's store may go on with one attempt on a worker's disk, and
+have kept the other's file in the checkpoint.
 
 Pure: `Pages` is where segments are kept.
 """
@@ -16,9 +20,9 @@ Pure: `Pages` is where segments are kept.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from struct import Struct
 from typing import Final, Protocol
 
@@ -127,7 +131,7 @@ def append(pages: Pages, state: GroupState, deltas: Mapping[str, Delta], rewrite
             removed += [_segment_key(name, number) for number in range(chain.first, chain.end)]
         token, number = chain.token, chain.end
         for segment in segments:
-            before, token = token, os.urandom(TOKEN_BYTES)
+            before, token = token, blake2b(token + segment, digest_size=TOKEN_BYTES).digest()
             puts.append((_segment_key(name, number), before + token + segment))
             number += 1
         if is_whole:
