@@ -12,7 +12,7 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("put"), KEYS, st.binary(max_size=2)),
         st.tuples(st.just("delete"), KEYS),
-        st.tuples(st.just("scan"), st.none() | KEYS, st.none() | KEYS, st.booleans()),
+        st.tuples(st.just("scan"), st.none() | KEYS, st.none() | KEYS, st.booleans(), st.integers(0, 5)),
         st.tuples(st.just("prefix"), KEYS),
         st.tuples(st.just("take")),
     ),
@@ -31,7 +31,7 @@ def test_it_is_a_dict_in_key_order_and_its_deltas_rebuild_it(steps: list[tuple])
             case ("delete", key):
                 store.delete(key)
                 model.pop(key, None)
-            case ("scan", low, high, reverse):
+            case ("scan", low, high, reverse, limit):
                 expected = sorted(
                     (key, value)
                     for key, value in model.items()
@@ -40,6 +40,8 @@ def test_it_is_a_dict_in_key_order_and_its_deltas_rebuild_it(steps: list[tuple])
                 assert list(store.scan(low, high, reverse=reverse)) == (
                     expected[::-1] if reverse else expected
                 )
+                some = list(store.scan(low, high, reverse=reverse, limit=limit))
+                assert some == (expected[::-1] if reverse else expected)[:limit]
             case ("prefix", prefix):
                 assert list(store.prefix(prefix)) == sorted(
                     item for item in model.items() if item[0].startswith(prefix)
@@ -47,6 +49,7 @@ def test_it_is_a_dict_in_key_order_and_its_deltas_rebuild_it(steps: list[tuple])
             case _:
                 rebuilt.apply(store.take_delta().items())
                 assert rebuilt.data == model
+                assert list(rebuilt.scan()) == sorted(model.items())  # in order from here on
     assert store.data == model
 
 
@@ -58,6 +61,12 @@ def test_many_keys_split_and_empty_chunks() -> None:
         store.put(b"%05d" % number, b"")
     assert [int(key) for key, _ in store.scan()] == list(range(10_007))
     assert [int(key) for key, _ in store.scan(b"00600", b"05000", reverse=True)] == list(range(4999, 599, -1))
+    assert [int(key) for key, _ in store.scan(b"00600", b"09000", limit=3_000)] == list(range(600, 3_600))
+    last = store.scan(b"00600", b"09000", reverse=True, limit=3_000)
+    assert [int(key) for key, _ in last] == list(range(8_999, 5_999, -1))
+    given = OrderedBytes(store.scan())
+    given.set_order([key for key, _ in store.scan()])
+    assert list(given.scan(b"04000", b"04010")) == list(store.scan(b"04000", b"04010"))
     for number in numbers[:10_000]:
         store.delete(b"%05d" % number)
     assert [int(key) for key, _ in store.scan()] == sorted(numbers[10_000:])

@@ -66,6 +66,10 @@ class Coordinator:
             self._cluster.disconnect(node_id)
             raise
 
+    def forget(self) -> None:
+        """Look the broker up anew before the next call."""
+        self._node_id = None
+
     def finalized(self, feature: str) -> int:
         """The level of a cluster feature (KIP-584) as its broker told when we connected; 0 without it."""
         return self._cluster.connection(self.node_id).finalized(feature)

@@ -23,8 +23,7 @@ class _SortedKeys:
 
     __slots__ = ("chunks", "maxima")
 
-    def __init__(self, keys: Iterable[bytes]) -> None:
-        ordered = sorted(keys)
+    def __init__(self, ordered: list[bytes]) -> None:
         self.chunks = [ordered[at : at + _CHUNK] for at in range(0, len(ordered), _CHUNK)]
         self.maxima = [chunk[-1] for chunk in self.chunks]
 
@@ -64,6 +63,32 @@ class _SortedKeys:
             return None
         chunk = self.chunks[at]
         return chunk[bisect_left(chunk, low)]
+
+    def some(self, low: bytes | None, high: bytes | None, limit: int, reverse: bool) -> list[bytes]:
+        """The first ``limit`` keys of `between`, or its last ones in reverse, without walking the rest."""
+        found: list[bytes] = []
+        chunks, maxima = self.chunks, self.maxima
+        if reverse:
+            at = len(chunks) - 1 if high is None else min(bisect_left(maxima, high), len(chunks) - 1)
+            while at >= 0 and len(found) < limit:
+                chunk = chunks[at]
+                end = len(chunk) if high is None else bisect_left(chunk, high)
+                start = 0 if low is None else bisect_left(chunk, low)
+                found += chunk[max(start, end - limit + len(found)) : end][::-1]
+                if start:
+                    break
+                at -= 1
+            return found
+        at = 0 if low is None else bisect_left(maxima, low)
+        while at < len(chunks) and len(found) < limit:
+            chunk = chunks[at]
+            start = 0 if low is None else bisect_left(chunk, low)
+            end = len(chunk) if high is None else bisect_left(chunk, high)
+            found += chunk[start : min(end, start + limit - len(found))]
+            if end < len(chunk):
+                break
+            at += 1
+        return found
 
     def between(self, low: bytes | None, high: bytes | None) -> list[bytes]:
         """Keys with ``low <= key < high``, in order; None leaves a side open."""
@@ -120,19 +145,34 @@ class OrderedBytes:
         self._delta[key] = None
 
     def scan(
-        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+        self,
+        low: bytes | None = None,
+        high: bytes | None = None,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Entries with ``low <= key < high`` in key order; None leaves a side open.
+        """Entries with ``low <= key < high`` in key order; None leaves a side open. ``limit``: so many of
+        them at most, at the cost of those alone.
 
         The range is what it was at the call: the map may be changed while it is walked, and entries that are
         removed meanwhile are left out.
         """
-        if self._sorted is None:
-            self._sorted = _SortedKeys(self.data)
-        keys = self._sorted.between(low, high)
+        if limit is not None:
+            return self._entries(self._in_order().some(low, high, limit, reverse))
+        keys = self._in_order().between(low, high)
         if reverse:
             keys.reverse()
         return self._entries(keys)
+
+    def _in_order(self) -> _SortedKeys:
+        if self._sorted is None:
+            self._sorted = _SortedKeys(sorted(self.data))
+        return self._sorted
+
+    def set_order(self, keys: list[bytes]) -> None:
+        """Take over the keys in order from somebody who has sorted them: all keys of the map, each once."""
+        self._sorted = _SortedKeys(keys)
 
     def _entries(self, keys: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
         data = self.data
@@ -145,9 +185,7 @@ class OrderedBytes:
         """The least key with ``low <= key < high``, or None: found without walking the range, unlike with
         `scan`.
         """
-        if self._sorted is None:
-            self._sorted = _SortedKeys(self.data)
-        key = self._sorted.first(low)
+        key = self._in_order().first(low)
         return None if key is None or (high is not None and key >= high) else key
 
     def prefix(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -168,14 +206,19 @@ class OrderedBytes:
         return self._delta
 
     def apply(self, delta: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Take up changes that are kept elsewhere already: restored ones. They don't show in the delta."""
-        data = self.data
+        """Take up changes that are kept elsewhere already: restored ones. They don't show in the delta.
+
+        Keys that are in order stay so.
+        """
+        data, ordered = self.data, self._sorted
         for key, value in delta:
             if value is None:
-                data.pop(key, None)
+                if data.pop(key, None) is not None and ordered is not None:
+                    ordered.remove(key)
             else:
+                if ordered is not None and key not in data:
+                    ordered.add(key)
                 data[key] = value
-        self._sorted = None
 
 
 class TimedBytes(OrderedBytes):

@@ -316,7 +316,7 @@ class VersionedStore(Generic[K, V]):
         stored_key = self.key_serde.serialize(key)
         stored = b"\x00" if value is None else b"\x01" + self.value_serde.serialize(value)
         self.data.put(stored_key + _pack_time(timestamp_ms), stored)
-        self._trim(stored_key)
+        self.trim(stored_key)
         newest = next(self._versions(stored_key), None)
         return _LATEST if newest is None or newest[0] == timestamp_ms else _HISTORY
 
@@ -379,8 +379,10 @@ class VersionedStore(Generic[K, V]):
             if len(stored_key) == length:
                 yield _unpack_time(stored_key, len(key))[0], stored
 
-    def _trim(self, key: bytes) -> None:
-        """Drop versions that ended before the retention, and a tombstone with nothing below it."""
+    def trim(self, key: bytes) -> None:
+        """Drop versions that ended before the retention, and a tombstone with nothing below it; `put` does it
+        too.
+        """
         horizon_ms = self.data.latest_ms - self.retention_ms
         expired = False
         for timestamp_ms, stored in self._versions(key):

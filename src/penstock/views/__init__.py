@@ -1,0 +1,54 @@
+"""Interactive queries: an application's stores, followed from their logs and asked while it runs (KIP-67).
+
+with Views(app.topology(), bootstrap_servers="localhost:9092") as views:
+    views.store("counts").get("ann")
+"""
+
+from penstock.views.errors import (
+    InvalidQuery,
+    KeyNotFound,
+    NoHolder,
+    NotPresent,
+    PositionNotReached,
+    StoreNotQueryable,
+    StoreRestoring,
+    UnknownStore,
+    UnsupportedQuery,
+    ViewError,
+    ViewsClosed,
+)
+from penstock.views.position import Position
+from penstock.views.stores import (
+    Entries,
+    Entry,
+    KeyValueView,
+    SessionView,
+    VersionedView,
+    View,
+    WindowView,
+)
+from penstock.views.views import Answer, Views
+
+__all__ = [
+    "Answer",
+    "Entries",
+    "Entry",
+    "InvalidQuery",
+    "KeyNotFound",
+    "KeyValueView",
+    "NoHolder",
+    "NotPresent",
+    "Position",
+    "PositionNotReached",
+    "SessionView",
+    "StoreNotQueryable",
+    "StoreRestoring",
+    "UnknownStore",
+    "UnsupportedQuery",
+    "VersionedView",
+    "View",
+    "ViewError",
+    "Views",
+    "ViewsClosed",
+    "WindowView",
+]

@@ -1,0 +1,92 @@
+"""The views over HTTP: JSON answers, errors with names, positions in headers. `penstock.views.asking` has the
+paths.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+from urllib.parse import unquote
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Lifespan
+
+from penstock.topology.errors import StreamsError
+from penstock.views.asking import asked_by
+from penstock.views.errors import InvalidQuery, KeyNotFound, ViewError
+from penstock.views.node import FORWARDED, Node, body_of
+
+logger = logging.getLogger(__name__)
+
+POSITION_HEADER: Final = "penstock-position"
+AT_LEAST_HEADER: Final = "penstock-at-least"
+_JSON: Final = "application/json"
+
+
+def application(node: Node, lifespan: Lifespan[Starlette] | None = None) -> Starlette:
+    """The ASGI application of one node."""
+
+    async def stores(request: Request) -> Response:
+        return _json(node.stores())
+
+    async def health(request: Request) -> Response:
+        return _json(node.health())
+
+    async def ready(request: Request) -> Response:
+        """For load balancers: 503 until all that is kept here was read."""
+        found = node.health()
+        return _json(found, 200 if found["status"] == "ready" else 503)
+
+    async def store(request: Request) -> Response:
+        try:
+            return await _answer(node, request)
+        except ViewError as error:
+            return _failure(error)
+        except StreamsError as error:
+            # A value that its serde can't read is the application's, not the client's.
+            logger.warning("%s: %s", request.url.path, error)
+            return _failure(ViewError(str(error)))
+
+    routes = [
+        Route("/stores", stores),
+        Route("/stores/{rest:path}", store),
+        Route("/health", health),
+        Route("/health/ready", ready),
+    ]
+    # What is unexpected is logged by the server.
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={Exception: _unexpected})
+
+
+async def _answer(node: Node, request: Request) -> Response:
+    scope = request.scope
+    # As it was sent: keys may have any bytes, slashes among them.
+    path: str = scope["raw_path"].decode("ascii").partition("?")[0]
+    _, _, name, *segments = path.split("/")
+    found_store = node.views.find(unquote(name))
+    parameters = dict(request.query_params)
+    if len(request.query_params.multi_items()) > len(parameters):
+        raise InvalidQuery(f"a parameter is given twice in {request.url.query}")
+    asked = asked_by(found_store, segments, parameters, request.headers.get(AT_LEAST_HEADER))
+    is_forwarded = FORWARDED in request.headers
+    target = f"{path}?{scope['query_string'].decode('ascii')}"
+    found = await node.answer(asked, target, is_forwarded=is_forwarded)
+    headers = {POSITION_HEADER: found["position"]}
+    return Response(body_of(found, asked, is_forwarded=is_forwarded), media_type=_JSON, headers=headers)
+
+
+def _failure(error: ViewError) -> Response:
+    headers = {POSITION_HEADER: error.position} if isinstance(error, KeyNotFound) else None
+    told = {"code": error.code, "message": str(error), "retriable": error.retriable}
+    return _json({"error": told}, error.status, headers)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    return _failure(ViewError(f"{type(error).__name__}: {error}"))
+
+
+def _json(found: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(found), status, headers, _JSON)

@@ -1,0 +1,200 @@
+"""One partition of a store: its bytes, as far as its log was followed.
+
+A replica takes up whole transactions. What a transaction wrote to the partition is held back until its end is
+in hand, and then is applied in one step under ``lock``: a reader who holds it sees all of the transaction or
+nothing. Single values may be read without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from threading import Lock
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.arrow.batches import record_batches
+from penstock.arrow.layout import Layout
+from penstock.client.batches import headers
+from penstock.client.fetcher import PartitionRange
+from penstock.client.metadata import TopicPartition
+from penstock.topology.ordered_bytes import TimedBytes
+from penstock.topology.stores import KeyValueSpec, StoreSpec, VersionedSpec
+from penstock.topology.window_stores import SessionSpec, WindowSpec
+
+LAYOUT: Final = Layout().select(("key", "value", "timestamp"))
+_NO_END: Final = (1 << 63) - 1
+_NUMBER_BYTES: Final = 8
+# A step of work after which another thread may have the interpreter: a millisecond or two.
+_STEP: Final = 8_192
+
+Entry = tuple[bytes, "bytes | None"]
+
+
+class Replica:
+    """Written by one thread, that of the follower; read by any."""
+
+    def __init__(self, spec: StoreSpec, tp: TopicPartition) -> None:
+        self.spec = spec
+        self.tp = tp
+        self.lock = Lock()
+        self.is_ready = False
+        """Whether it has been at the end of its log."""
+        self.position = 0
+        """Everything before this offset is in it."""
+        self.read_until = 0
+        """What was fetched; it is ahead of the position while a transaction's end is awaited."""
+        self.records = 0
+        """Taken up so far."""
+        self._new()
+
+    def _new(self) -> None:
+        self._map: Any = self.spec.new_map()
+        self.store: Any = self.spec.open(self._map)
+        self._held: list[list[Entry]] = []
+        self._open: set[int] = set()
+        self._is_ordered = False
+
+    def __len__(self) -> int:
+        return len(self._map)
+
+    @property
+    def map(self) -> Any:
+        """The bytes: an `OrderedBytes`."""
+        return self._map
+
+    def restart(self, offset: int) -> None:
+        """Begin again, empty: what had been read is not the log any more."""
+        with self.lock:
+            self.is_ready = False
+            self._new()
+            self.position = self.read_until = offset
+
+    def take(self, spans: Iterable[memoryview], next_offset: int, stable_end: int) -> bool:
+        """Take up committed batches. Whether the position moved.
+
+        Args:
+            spans: whole batches from `read_until` on, without those of aborted transactions.
+            next_offset: where to read on.
+            stable_end: where the log's committed records ended when they were read.
+
+        Raises CorruptBatch, MalformedRecords.
+        """
+        settled = self.position
+        decided: list[Entry] = []
+        for span in spans:
+            end, last = self._ends(span)
+            if end:
+                for entries in self._held:
+                    decided += entries
+                self._held.clear()
+                decided += self._entries(span, self.read_until, end)
+                settled = max(settled, end)
+            if end < last:
+                self._held.append(self._entries(span, max(self.read_until, end), _NO_END))
+        self.read_until = max(self.read_until, next_offset)
+        if self.read_until >= stable_end or not self._open:
+            # Nothing before the last stable offset is undecided.
+            self._open.clear()
+            for entries in self._held:
+                decided += entries
+            self._held.clear()
+            settled = self.read_until
+        moved = settled > self.position
+        self._apply(decided, settled)
+        if not self.is_ready and self.read_until >= stable_end:
+            self._put_in_order()
+            self.is_ready = True
+            return True
+        return moved
+
+    def _ends(self, span: memoryview) -> tuple[int, int]:
+        """The offset after the last batch behind which no transaction is open, 0 where there is none; and
+        after the last batch.
+        """
+        end = last = 0
+        for _, header in headers(span):
+            if header.is_control:
+                self._open.discard(header.producer_id)
+            elif header.is_transactional:
+                self._open.add(header.producer_id)
+            last = header.next_offset
+            if not self._open:
+                end = last
+        return end, last
+
+    def _entries(self, span: memoryview, start: int, end: int) -> list[Entry]:
+        wanted = PartitionRange(self.tp.topic, self.tp.partition, start, end)
+        found: list[Entry] = []
+        for batch in record_batches(span, wanted, LAYOUT):
+            for at in range(0, batch.num_rows, _STEP):
+                found += entries_of(batch.slice(at, _STEP), self.spec)
+        return found
+
+    def _apply(self, entries: list[Entry], position: int) -> None:
+        with self.lock:
+            if entries:
+                self._map.apply(entries)
+                self._expire(entries)
+            self.position = position
+        self.records += len(entries)
+
+    def _expire(self, changed: list[Entry]) -> None:
+        """Drop what is gone by its own time; the application's tombstones for it may come later, or never."""
+        data = self._map
+        if isinstance(self.spec, VersionedSpec):
+            for key in {place[:-_NUMBER_BYTES] for place, _ in changed} if self._is_ordered else ():
+                self.store.trim(key)
+        elif isinstance(self.spec, WindowSpec | SessionSpec):
+            data.expire(self.store.first_kept_ms)
+        elif isinstance(data, TimedBytes):
+            self.store.expire()
+        data.take_delta()
+
+    def _put_in_order(self) -> None:
+        """Sort the keys, once, without holding up other threads: later ones are put in their places."""
+        if self._is_ordered:
+            return
+        keys = list(self._map.data)
+        if keys:
+            order = pc.sort_indices(pa.array(keys, pa.large_binary())).to_numpy()
+            ordered: list[bytes] = []
+            for at in range(0, len(order), _STEP):
+                ordered += [keys[index] for index in order[at : at + _STEP].tolist()]
+            keys = ordered
+            del order
+            pa.default_memory_pool().release_unused()
+        with self.lock:
+            self._map.set_order(keys)
+        self._is_ordered = True
+
+
+def entries_of(batch: pa.RecordBatch, spec: StoreSpec) -> list[Entry]:
+    """The records of a log, of the columns of `LAYOUT`, as `OrderedBytes.apply` takes them.
+
+    Records with a null key are left out.
+    """
+    if batch.column(0).null_count:
+        batch = batch.filter(pc.is_valid(batch.column(0)))
+    keys, values, times = batch.columns
+    if isinstance(spec, KeyValueSpec):
+        return list(zip(_objects(keys), _objects(_with_times(values, times)), strict=True))
+    restore = spec.from_changelog
+    rows = zip(_objects(keys), _objects(values), times.cast(pa.int64()).to_pylist(), strict=True)
+    return [restore(key, value, timestamp_ms) for key, value, timestamp_ms in rows]
+
+
+def _objects(array: pa.Array) -> list[Any]:
+    found: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
+    return found
+
+
+def _with_times(values: pa.Array, times: pa.Array) -> pa.Array:
+    """Each value behind its time, 8 bytes, as `KeyValueSpec` keeps it; null stays null."""
+    numbers = times.cast(pa.int64()).to_numpy().astype(">i8")
+    packed = pa.Array.from_buffers(
+        pa.binary(_NUMBER_BYTES), len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))]
+    )
+    return pc.binary_join_element_wise(packed.cast(pa.binary()), values, b"")
