@@ -149,6 +149,31 @@ def in_windows(app: App, f: Functions) -> None:
     totals.to_stream(lambda at, n: f"{at.key}@{at.window.start_ms}").map_values(f[0]).to("out")
 
 
+def past_several(app: App, f: Functions) -> None:
+    """What goes by two such nodes comes behind what goes through both, and before what comes after it."""
+    stream = app.stream("in")
+    once = stream.map_values(f[0])
+    once.map_values(f[0]).merge(once, stream).process(
+        Latest, stores=[key_value_store("latest", value=string)]
+    ).to("out", value=string)
+
+
+class Reminder(Processor[Any, Any, Any, Any]):
+    """Sends a record 2 ms of stream time later, between others."""
+
+    def process(self, record: Record[Any, Any]) -> None:
+        self.context.set_timer(record.key, record.timestamp_ms + 2)
+        self.context.forward(record)
+
+    def on_timer(self, key: str, time_ms: int, kind: str) -> None:
+        self.context.forward(Record(key, time_ms, time_ms))
+
+
+def with_timers(app: App, f: Functions) -> None:
+    before = app.stream("in").process(Reminder, timers=True, name="before")
+    before.map_values(f[0]).process(Reminder, timers=True, name="behind", key=string, value=long).to("out")
+
+
 SAME: list[Callable[[App, Functions], None]] = [
     one_after_the_other,
     beside_others,
@@ -158,6 +183,8 @@ SAME: list[Callable[[App, Functions], None]] = [
     between_the_users_of_a_store,
     rekeyed,
     in_windows,
+    past_several,
+    with_timers,
 ]
 
 rows_of = st.lists(

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple, TypeAlias
 from penstock.topology.collected import Collected
 from penstock.topology.context import Context, Input, Ticker
 from penstock.topology.graph import Node, Processor, Sink, SubTopology
-from penstock.topology.records import Forward, Headers, Output
+from penstock.topology.records import NO_HEADERS, Forward, Headers, Output
 
-Entry: TypeAlias = "tuple[Forward, Any, Any, int, Headers]"
-"""A call that is put off."""
+Entry: TypeAlias = "tuple[Forward, Any, Any, int, Headers, Input]"
+"""A call that is put off, and the record in hand: the one that was read, or what stands for a timer."""
 
 
 class StagePlan(NamedTuple):
@@ -81,20 +81,23 @@ class Stages:
         self._last = max(plan.stage_of[name] + 1 for name in plan.together)
         self._last = max(self._last, *plan.stage_of.values())
         self._collected: list[list[Collected]] = [[] for _ in range(self._last + 1)]
-        self._tickers: list[list[Ticker]] = [[] for _ in range(self._last + 1)]
+        self._ticks: list[Forward] = []
         self._later: list[Entry] = []
         """What the record in hand gives to the next stage."""
 
     def edge(self, parent: Node, child: Node, target: Forward) -> Forward:
         """How ``parent`` gives a record to ``child``: at once, or some stages later."""
         stage = self._stage_of[parent.name] + (parent.name in self._together)
-        for _ in range(self._stage_of[child.name] - stage):
+        return self._later_by(self._stage_of[child.name] - stage, target)
+
+    def _later_by(self, stages: int, target: Forward) -> Forward:
+        for _ in range(stages):
             target = self._put_off(target)
         return target
 
     def _put_off(self, target: Forward) -> Forward:
         def put_off(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            self._later.append((target, key, value, timestamp_ms, headers))
+            self._later.append((target, key, value, timestamp_ms, headers, self._context.record))
 
         return put_off
 
@@ -106,13 +109,14 @@ class Stages:
         def process(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             number = take(key, value, timestamp_ms)
             if number is not None:
-                self._later.append((send, number, (key, value), timestamp_ms, headers))
+                self._later.append((send, number, (key, value), timestamp_ms, headers, self._context.record))
 
         return process
 
     def ticks(self, node: Node, tickers: Iterable[Ticker]) -> None:
-        """What the node wants to have called after each record."""
-        self._tickers[self._stage_of[node.name]] += tickers
+        """What the node wants to have called after each record: in the order in which nodes say so."""
+        for ticker in tickers:
+            self._ticks.append(self._later_by(self._stage_of[node.name], partial(_tick, ticker)))
 
     def run(self, rows: list[Input], enter: Callable[[Input], None]) -> list[int]:
         """Give each record to ``enter`` and then to all stages; how many outputs there are after each."""
@@ -129,28 +133,27 @@ class Stages:
             done = self._collected[stage - 1]
             for collected in done:
                 collected.compute()
-            for number, row in enumerate(rows):
-                context.record = row
+            for number in range(len(rows)):
                 context.stream_time_ms = times_ms[number]
                 if stage == self._last:
-                    self._play(stage, entries[number])
+                    self._play(entries[number])
                     counts.append(len(context.outputs))
                 else:
-                    entries[number] = self._collect(partial(self._play, stage, entries[number]))
+                    entries[number] = self._collect(partial(self._play, entries[number]))
             for collected in done:
                 collected.clear()
         return counts
 
     def _enter(self, enter: Callable[[Input], None], row: Input) -> None:
         enter(row)
-        for ticker in self._tickers[0]:
-            ticker()
+        for tick in self._ticks:
+            tick(None, None, 0, NO_HEADERS)
 
-    def _play(self, stage: int, entries: list[Entry]) -> None:
-        for target, key, value, timestamp_ms, headers in entries:
+    def _play(self, entries: list[Entry]) -> None:
+        context = self._context
+        for target, key, value, timestamp_ms, headers, record in entries:
+            context.record = record
             target(key, value, timestamp_ms, headers)
-        for ticker in self._tickers[stage]:
-            ticker()
 
     def _collect(self, step: Callable[[], None]) -> list[Entry]:
         """What a record gives to the next stage; what it sends already (dead letters) is among it."""
@@ -159,9 +162,14 @@ class Stages:
         self._later = []
         step()
         if len(outputs) > before:
-            self._later += [(self._send, output, None, 0, ()) for output in outputs[before:]]
+            record = self._context.record
+            self._later += [(self._send, sent, None, 0, NO_HEADERS, record) for sent in outputs[before:]]
             del outputs[before:]
         return self._later
 
     def _send(self, output: Output, value: Any, timestamp_ms: int, headers: Headers) -> None:
         self._context.outputs.append(output)
+
+
+def _tick(ticker: Ticker, *_: Any) -> None:
+    ticker()
