@@ -43,10 +43,11 @@ def run(settings: Settings) -> None:
     from penstock.spark.session import build_session
 
     begun_s = time.monotonic()
+    app = build(Topics(settings.prefix))
     stopped = threading.Event()
     threading.Thread(target=_wait_for_end_of_input, args=(stopped,), daemon=True).start()
     spark = build_session("penstock demo", profile="quick", log_file=Path(settings.log))
-    with build(Topics(settings.prefix)).start(
+    with app.start(
         bootstrap_servers=settings.bootstrap_servers,
         checkpoint=settings.checkpoint,
         spark=spark,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -67,15 +68,21 @@ class Application:
         self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
         self._reader.start()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process that has not ended."""
+        return self._process is not None and self._process.poll() is None
+
     def require_running(self) -> None:
-        """Raises ApplicationFailed if the process has ended."""
-        if self._process is not None and self._process.poll() is not None:
+        """Raises ApplicationFailed if the process has ended by itself."""
+        if self._process is not None and not self.is_running:
             raise ApplicationFailed(self._last_words())
 
     def kill(self) -> None:
         """SIGKILL for the process and its JVM, in whatever they are doing; workers end with their JVM."""
         if self._process is not None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it had ended
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._forget()
 
     def stop(self) -> None:

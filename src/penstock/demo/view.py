@@ -86,24 +86,32 @@ def render(snapshot: Snapshot) -> RenderableType:
         ProgressBar(total=snapshot.total, completed=read, width=BAR_WIDTH),
         f"{read:,} of {snapshot.total:,}",
     )
-    progress = snapshot.progress
-    figures = [
-        _figure("–" if progress is None else f"{progress.records_per_second:,.0f}", "rows/s"),
-        _figure(f"{snapshot.lag.behind:,}", "lag"),
-        _figure(f"{snapshot.lag.under_way:,}", "on the way"),
-        _figure("–" if progress is None else f"{progress.batch_ms:,}", "ms a batch"),
-        _figure("–" if progress is None else f"{progress.state_bytes / 1e6:,.0f}", "MB state"),
-        _figure(f"{snapshot.results:,}", "results"),
-        _figure(f"{snapshot.elapsed_s:.0f}", "s"),
-    ]
-    if snapshot.kills:
-        figures.append(_figure(f"{snapshot.kills}", "killed"))
-    row = Table.grid(padding=(0, 2))
-    row.add_row(*figures)
-    parts: list[RenderableType] = [bar, row]
+    parts: list[RenderableType] = [bar, figures_table(snapshot)]
     if snapshot.airlines:
         parts.append(airline_table(snapshot.airlines))
     return Padding(Group(*parts), (1, 2))
+
+
+def figures_table(snapshot: Snapshot) -> Table:
+    """Each figure above what it is, so that none is broken on a terminal of 80 columns."""
+    progress = snapshot.progress
+    figures = {
+        "rows/s": "–" if progress is None else f"{progress.records_per_second:,.0f}",
+        "lag": f"{snapshot.lag.behind:,}",
+        "on the way": f"{snapshot.lag.under_way:,}",
+        "ms a batch": "–" if progress is None else f"{progress.batch_ms:,}",
+        "MB state": "–" if progress is None else f"{progress.state_bytes / 1e6:,.0f}",
+        "results": f"{snapshot.results:,}",
+        "s": f"{snapshot.elapsed_s:.0f}",
+    }
+    if snapshot.kills:
+        figures["killed"] = f"{snapshot.kills}"
+    table = Table.grid(padding=(0, 2))
+    for _ in figures:
+        table.add_column(justify="right", no_wrap=True)
+    table.add_row(*(Text(value, style="bold") for value in figures.values()))
+    table.add_row(*(Text(label, style="dim") for label in figures))
+    return table
 
 
 def airline_table(airlines: Sequence[Airline]) -> Table:
@@ -138,7 +146,3 @@ def plain_line(snapshot: Snapshot) -> str:
         worst = snapshot.airlines[0]
         line += f", worst: {worst.name}, {worst.mean_minutes:.1f} min"
     return line
-
-
-def _figure(value: str, label: str) -> Text:
-    return Text.assemble((value, "bold"), (f" {label}", "dim"))
