@@ -144,3 +144,12 @@ def answers_of(case: str, rows: list[Row], partitions: int = 1) -> dict[str, lis
         for topic, records in test._written.items()
         if topic not in owned and records
     }
+
+
+def comparable(case: str, sent: dict[str, list[tuple]]) -> dict[str, object]:
+    """What topics got, without what is open: see `MERGED` and `EVENTUAL`."""
+    if case in EVENTUAL:
+        return {topic: {key: value for key, value, _ in rows} for topic, rows in sent.items()}
+    if case in MERGED:
+        return {topic: sorted(rows, key=repr) for topic, rows in sent.items()}
+    return dict(sent)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import ConfigResource
-from streams_cases import EVENTUAL, MERGED, OPERATORS, Row, answers_of, app_of, rows_of
+from streams_cases import OPERATORS, Row, answers_of, app_of, comparable, rows_of
 from streams_node import Node
 
 from penstock.spark.streams.preparation import InternalTopicMismatch, MissingTopics
@@ -71,20 +71,7 @@ def test_an_operator_on_spark_sends_what_the_test_driver_sends(
     expected = answers_of(case, rows)
     assert expected
     found = {topic: node.read(topic) for topic in expected}
-    if case in EVENTUAL:
-        assert {topic: last_of_each_key(rows) for topic, rows in found.items()} == {
-            topic: last_of_each_key(rows) for topic, rows in expected.items()
-        }
-    elif case in MERGED:
-        assert {topic: sorted(rows, key=repr) for topic, rows in found.items()} == {
-            topic: sorted(rows, key=repr) for topic, rows in expected.items()
-        }
-    else:
-        assert found == expected
-
-
-def last_of_each_key(rows: list[tuple[Any, ...]]) -> dict[Any, Any]:
-    return {key: value for key, value, _ in rows}
+    assert comparable(case, found) == comparable(case, expected)
 
 
 def counting_app(name: str = "counting", **settings: Any) -> App:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streams_without_spark import MemoryPages
 
 from penstock.spark.streams import state_log
-from penstock.spark.streams.state_log import GroupState, StateDamaged, append, load
+from penstock.spark.streams.state_log import Changes, GroupState, StateDamaged, append, load
 from penstock.topology.ordered_bytes import OrderedBytes
 
 
@@ -26,7 +26,7 @@ def change(state: GroupState, store: str, changes: dict[bytes, bytes | None]) ->
         else:
             entries.put(key, value)
     delta = entries.take_delta()
-    return {store: delta} if delta else {}
+    return {store: Changes.of(delta)} if delta else {}
 
 
 def batch(pages: MemoryPages, known: GroupState | None, store: str, changes: dict) -> GroupState:

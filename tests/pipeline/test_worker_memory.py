@@ -1,4 +1,4 @@
-"""What a worker has imported stays out of its collections; nothing else changes, and nothing outside workers."""
+"""What a worker has imported stays out of its collections; nothing changes outside workers."""
 
 import gc
 import os
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from penstock.spark.worker_memory import settle_worker
+from penstock.spark.worker_memory import seldom_collecting, settle_worker
 
 PROGRAM = """
 import gc
@@ -36,3 +36,11 @@ def test_this_process_is_no_worker() -> None:
     for _ in range(4):
         settle_worker()
     assert gc.get_freeze_count() == before
+
+
+def test_collections_are_rare_while_a_batch_is_worked_on_and_as_before_after_it() -> None:
+    before = gc.get_threshold()
+    with pytest.raises(ValueError, match="in the batch"), seldom_collecting():
+        assert gc.get_threshold()[0] > 100 * before[0]
+        raise ValueError("in the batch")
+    assert gc.get_threshold() == before

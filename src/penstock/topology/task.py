@@ -99,9 +99,14 @@ class Task:
         """The same; tells how many outputs there are after each record."""
         if self._stages is not None:
             return self._stages.run(list(rows), self._enter)
-        outputs, counts = self.context.outputs, []
+        context, sources, tickers = self.context, self._sources, self.context.tickers
+        outputs, counts = context.outputs, []
         for row in rows:
-            self.process_all((row,))
+            context.record = row
+            sources[row[0]](row[4], row[5], row[3], row[6])
+            if tickers:
+                for ticker in tickers:
+                    ticker()
             counts.append(len(outputs))
         return counts
 

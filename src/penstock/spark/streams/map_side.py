@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.protocol.columns import BinaryColumn, group_by_partition, partition_keys
 from penstock.spark.streams.packing import Binary, Block, Kind, outputs_by_topic
 from penstock.spark.streams.plan import StreamsPlan
+from penstock.spark.worker_memory import seldom_collecting
 from penstock.topology.graph import SubTopology
 from penstock.topology.records import NO_HEADERS, Headers, Output
 from penstock.topology.task import Task
@@ -61,9 +62,10 @@ class MapSide:
             global_stores=global_stores,
             wall_clock_ms=block.clock_ms,
         )
-        task.tick(wall_clock_ms=block.clock_ms)
-        counts = task.process_counting(block.inputs())
-        outputs = task.take_outputs()
+        with seldom_collecting():
+            task.tick(wall_clock_ms=block.clock_ms)
+            counts = task.process_counting(block.inputs())
+            outputs = task.take_outputs()
         task.take_deltas()  # its times: without state nobody asks for them
         self._tasks[at] = task
         if outputs:

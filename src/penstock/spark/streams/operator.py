@@ -16,7 +16,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 from penstock.spark.streams.plan import partition_of
 from penstock.spark.streams.state_calls import MapPages
 from penstock.spark.streams.worker import worker_for
-from penstock.spark.worker_memory import settle_worker
+from penstock.spark.worker_memory import seldom_collecting, settle_worker
 
 PACKED: Final = StructType(
     [StructField("group", IntegerType(), False), StructField("block", BinaryType(), False)]
@@ -40,6 +40,8 @@ class StreamsOperator(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         worker = worker_for(self._plan)
         packed = [bytes(row.block) for row in rows]
-        stores = worker.global_stores_of(packed)
-        for block in worker.tasks.run(partition_of(key[0]), packed, MapPages(self._pages), stores):
+        with seldom_collecting():
+            stores = worker.global_stores_of(packed)
+            blocks = worker.tasks.run(partition_of(key[0]), packed, MapPages(self._pages), stores)
+        for block in blocks:
             yield Row(group=key[0], block=block)

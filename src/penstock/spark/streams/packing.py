@@ -35,6 +35,8 @@ _HAS_HEADERS: Final = 4
 _MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
 
 NO_PARTITION: Final = -1
+#: From so many rows on Arrow is the faster way to make objects, a third of the time for each.
+_ROWS_FOR_ARROW: Final = 100
 _NULL: Final = -1
 
 Bytes: TypeAlias = "bytes | memoryview | pa.Buffer"
@@ -67,13 +69,12 @@ class Binary(NamedTuple):
 
     @classmethod
     def of(cls, values: Sequence[bytes | None]) -> Binary:
-        if None in values:
-            lengths = [_NULL if value is None else len(value) for value in values]
-            data = b"".join([value for value in values if value is not None])
-        else:
-            lengths = list(map(len, values))  # type: ignore[arg-type]
-            data = b"".join(values)  # type: ignore[arg-type]
-        return cls(np.array(lengths, np.int32), data)
+        try:
+            lengths = np.fromiter(map(len, values), np.int32, len(values))  # type: ignore[arg-type]
+            return cls(lengths, b"".join(values))  # type: ignore[arg-type]
+        except TypeError:  # some are None
+            lengths = np.array([_NULL if value is None else len(value) for value in values], np.int32)
+            return cls(lengths, b"".join([value for value in values if value is not None]))
 
     @classmethod
     def of_arrow(cls, array: pa.BinaryArray) -> Binary:
@@ -101,6 +102,9 @@ class Binary(NamedTuple):
         return ends
 
     def values(self) -> list[bytes | None]:
+        if len(self.lengths) >= _ROWS_FOR_ARROW:
+            objects: list[bytes | None] = self.to_arrow().to_numpy(zero_copy_only=False).tolist()
+            return objects
         ends = self.ends.tolist()
         data = bytes(self.data)
         found: list[bytes | None] = [data[a:b] for a, b in pairwise(ends)]
@@ -338,22 +342,23 @@ def output_block(
     topic: str, outputs: Sequence[Output], offsets: np.ndarray | None, origin: Position, clock_ms: int
 ) -> Block:
     """Outputs that are all for ``topic``."""
-    _, partitions, keys, values, timestamps, headers = zip(*outputs, strict=True)
     if offsets is None:
         offsets = np.full(len(outputs), origin.offset, np.int64)
+    partitions = [output[1] for output in outputs]
     numbers = None
-    if any(partition is not None for partition in partitions):
+    if partitions.count(None) < len(partitions):
         numbers = np.array([NO_PARTITION if p is None else p for p in partitions], np.int32)
+    headers = [output[5] for output in outputs]
     return Block(
         Kind.OUTPUTS,
         clock_ms,
         origin.topic,
         origin.partition,
         (topic,),
-        np.array(timestamps, np.int64),
+        np.array([output[4] for output in outputs], np.int64),
         offsets,
-        Binary.of(keys),
-        Binary.of(values),
+        Binary.of([output[2] for output in outputs]),
+        Binary.of([output[3] for output in outputs]),
         None,
         numbers,
         headers if any(headers) else None,

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from struct import Struct
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -46,6 +46,17 @@ _VERSION: Final = 1
 _ENTRY_BYTES: Final = 8
 
 Delta = Mapping[bytes, "bytes | None"]
+
+
+class Changes(NamedTuple):
+    """What a batch has changed in a store, in columns: keys, and values of the same rows (null: deleted)."""
+
+    keys: Binary
+    values: Binary
+
+    @classmethod
+    def of(cls, delta: Delta) -> Changes:
+        return cls(Binary.of(list(delta)), Binary.of(list(delta.values())))
 
 
 class StateDamaged(Exception):
@@ -113,21 +124,23 @@ def load(pages: Pages, known: GroupState | None, new_map: NewMap) -> tuple[Group
     return GroupState(maps, chains), False
 
 
-def append(pages: Pages, state: GroupState, deltas: Mapping[str, Delta], rewrite: Iterable[str] = ()) -> None:
+def append(
+    pages: Pages, state: GroupState, changes: Mapping[str, Changes], rewrite: Iterable[str] = ()
+) -> None:
     """Keep what a batch has changed: ``state.maps`` have it already. ``rewrite``: stores to write as a
     whole.
     """
     whole = set(rewrite)
     puts: list[tuple[bytes, bytes]] = []
     removed: list[bytes] = []
-    for name, delta in deltas.items():
+    for name, changed_rows in changes.items():
         chain = state.chains.get(name, Chain())
-        segments = list(_split(delta))
+        segments = list(_split(changed_rows))
         changed = chain.changed_bytes + sum(map(len, segments))
         grown = Chain(chain.first, chain.end, chain.token, chain.whole_bytes, changed)
         is_whole = name in whole or grown.is_long
         if is_whole:
-            segments = list(_split(state.maps[name].data))
+            segments = list(_split(Changes.of(state.maps[name].data)))
             removed += [_segment_key(name, number) for number in range(chain.first, chain.end)]
         token, number = chain.token, chain.end
         for segment in segments:
@@ -138,7 +151,7 @@ def append(pages: Pages, state: GroupState, deltas: Mapping[str, Delta], rewrite
             state.chains[name] = Chain(chain.end, number, token, sum(map(len, segments)), 0)
         else:
             state.chains[name] = Chain(chain.first, number, token, chain.whole_bytes, changed)
-    if deltas:
+    if changes:
         puts.append((_META, _meta(state.chains)))
         pages.put(puts)
         pages.remove(removed)
@@ -206,9 +219,10 @@ def _segments(pages: Pages, name: str, numbers: range) -> Iterator[_Segment]:
         yield _Segment(number, before, token, page)
 
 
-def _split(entries: Delta) -> Iterator[bytes]:
+def _split(changes: Changes) -> Iterator[bytes]:
     """Segments without their tokens, at least one."""
-    keys, values = Binary.of(list(entries)), Binary.of(list(entries.values()))
+    keys, values = changes
+    rows = len(keys.lengths)
     key_ends, value_ends = (
         np.concatenate(([0], np.cumsum(column.sizes, dtype=np.int64))) for column in (keys, values)
     )
@@ -216,7 +230,7 @@ def _split(entries: Delta) -> Iterator[bytes]:
     first, size = 0, 0
     while True:
         last = max(first + 1, int(np.searchsorted(ends, size + SEGMENT_BYTES, side="right")))
-        last = min(last, len(entries))
+        last = min(last, rows)
         yield b"".join(
             (
                 _COUNTS.pack(last - first, int(key_ends[last] - key_ends[first])),
@@ -226,7 +240,7 @@ def _split(entries: Delta) -> Iterator[bytes]:
                 values.data[value_ends[first] : value_ends[last]],
             )
         )
-        if last == len(entries):
+        if last == rows:
             return
         first, size = last, int(ends[last - 1])
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.spark.streams.packing import Binary, Block, Kind, Position, in_order, outputs_by_topic
 from penstock.spark.streams.plan import StreamsPlan, clock_name
-from penstock.spark.streams.state_log import Delta, GroupState, Pages, append, load
+from penstock.spark.streams.state_log import Changes, Delta, GroupState, Pages, append, load
 from penstock.topology.graph import SubTopology
 from penstock.topology.ordered_bytes import OrderedBytes
 from penstock.topology.stores import KeyValueSpec, StoreSpec
@@ -56,7 +56,7 @@ class TaskRunner:
         restored = self._restore(by_kind[Kind.RESTORE], state)
         if restored:
             tasks = {}
-        deltas: dict[str, Delta] = {name: state.maps[name].take_delta() for name in restored}
+        deltas = {name: Changes.of(state.maps[name].take_delta()) for name in restored}
         for part in self._plan.tasks_behind:
             if partition < self._plan.task_counts[part.id]:
                 task = tasks.get(part.id) or self._task(part, partition, state, global_stores, clock_ms)
@@ -67,7 +67,7 @@ class TaskRunner:
         return [block.pack() for block in outputs]
 
     def _process(
-        self, task: Task, records: list[Block], clock_ms: int, deltas: dict[str, Delta]
+        self, task: Task, records: list[Block], clock_ms: int, deltas: dict[str, Changes]
     ) -> Iterator[Block]:
         part, partition = task.part, task.partition
         task.tick(wall_clock_ms=clock_ms)
@@ -75,14 +75,15 @@ class TaskRunner:
         origin = Position(f"{part.id}", partition, -1)
         yield from outputs_by_topic(task.take_outputs(), None, origin, clock_ms)
         for name, delta in task.take_deltas().items():
+            changes = Changes.of(delta)
             if name == CLOCKS:
-                deltas[clock_name(part)] = delta
+                deltas[clock_name(part)] = changes
                 continue
-            deltas[name] = delta
+            deltas[name] = changes
             spec = self._plan.stores[name]
             if spec.logged:
                 topic = self._plan.topology.changelog_topic(name)
-                block = changelog_block(spec, topic, partition, delta, clock_ms)
+                block = changelog_block(spec, topic, partition, delta, changes, clock_ms)
                 if block is not None:
                     yield block
 
@@ -145,10 +146,12 @@ class TaskRunner:
         return restored
 
 
-def changelog_block(spec: StoreSpec, topic: str, partition: int, delta: Delta, clock_ms: int) -> Block | None:
-    """The changes of a store as records of its changelog."""
+def changelog_block(
+    spec: StoreSpec, topic: str, partition: int, delta: Delta, changes: Changes, clock_ms: int
+) -> Block | None:
+    """The changes of a store, which come in both forms, as records of its changelog."""
     if type(spec) is KeyValueSpec:
-        return _key_value_changelog(topic, partition, delta, clock_ms)
+        return _key_value_changelog(topic, partition, changes, clock_ms)
     records = [
         record for key, value in delta.items() if (record := spec.to_changelog(key, value)) is not None
     ]
@@ -159,21 +162,23 @@ def changelog_block(spec: StoreSpec, topic: str, partition: int, delta: Delta, c
     return _changelog(topic, partition, Binary.of(keys), Binary.of(values), times, clock_ms)
 
 
-def _key_value_changelog(topic: str, partition: int, delta: Delta, clock_ms: int) -> Block | None:
-    """The same as by `KeyValueSpec.to_changelog`, for the usual store, without a call for each change."""
-    stored = list(delta.values())
-    times = np.full(len(stored), clock_ms, np.int64)
-    if None in stored:
-        rows = [row for row, value in enumerate(stored) if value is not None]
-        present = [stored[row] for row in rows]
-        values = [None if value is None else value[_TIME_BYTES:] for value in stored]
-    else:
-        rows, present = list(range(len(stored))), stored
-        values = [value[_TIME_BYTES:] for value in stored]  # type: ignore[index]
-    if rows:
-        heads = b"".join([value[:_TIME_BYTES] for value in present])  # type: ignore[index]
-        times[rows] = np.frombuffer(heads, ">i8")
-    return _changelog(topic, partition, Binary.of(list(delta)), Binary.of(values), times, clock_ms)
+def _key_value_changelog(topic: str, partition: int, changes: Changes, clock_ms: int) -> Block:
+    """The same as by `KeyValueSpec.to_changelog`, for the usual store, without a call for each change: a
+    stored value is the record's timestamp, and what the changelog has as its value.
+    """
+    stored = changes.values
+    present = np.flatnonzero(stored.lengths >= 0)
+    begins = stored.ends[present].astype(np.int64)
+    data = np.frombuffer(stored.data, np.uint8)
+    of_heads = (begins[:, None] + np.arange(_TIME_BYTES)).ravel()
+    times = np.full(len(stored.lengths), clock_ms, np.int64)
+    times[present] = data[of_heads].view(">i8")
+    is_value = np.ones(len(data), bool)
+    is_value[of_heads] = False
+    lengths = stored.lengths.copy()
+    lengths[present] -= _TIME_BYTES
+    values = Binary(lengths, data[is_value].tobytes())
+    return _changelog(topic, partition, changes.keys, values, times, clock_ms)
 
 
 def _changelog(
