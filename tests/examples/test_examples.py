@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
 
 import pytest
 
+from penstock.cli.app_file import load_app
 from penstock.streams import App, TopologyTest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -16,8 +16,8 @@ NOON = 1_772_366_400_000  # 2026-03-01T12:00:00Z
 
 
 def example(name: str) -> App:
-    app = runpy.run_path(str(EXAMPLES / f"{name}.py"))["app"]
-    assert isinstance(app, App)
+    """As ``penstock streams run`` finds it."""
+    app, _ = load_app(EXAMPLES / f"{name}.py")
     return app
 
 
