@@ -142,19 +142,23 @@ def test_a_tombstone_takes_the_key_away(runner: Runner, views: Views, name: str,
 
 
 def test_a_transaction_of_many_fetches_is_applied_in_one_step(servers: str, name: str) -> None:
-    """Fetches of 16 KB, a transaction of 400: whoever scans sees a whole generation of it, never two."""
+    """Fetches of 16 KB, a transaction of 400: whoever scans sees one generation of values, never two."""
     app = App(name, key=string, value=long)
     app.table("t-" + name, store="rows")
     runner = Runner(servers, app, {"t-" + name: 1})
     runner.create_topics()
     topic = runner.topology.changelog_topic("rows")
 
+    small_batches = {"bootstrap.servers": servers, "transactional.id": name, "batch.size": 4_096}
+    producer = Producer(small_batches)
+    producer.init_transactions(30)
+
     def publish(generation: int) -> None:
-        runner.producer.begin_transaction()
+        producer.begin_transaction()
         for key in range(4_000):
             value = generation.to_bytes(8, "big")
-            runner.producer.produce(topic, value, b"%06d" % key + b"k" * 60, 0, timestamp=generation + 1)
-        runner.producer.commit_transaction(30)
+            producer.produce(topic, value, b"%06d" % key + b"k" * 60, 0, timestamp=generation + 1)
+        producer.commit_transaction(30)
 
     small = {"max.partition.fetch.bytes": "16384", "fetch.max.bytes": "16384"}
     with Views(runner.topology, bootstrap_servers=servers, properties=small) as views:

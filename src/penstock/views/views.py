@@ -200,7 +200,6 @@ class Views:
         store, key = query.store, query.read.key
         count = self._counts.get(store.topic)
         if count is None:
-            self._raise_error()
             raise StoreRestoring(f"topic {store.topic} is not there yet, or not looked up")
         if key is None:
             return tuple(range(count))
@@ -219,8 +218,8 @@ class Views:
         return self._answer(query, query.at_least)
 
     def _answer(self, query: Query, at_least: Position) -> Answer[Found] | None:
+        self._raise_error()
         if query.partitions is None and query.store.topic not in self._counts:
-            self._raise_error()
             return None
         read = query.read
         replicas = (self._kept(query.store, number) for number in self.partitions_of(query))
@@ -240,7 +239,6 @@ class Views:
     def _kept(self, store: ViewedStore, number: int) -> Replica:
         kept = self._replicas.get(TopicPartition(store.topic, number))
         if kept is None:
-            self._raise_error()
             raise NotPresent(f"partition {number} of store {store.name} is not kept by this process")
         return kept
 
