@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,9 +14,11 @@ from streams_node import Node
 from penstock.client.cluster import Cluster as Client
 from penstock.client.config import ClientConfig
 from penstock.client.metadata import TopicPartition
+from penstock.client.offsets import EARLIEST, list_offsets
 from penstock.client.topics import NewTopic, create_topics, delete_records, delete_topics
 from penstock.spark.sink.options import parse_sink
 from penstock.spark.source.options import parse_streaming
+from penstock.spark.streams import source
 from penstock.spark.streams.packing import Block, Kind
 from penstock.spark.streams.plan import LAYOUT, StreamsPlan, partition_of, shuffled_topics
 from penstock.spark.streams.preparation import prepare_group, prepare_topics
@@ -48,11 +51,11 @@ def reader_of(app: App, client: Client, servers: str, **settings: Any) -> Stream
     topics = {name: counts[name] for name in topology.source_topics().keys() - shuffled_topics(topology)}
     prepare_group(client, topology, topics)
     given = {"kafka.bootstrap.servers": servers}
-    source = parse_streaming(
+    options = parse_streaming(
         given | {"subscribe": ",".join(topics), "group.id": app.name, "startingOffsets": "committed"}
     )
-    object.__setattr__(source, "layout", LAYOUT)
-    plan = StreamsPlan(topology, counts, 1, source, parse_sink(given), **settings)
+    object.__setattr__(options, "layout", LAYOUT)
+    plan = StreamsPlan(topology, counts, 1, options, parse_sink(given), **settings)
     return StreamsReader(plan.to_text())
 
 
@@ -181,3 +184,33 @@ def test_topics_are_made_cut_off_and_deleted(node: Node, client: Client) -> None
     assert [value for _, value, _ in node.read("usual")] == [b"3", b"4"]
     delete_topics(client, ["made", "usual", "never-made"])
     assert not client.refresh(["made", "usual"]).topics
+
+
+def test_what_was_read_of_repartition_topics_is_deleted_now_and_then(
+    node: Node, client: Client, servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "PURGE_INTERVAL_S", 0.0)
+    node.create(1, "purged")
+    app = App("purging", key=string, value=string)
+    by_letter = app.stream("purged").group_by_key().count(store="counts").group_by(lambda k, n: (k[0], n))
+    by_letter.sum(store="sums").to_stream().to("purged-sums")
+    [bare] = app.topology().repartitions
+    topic = app.topology().topic(bare)
+    reader = reader_of(app, client, servers)
+    between = TopicPartition(topic, 0)
+    node.write([(topic, b"k", b"v", n) for n in range(5)] + [("purged", b"k", b"v", 1)])
+    start = next_end(reader, reader.initialOffset())
+    end = next_end(reader, start)
+    assert (end[topic], end["purged"]) == ({"0": 5}, {"0": 1})
+
+    def beginning(of: TopicPartition) -> int:
+        return list_offsets(client, {of: EARLIEST})[of].offset
+
+    assert beginning(between) == 0
+    next_end(reader, end)  # asked from there on: the batch is done
+    deadline = time.monotonic() + 30
+    while beginning(between) < 5:
+        assert time.monotonic() < deadline, beginning(between)
+        time.sleep(0.02)
+    assert beginning(TopicPartition("purged", 0)) == 0
+    reader.stop()

@@ -47,8 +47,18 @@ def worker_for(plan_text: str) -> Worker:
     """The same one for every batch."""
     worker = _workers.pop(plan_text, None)
     if worker is None:
+        plan = plan_from_text(plan_text)
+        earlier = [text for text, known in _workers.items() if _is_restart(plan, known.plan)]
+        for text in earlier:
+            del _workers[text]
         while len(_workers) >= _STARTS_MAX:
             del _workers[next(iter(_workers))]
-        worker = Worker(plan_from_text(plan_text))
+        worker = Worker(plan)
     _workers[plan_text] = worker  # the one used last is the last
     return worker
+
+
+def _is_restart(plan: StreamsPlan, earlier: StreamsPlan) -> bool:
+    """Whether nobody needs what the earlier start has left in memory: its whole state."""
+    same_name = plan.topology.application == earlier.topology.application
+    return same_name and plan.sink.checkpoint == earlier.sink.checkpoint
