@@ -120,52 +120,48 @@ class Stages:
 
     def run(self, rows: list[Input], enter: Callable[[Input], None]) -> list[int]:
         """Give each record to ``enter`` and then to all stages; how many outputs there are after each."""
-        context = self._context
-        entries: list[list[Entry]] = []
+        context, outputs = self._context, self._context.outputs
         times_ms: list[int] = []
-        counts: list[int] = []
-
+        later: list[Entry] = []
+        ends: list[int] = []  # where what is written down for each record ends
+        self._later = later
         for row in rows:
             context.record = row
-            entries.append(self._collect(partial(self._enter, enter, row)))
+            sent = len(outputs)
+            enter(row)
+            for tick in self._ticks:
+                tick(None, None, 0, NO_HEADERS)
+            if len(outputs) > sent:
+                self._send_later(sent)
+            ends.append(len(later))
             times_ms.append(context.stream_time_ms)
         for stage in range(1, self._last + 1):
             done = self._collected[stage - 1]
             for collected in done:
                 collected.compute()
-            for number in range(len(rows)):
-                context.stream_time_ms = times_ms[number]
-                if stage == self._last:
-                    self._play(entries[number])
-                    counts.append(len(context.outputs))
-                else:
-                    entries[number] = self._collect(partial(self._play, entries[number]))
+            is_last, start = stage == self._last, 0
+            entries, bounds = later, ends
+            later, ends = [], []
+            self._later = later
+            for end, time_ms in zip(bounds, times_ms, strict=True):
+                context.stream_time_ms = time_ms
+                sent = len(outputs)
+                for at in range(start, end):
+                    target, key, value, timestamp_ms, headers, context.record = entries[at]
+                    target(key, value, timestamp_ms, headers)
+                if len(outputs) > sent and not is_last:
+                    self._send_later(sent)
+                ends.append(len(outputs) if is_last else len(later))
+                start = end
             for collected in done:
                 collected.clear()
-        return counts
+        return ends
 
-    def _enter(self, enter: Callable[[Input], None], row: Input) -> None:
-        enter(row)
-        for tick in self._ticks:
-            tick(None, None, 0, NO_HEADERS)
-
-    def _play(self, entries: list[Entry]) -> None:
-        context = self._context
-        for target, key, value, timestamp_ms, headers, record in entries:
-            context.record = record
-            target(key, value, timestamp_ms, headers)
-
-    def _collect(self, step: Callable[[], None]) -> list[Entry]:
-        """What a record gives to the next stage; what it sends already (dead letters) is among it."""
-        outputs = self._context.outputs
-        before = len(outputs)
-        self._later = []
-        step()
-        if len(outputs) > before:
-            record = self._context.record
-            self._later += [(self._send, sent, None, 0, NO_HEADERS, record) for sent in outputs[before:]]
-            del outputs[before:]
-        return self._later
+    def _send_later(self, start: int) -> None:
+        """What a record sends already (dead letters) has its place among what it gives to the next stage."""
+        outputs, record = self._context.outputs, self._context.record
+        self._later += [(self._send, sent, None, 0, NO_HEADERS, record) for sent in outputs[start:]]
+        del outputs[start:]
 
     def _send(self, output: Output, value: Any, timestamp_ms: int, headers: Headers) -> None:
         self._context.outputs.append(output)
