@@ -15,8 +15,9 @@ from side_by_side.comparison import Comparison, make_broker
 from side_by_side.cores import Cores
 from side_by_side.jars import JarsUnavailable, cache_root, kafka_jars
 from side_by_side.machine import describe, file_system
+from side_by_side.page import write_part
 from side_by_side.report import render
-from side_by_side.results import Results
+from side_by_side.results import AnotherMachine, Results
 from side_by_side.rows import Row, all_rows
 
 ROOT = Path(__file__).parents[2]
@@ -35,10 +36,10 @@ def main() -> int:
             return 2
         try:
             _run(options, rows)
-        except (JarsUnavailable, BuildError) as error:
+        except (JarsUnavailable, AnotherMachine, BuildError) as error:
             print(f"bench-kafka cannot run here: {error}", file=sys.stderr)
             return NOT_POSSIBLE_HERE
-    options.page.write_text(render(Results.load(options.results)))
+    write_part(options.page, "make bench-kafka", render(Results.load(options.results)))
     print(f"written: {options.page}")
     return 0
 
@@ -69,7 +70,7 @@ def _run(options: argparse.Namespace, rows: list[Row]) -> None:
     if file_system(options.directory) == "tmpfs":
         raise JarsUnavailable(f"{options.directory} is in memory: name one on a disk with --directory")
     brokers = [make_broker(name, options.directory, cores, jars) for name in (Penstock.name, Kafka.name)]
-    results = _results(options.results, describe(options.directory, cores, brokers))
+    results = Results.for_machine(options.results, describe(options.directory, cores, brokers))
     if options.again:
         results.forget(row.name for row in rows)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -84,21 +85,6 @@ def _cores(broker_core: int) -> Cores:
     if not others:
         raise JarsUnavailable("two cores are needed, one for the broker and one for its clients")
     return Cores(broker_core, others[0])
-
-
-def _results(path: Path, machine: dict[str, str]) -> Results:
-    """The stored results, if they are this machine's."""
-    if not path.exists():
-        return Results(path, machine)
-    stored = Results.load(path)
-    if stored.machine != machine:
-        changed = sorted(
-            name for name in {*machine, *stored.machine} if machine.get(name) != stored.machine.get(name)
-        )
-        raise JarsUnavailable(
-            f"{path} was measured with another {', '.join(changed)}: move it away, or name --results"
-        )
-    return stored
 
 
 def _say(line: str) -> None:

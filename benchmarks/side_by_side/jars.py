@@ -7,7 +7,9 @@ from pathlib import Path
 
 from penstock.protocol.api_keys import TARGET_RELEASE
 
-POM = Path(__file__).parents[2] / "tests" / "clients" / "kafka_pom.xml"
+POMS = Path(__file__).parents[2] / "tests" / "clients"
+SPARK_CONNECTOR = "4.2.0"
+"""Its newest release on Maven Central when this was written; it runs on Spark 4.3."""
 FETCH_TIMEOUT_S = 600
 
 
@@ -26,32 +28,35 @@ def kafka_jars() -> Path:
     Raises:
         JarsUnavailable: Java or Maven is missing, or Maven Central is out of reach.
     """
-    directory = cache_root() / f"kafka-{TARGET_RELEASE}"
+    return _fetched("Apache Kafka", POMS / "kafka_pom.xml", f"kafka-{TARGET_RELEASE}")
+
+
+def spark_connector_jars() -> list[Path]:
+    """Spark's own Kafka connector and what it needs beside Spark's jars. Raises JarsUnavailable."""
+    directory = _fetched(
+        "Spark's Kafka connector", POMS / "spark_kafka_pom.xml", f"spark-kafka-{SPARK_CONNECTOR}"
+    )
+    return sorted(directory.glob("*.jar"))
+
+
+def _fetched(what: str, pom: Path, name: str) -> Path:
+    directory = cache_root() / name
     if shutil.which("java") is None:
         raise JarsUnavailable(
-            "java is not installed, so Apache Kafka cannot run (Debian: apt install openjdk-17-jre)"
+            f"java is not installed, so {what} cannot run (Debian: apt install openjdk-17-jre)"
         )
     if (directory / ".complete").exists():
         return directory
     if shutil.which("mvn") is None:
         raise JarsUnavailable(
-            "mvn is not installed, so Apache Kafka cannot be fetched (Debian: apt install maven)"
+            f"mvn is not installed, so {what} cannot be fetched (Debian: apt install maven)"
         )
     directory.mkdir(parents=True, exist_ok=True)
-    command = [
-        "mvn",
-        "-q",
-        "-B",
-        "-f",
-        str(POM),
-        "dependency:copy-dependencies",
-        f"-DoutputDirectory={directory}",
-    ]
+    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+    command.append(f"-DoutputDirectory={directory}")
     done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
     if done.returncode != 0:
         reason = next((line for line in done.stdout.splitlines() if "ERROR" in line), "unknown error")
-        raise JarsUnavailable(
-            f"Maven Central is not reachable, so Apache Kafka cannot be fetched: {reason[:300]}"
-        )
+        raise JarsUnavailable(f"Maven Central is not reachable, so {what} cannot be fetched: {reason[:300]}")
     (directory / ".complete").touch()
     return directory

@@ -14,15 +14,22 @@ from side_by_side.cores import Cores
 
 def describe(directory: Path, cores: Cores, brokers: list[Broker]) -> dict[str, str]:
     """Machine, disk under *directory*, and versions."""
+    return {
+        **hardware(directory),
+        "cores": f"{os.cpu_count()}; the broker on core {cores.broker}, clients on core {cores.client}",
+        **{broker.name: broker.version() for broker in brokers},
+        "librdkafka": f"{confluent_kafka.libversion()[0]} (confluent-kafka {version('confluent-kafka')})",
+    }
+
+
+def hardware(directory: Path) -> dict[str, str]:
+    """Processor, memory, kernel, and the file system of *directory*."""
     memory_kib = int(_first(r"MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text()))
     return {
         "processor": _first(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text()),
-        "cores": f"{os.cpu_count()}; the broker on core {cores.broker}, clients on core {cores.client}",
         "memory": f"{memory_kib / (1 << 20):.0f} GiB",
         "kernel": platform.release(),
         "file system": file_system(directory),
-        **{broker.name: broker.version() for broker in brokers},
-        "librdkafka": f"{confluent_kafka.libversion()[0]} (confluent-kafka {version('confluent-kafka')})",
     }
 
 

@@ -61,7 +61,7 @@ def render(results: Results) -> str:
     told = ", ".join(f"`{name}={value}`" for name, value in PROPERTIES.items())
     parts = [
         HEAD.format(busy=BUSY_ENOUGH, own=OWN_SHARE, heap=" ".join(JVM_HEAP), properties=told),
-        _machine(results),
+        machine_table(results),
     ]
     sections: dict[str, list[RowRuns]] = {}
     for row in all_rows():
@@ -76,7 +76,7 @@ def render(results: Results) -> str:
     return "\n".join(parts)
 
 
-def _machine(results: Results) -> str:
+def machine_table(results: Results) -> str:
     lines = [f"| {name} | {value} |" for name, value in results.machine.items()]
     scales = sorted({run.scale for run in results.runs})
     rounds = len({run.round for run in results.runs})
@@ -154,32 +154,32 @@ def _line(runs: RowRuns, broker: str, ratios: list[str]) -> str:
         reason = (runs.error(broker) or "not measured").splitlines()[0][:120].replace("|", "/")
         return f"| {name} | {LABELS[broker]} | {reason} |" + " |" * 10
     cells = [
-        _cell(runs.spread(broker, records_per_s), count),
-        _cell(runs.spread(broker, mb_per_s), count),
-        _cell(runs.spread(broker, lambda m: m.p50_ms), milliseconds),
-        _cell(runs.spread(broker, lambda m: m.p99_ms), milliseconds),
-        _cell(runs.spread(broker, lambda m: m.p999_ms), milliseconds),
-        _cell(runs.spread(broker, cpu_s_per_gb), seconds),
+        cell(runs.spread(broker, records_per_s), count),
+        cell(runs.spread(broker, mb_per_s), count),
+        cell(runs.spread(broker, lambda m: m.p50_ms), milliseconds),
+        cell(runs.spread(broker, lambda m: m.p99_ms), milliseconds),
+        cell(runs.spread(broker, lambda m: m.p999_ms), milliseconds),
+        cell(runs.spread(broker, cpu_s_per_gb), seconds),
         _busy(runs, broker),
-        _cell(runs.spread(broker, lambda m: m.resident_mb), count, with_range=False),
+        cell(runs.spread(broker, lambda m: m.resident_mb), count, with_range=False),
         *ratios,
     ]
     return f"| {name} | {LABELS[broker]} | {' | '.join(cells)} |"
 
 
 def _busy(runs: RowRuns, broker: str) -> str:
-    core = _cell(runs.spread(broker, lambda m: m.core_busy), "{:.0%}".format, with_range=False)
-    own = _cell(runs.spread(broker, lambda m: m.broker_busy), "{:.0%}".format, with_range=False)
+    core = cell(runs.spread(broker, lambda m: m.core_busy), "{:.0%}".format, with_range=False)
+    own = cell(runs.spread(broker, lambda m: m.broker_busy), "{:.0%}".format, with_range=False)
     return f"{core}, {own}"
 
 
 def _ratios(runs: RowRuns) -> list[str]:
-    throughput = _cell(None if runs.fixed_rate else runs.ahead(records_per_s), times)
+    throughput = cell(None if runs.fixed_rate else runs.ahead(records_per_s), times)
     if throughput and not runs.busy(THEIRS):
         throughput = f"({throughput})"
     elif throughput and not runs.busy(OURS):
         throughput = f"≥ {throughput}"
-    return [throughput, _cell(_cheaper(runs), times), _cell(_sooner(runs), times)]
+    return [throughput, cell(_cheaper(runs), times), cell(_sooner(runs), times)]
 
 
 def _start_and_rest(start: RowRuns, rest: list[RowRuns]) -> str:
@@ -188,11 +188,11 @@ def _start_and_rest(start: RowRuns, rest: list[RowRuns]) -> str:
     def add(label: str, runs: RowRuns, show: Callable[[RowRuns, str], str]) -> None:
         lines.append(f"| {label} | {show(runs, OURS)} | {show(runs, THEIRS)} |")
 
-    add(START, start, lambda runs, broker: _cell(runs.spread(broker, lambda m: m.seconds), "{:.2f} s".format))
+    add(START, start, lambda runs, broker: cell(runs.spread(broker, lambda m: m.seconds), "{:.2f} s".format))
     add(
         "memory after the first record",
         start,
-        lambda runs, broker: _cell(runs.spread(broker, lambda m: m.resident_mb), "{:.0f} MB".format),
+        lambda runs, broker: cell(runs.spread(broker, lambda m: m.resident_mb), "{:.0f} MB".format),
     )
     for runs in rest:
         for label, name, form in (
@@ -202,14 +202,14 @@ def _start_and_rest(start: RowRuns, rest: list[RowRuns]) -> str:
             add(
                 f"{runs.name}: {label}",
                 runs,
-                lambda found, broker, name=name, form=form: _cell(  # type: ignore[misc]
+                lambda found, broker, name=name, form=form: cell(  # type: ignore[misc]
                     found.spread(broker, lambda m: m.facts.get(name)), form
                 ),
             )
     return "\n".join([*lines, ""])
 
 
-def _cell(figure: Spread | None, form: Callable[[float], str], *, with_range: bool = True) -> str:
+def cell(figure: Spread | None, form: Callable[[float], str], *, with_range: bool = True) -> str:
     if figure is None:
         return NOTHING
     wide = figure.most - figure.least > 0.05 * abs(figure.median)

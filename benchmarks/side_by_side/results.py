@@ -23,6 +23,10 @@ class Run:
     error: str | None = None
 
 
+class AnotherMachine(RuntimeError):
+    """Stored results cannot be gone on with here; the message says what differs."""
+
+
 class Results:
     """The runs of one machine. Every change is written at once."""
 
@@ -36,6 +40,24 @@ class Results:
         """Raises FileNotFoundError if nothing has been measured."""
         stored = json.loads(path.read_text())
         return cls(path, stored["machine"], [_run(entry) for entry in stored["runs"]])
+
+    @classmethod
+    def for_machine(cls, path: Path, machine: Mapping[str, str]) -> "Results":
+        """The stored results, if they are this machine's; none yet where nothing is stored.
+
+        Raises AnotherMachine.
+        """
+        if not path.exists():
+            return cls(path, machine)
+        stored = cls.load(path)
+        changed = sorted(
+            name for name in {*machine, *stored.machine} if machine.get(name) != stored.machine.get(name)
+        )
+        if changed:
+            raise AnotherMachine(
+                f"{path} was measured with another {', '.join(changed)}: move it away, or name --results"
+            )
+        return stored
 
     def measured(self, row: str, broker: str, round_: int) -> bool:
         """Whether it need not be run again; a run that failed must be."""

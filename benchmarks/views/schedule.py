@@ -1,0 +1,38 @@
+"""What is written when: every process knows it, so that a reader can tell what an answer should have shown.
+
+Update i happens at ``start + i / rate`` and sets its key to that time (monotonic, in ns; one machine). Keys
+come in a scattered order; each comes again after all others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+APPLICATION: Final = "views-bench"
+STORE: Final = "latest"
+INPUT: Final = "views-bench-updates"
+_STEP: Final = 7_919  # a prime: goes through all keys
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """``start_ns`` on the monotonic clock."""
+
+    start_ns: int
+    keys: int
+    updates_per_s: int
+
+    def key_of(self, update: int) -> bytes:
+        return key_text(update * _STEP % self.keys).encode()
+
+    def time_of(self, update: int) -> int:
+        return self.start_ns + update * 1_000_000_000 // self.updates_per_s
+
+    def last_before(self, now_ns: int) -> int:
+        """The last update at or before this time; -1: there was none."""
+        return (now_ns - self.start_ns) * self.updates_per_s // 1_000_000_000
+
+
+def key_text(number: int) -> str:
+    return f"user-{number:07}"
