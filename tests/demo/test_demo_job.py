@@ -46,7 +46,7 @@ def outcome(shown: io.StringIO, tmp_path_factory: pytest.TempPathFactory) -> Out
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_kills_change_nothing(outcome: Outcome, shown: io.StringIO) -> None:
     assert [comparison.differences for comparison in outcome.comparisons] == [[], [], [], []]
     assert outcome.correct

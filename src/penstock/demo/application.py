@@ -20,7 +20,6 @@ from penstock.streams import App, Windowed, json, string, tumbling
 
 Row: TypeAlias = dict[str, Any]
 
-HOUR_MS: Final = 3_600_000
 GRACE: Final = "6 hours"
 DELAYED_MINUTES: Final = 15  # the usual definition of a delayed departure: more than this
 
@@ -105,15 +104,8 @@ def named(what: str) -> Any:
 
 
 def with_weather(sums: Row, weather: Row | None) -> Row:
-    return (
-        {"wind_speed": None, "visib": None, **sums}
-        if weather is None
-        else {
-            "wind_speed": weather["wind_speed"],
-            "visib": weather["visib"],
-            **sums,
-        }
-    )
+    known = weather or {"wind_speed": None, "visib": None}
+    return {"wind_speed": known["wind_speed"], "visib": known["visib"], **sums}
 
 
 def weather_key(report: Row) -> str:

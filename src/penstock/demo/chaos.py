@@ -1,4 +1,4 @@
-"""Kills at random points: what dies, and how far the input has come by then."""
+"""Kills at random points: what dies, and how far the application has come by then."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 Victim = Literal["application", "node"]
-DELAY_MAX_S = 3.0
+DELAY_MAX_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """When ``share`` of the input has been sent, and ``delay_s`` later: in the middle of anything."""
+    """Due ``delay_s`` after the application has read ``share`` of its input: in the middle of anything."""
 
     victim: Victim
     share: float

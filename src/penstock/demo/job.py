@@ -138,7 +138,7 @@ def _stream(
                 kills,
             )
             view.update(snapshot)
-            if sent_all and lag.is_drained:
+            if sent_all and lag.is_drained and schedule.is_over:
                 break
             if lag != last_lag or not application.started:
                 last_lag, last_moved_s = lag, now_s
@@ -146,7 +146,7 @@ def _stream(
                 raise Stalled(
                     f"the application has read nothing for {STALLED_S:g} s, and {lag.behind:,} wait"
                 )
-            for kill in schedule.due(feed.sent / feed.total, now_s):
+            for kill in schedule.due(lag.read / feed.total, now_s):
                 kills += 1
                 view.note(f"[red]✗[/] kill -9: the {kill.victim}, at {lag.read:,} records read")
                 _carry_out(kill, application, restart_node)
