@@ -337,7 +337,7 @@ _BY_CODE: Final[Mapping[str, type[ViewError]]] = {
 
 def _raised(told: Mapping[str, Any], member: str, status: int) -> Exception:
     error = told.get("error") or {}
-    kind = _BY_CODE.get(error.get("code"))
+    kind = _BY_CODE.get(str(error.get("code")))
     if kind is None:
         return Unreachable(f"{member} answered with status {status}: {error.get('message')}")
     return kind(error["message"])
