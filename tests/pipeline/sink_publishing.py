@@ -22,8 +22,8 @@ def connect(servers: str, **settings: str) -> Cluster:
     return Cluster(ClientConfig.from_properties({"bootstrap.servers": servers} | given))
 
 
-def publisher(cluster: Cluster, query_id: str, timeout_ms: int = 60_000) -> Publisher:
-    return Publisher(cluster, ProducerConfig(), query_id, TOPICS[0], timeout_ms)
+def publisher(cluster: Cluster, query_id: str, timeout_ms: int = 60_000, driver_id: str = "") -> Publisher:
+    return Publisher(cluster, ProducerConfig(), query_id, TOPICS[0], timeout_ms, driver_id)
 
 
 def records_of(batch_id: int) -> Iterator[EncodedBatch]:

@@ -12,6 +12,7 @@ import time
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -227,6 +228,7 @@ def kill_at(target: Target, query_id: str, batch_id: int, run_id: str, place: Pl
         target=publish, args=(target.servers, query_id, batch_id, run_id)
     )
     seen: list[Request] = []
+    pid_is_known = threading.Event()
 
     def decide(request: Request) -> Fate:
         if not is_ours(request):
@@ -234,12 +236,14 @@ def kill_at(target: Target, query_id: str, batch_id: int, run_id: str, place: Pl
         seen.append(request)
         if places_in(seen)[-1] != place:
             return Fate.PASS
+        assert pid_is_known.wait(10)
         assert process.pid is not None
         os.kill(process.pid, signal.SIGKILL)
         return fate
 
     target.proxy.decide = decide
     process.start()
+    pid_is_known.set()
     process.join(30)
     target.proxy.decide = lambda _: Fate.PASS
     assert process.exitcode in (0, -signal.SIGKILL), process.exitcode
@@ -351,6 +355,50 @@ def test_a_leftover_does_not_disturb_the_run_that_is_publishing(target: Target, 
     assert [type(error) for error in disturbed] == [RunFenced]
     assert begun == 1
     expect_exactly(target, [0, 1, 2])
+
+
+def test_a_new_driver_fences_the_one_before_when_it_begins(target: Target, query_id: str) -> None:
+    """Before it has published anything: otherwise both could go on, each ahead of the other's checkpoint."""
+    with connect(target.servers) as cluster:
+        old = publisher(cluster, query_id, driver_id="old")
+        new = publisher(cluster, query_id, driver_id="new")
+        assert not old.recover()
+        old.publish(publication(0, "run-old"))
+        assert not old.recover()
+        assert new.recover()
+        assert not new.recover()
+        found = new.marker()
+        assert found is not None
+        assert (found.batch_id, found.run_id, found.driver_id) == (0, "run-old", "new")
+        replaced = r"this driver \(old\) .* was replaced by a later one \(new\).* after batch 0"
+        with pytest.raises(RunFenced, match=replaced):
+            old.publish(publication(1, "run-old"))
+        with pytest.raises(RunFenced, match=replaced):
+            old.recover()
+        assert new.publish(publication(1, "run-new")) is Outcome.PUBLISHED
+        assert publisher(cluster, query_id).publish(publication(2, "unknown driver")) is Outcome.PUBLISHED
+        with pytest.raises(RunFenced):
+            old.publish(publication(3, "run-old-again"))
+        wait_until(lambda: nothing_is_open(cluster))
+    expect_exactly(target, [0, 1, 2])
+
+
+def test_a_new_driver_fences_the_one_before_in_the_middle_of_a_batch(target: Target, query_id: str) -> None:
+    with connect(target.servers) as cluster, connect(target.servers) as other:
+        old = publisher(cluster, query_id, driver_id="old")
+        new = publisher(other, query_id, driver_id="new")
+        old.publish(publication(0, "run-old"))
+
+        def records() -> Iterator[object]:
+            yield from list(records_of(1))[:3]
+            assert new.recover()
+            yield from list(records_of(1))[3:]
+
+        with pytest.raises(RunFenced, match=r"this driver \(old\)"):
+            old.publish(publication(1, "run-old", records=records))
+        assert new.publish(publication(1, "run-new")) is Outcome.PUBLISHED
+        wait_until(lambda: nothing_is_open(cluster))
+    expect_exactly(target, [0, 1])
 
 
 def test_what_a_crash_left_open_is_ended_before_the_next_batch_runs(target: Target, query_id: str) -> None:
@@ -549,19 +597,23 @@ def fail_after(count: int) -> Iterator[object]:
 
 
 def test_a_timeout_above_the_brokers_is_refused(target: Target) -> None:
-    with connect(target.servers) as cluster, pytest.raises(ServerError) as raised:
+    names = r"'transaction.timeout.ms' is 2147483647 ms, more than the brokers' 'transaction.max.timeout.ms'"
+    with connect(target.servers) as cluster, pytest.raises(ServerError, match=names) as raised:
         Transactor(cluster, "impatient", 2**31 - 1).begin()
     assert raised.value.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
 
-def test_a_marker_keeps_sixteen_earlier_runs() -> None:
-    marker = Marker(0, "e", "run-0")
+def test_a_marker_keeps_sixteen_earlier_runs_and_drivers() -> None:
+    marker = Marker(0, "e", "run-0", driver_id=f"{0:012}")
     for number in range(1, 40):
         run = f"{number:036}"
-        marker = Marker(number, "0123456789abcdef", run, marker.past_of(run))
+        past = marker.past_of(run)
+        marker = replace(marker, batch_id=number, fingerprint="0123456789abcdef", run_id=run, past=past)
+        marker = marker.of_driver(f"{number:012}")
         assert marker.past_of(run) == marker.past
     assert marker.past == tuple(f"{number:036}" for number in range(23, 39))
+    assert marker.past_drivers == tuple(f"{number:012}" for number in range(23, 39))
     committed = marker.to_offset()
     assert committed.offset == 40
-    assert len(committed.metadata) < 1000, "offset.metadata.max.bytes is 4096"
+    assert len(committed.metadata) < 1500, "offset.metadata.max.bytes is 4096"
     assert Marker.from_offset(committed, "group") == marker

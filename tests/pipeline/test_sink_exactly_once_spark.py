@@ -1,12 +1,14 @@
 """Exactly once inside Spark: streams and jobs, and what a query started again makes of a half-done batch."""
 
 import json
+import re
 import shutil
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -84,6 +86,14 @@ def group_offset(servers: str, group: str, topic: str) -> int:
     return int(found.offset)
 
 
+def marker_of(servers: str, query_id: str, topic: str) -> dict[str, Any]:
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": f"penstock-sink-{query_id}"})
+    [found] = consumer.committed([TopicPartition(topic, 0)], timeout=20)
+    consumer.close()
+    fields: dict[str, Any] = json.loads(found.metadata)
+    return fields
+
+
 def forget_last_commit(checkpoint: Path) -> int:
     """The number of the batch that Spark will run again."""
     commits = checkpoint / "commits"
@@ -136,6 +146,9 @@ def test_a_batch_is_published_once_however_often_it_runs(
     produce(source, [b"later"], partition=0)
     assert copy(source, target) == query_id
     assert committed(target) == [[*large, b"later"]]
+    fields = marker_of(servers, query_id, target)
+    assert re.fullmatch("[0-9a-f]{12}", fields["driver"])
+    assert fields["past_drivers"] == [], "plans and commits are of one driver, whatever processes they run in"
     assert group_offset(servers, f"group-of-{source}", source) == 11
     assert list((checkpoint / "penstock" / "staging").iterdir()) == []
 

@@ -19,7 +19,7 @@ from penstock.client.transactor import Transactor
 from penstock.protocol.records import Record, encode_batch
 from penstock.spark.sink.checkpoint import CheckpointError
 from penstock.spark.sink.encoding import EncodedBatch
-from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
+from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter, driver_id
 from penstock.spark.sink.options import parse_sink
 from penstock.spark.sink.publisher import CheckpointMismatch, RunFenced
 from penstock.spark.sink.staged import Run, Stage, StagedBatchMissing, TaskStaged
@@ -192,7 +192,7 @@ def leave_open(query: Query) -> None:
 
 def is_open(query: Query) -> bool:
     state = query.writer._checkpoint().state()
-    return query.writer._publisher(query.cluster, query.query_id, state)._is_open()
+    return query.writer._publisher(query.cluster, query.query_id, state)._look()[0]
 
 
 def test_abort_ends_what_a_dead_commit_left_open(query: Query, values: Callable[[], list[str]]) -> None:
@@ -241,6 +241,14 @@ def test_recover_needs_no_checkpoint_yet(tmp_path: Path) -> None:
         ExactlyOnceStreamWriter(parse_sink(options), SCHEMA)
     options["checkpointLocation"] = str(tmp_path / "not" / "there")
     ExactlyOnceStreamWriter(parse_sink(options), SCHEMA).recover()
+
+
+def test_a_driver_is_known_by_its_block_manager(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "blockmgr-8c9e6e4a-1f5a-4d0e-9d5f-0123456789ab"
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"/data/1/{name},/data/2/blockmgr-{uuid.uuid4()}")
+    assert driver_id() == "0123456789ab"
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", "/data/1,/data/2")
+    assert driver_id() == ""
 
 
 def test_a_cluster_out_of_reach_is_an_error(query: Query) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -56,6 +57,8 @@ JOB_PREFIX: Final = "penstock-write-"
 _QUERY_ID: Final = "sql.streaming.queryId"
 _RUN_ID: Final = "spark.jobGroup.id"
 _BATCH_ID: Final = "streaming.sql.batchId"
+# In the environment of the driver's Python processes.
+_LOCAL_DIRECTORIES: Final = "SPARK_LOCAL_DIRS"
 
 # Topics' limits by process: (when asked, in monotonic seconds, and what was answered).
 _max_bytes: dict[tuple[int, ClientConfig, str], tuple[float, int | None]] = {}
@@ -82,7 +85,9 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         self._checkpoint_uri = Location.open(options.checkpoint, "checkpointLocation").uri
 
     def recover(self) -> None:
-        """Before a batch runs: end what a crashed driver has left open, which would hold back readers."""
+        """Before a batch runs: take over from an earlier driver that may still be alive, and end what it has
+        left open, which would hold back readers. Raises RunFenced, ClientError, CheckpointError.
+        """
         checkpoint = self._checkpoint()
         query_id, state = checkpoint.query_id(), checkpoint.state()
         if query_id is not None and state is not None:
@@ -177,7 +182,12 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
     def _publisher(self, cluster: Cluster, query_id: str, state: SinkState) -> Publisher:
         options = self._options
         return Publisher(
-            cluster, options.producer, query_id, state.marker_topic, options.transaction.timeout_ms
+            cluster,
+            options.producer,
+            query_id,
+            state.marker_topic,
+            options.transaction.timeout_ms,
+            driver_id(),
         )
 
 
@@ -292,6 +302,15 @@ def _current_run() -> Run:
             f"found {found}"
         )
     return Run(query_id, run_id, int(batch_id))
+
+
+def driver_id() -> str:
+    """Of the Spark driver that this process works for, "" where it can't be told.
+
+    Two drivers never share the directory of a block manager, and all processes of one driver know its name.
+    """
+    found = re.search(r"blockmgr-[0-9a-f-]*([0-9a-f]{12})\b", os.environ.get(_LOCAL_DIRECTORIES, ""))
+    return found[1] if found else ""
 
 
 def _reports(messages: Iterable[WriterCommitMessage | None]) -> list[TaskStaged]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.client.groups import CommittedOffset
 
 GROUP_PREFIX: Final = "penstock-sink-"
-#: Metadata of an offset may have 4096 bytes (offset.metadata.max.bytes): 16 run ids take 640.
-PAST_RUNS_MAX: Final = 16
+#: Metadata of an offset may have 4096 bytes (offset.metadata.max.bytes): 16 runs take 640, 16 drivers 240.
+PAST_MAX: Final = 16
 
 
 class MarkerDamaged(Exception):
@@ -25,12 +25,18 @@ class MarkerDamaged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """``fingerprint`` is that of the batch's entry in the offset log, ``past`` the earlier runs in order."""
+    """``fingerprint`` is that of the batch's entry in the offset log, ``past`` the earlier runs in order.
+
+    ``driver_id`` is that of the driver which may publish next, "" where none has said; ``past_drivers`` are
+    those that it has replaced.
+    """
 
     batch_id: int
     fingerprint: str
     run_id: str
     past: tuple[str, ...] = ()
+    driver_id: str = ""
+    past_drivers: tuple[str, ...] = ()
 
     def to_offset(self) -> CommittedOffset:
         """The offset is that of the batch to come."""
@@ -39,6 +45,8 @@ class Marker:
             "entry": self.fingerprint,
             "run": self.run_id,
             "past": list(self.past),
+            "driver": self.driver_id,
+            "past_drivers": list(self.past_drivers),
         }
         return CommittedOffset(self.batch_id + 1, metadata=json.dumps(fields, separators=(",", ":")))
 
@@ -48,8 +56,14 @@ class Marker:
         marker: Marker | None = None
         with contextlib.suppress(ValueError, KeyError, TypeError):
             fields = json.loads(committed.metadata)
-            past = tuple(map(str, fields["past"]))
-            marker = cls(int(fields["batch"]), str(fields["entry"]), str(fields["run"]), past)
+            marker = cls(
+                int(fields["batch"]),
+                str(fields["entry"]),
+                str(fields["run"]),
+                tuple(map(str, fields["past"])),
+                str(fields["driver"]),
+                tuple(map(str, fields["past_drivers"])),
+            )
         if marker is None or marker.batch_id + 1 != committed.offset:
             raise MarkerDamaged(
                 f"the group '{group_id}' belongs to an exactly-once sink, but its offset {committed.offset} "
@@ -61,4 +75,11 @@ class Marker:
         """The earlier runs as ``run_id``, which follows this marker, has to keep them."""
         if run_id == self.run_id:
             return self.past
-        return (*self.past, self.run_id)[-PAST_RUNS_MAX:]
+        return (*self.past, self.run_id)[-PAST_MAX:]
+
+    def of_driver(self, driver_id: str) -> Marker:
+        """The same batch, once ``driver_id`` has taken over. One that is not known changes nothing."""
+        if driver_id in ("", self.driver_id):
+            return self
+        past = (*self.past_drivers, self.driver_id) if self.driver_id else self.past_drivers
+        return replace(self, driver_id=driver_id, past_drivers=past[-PAST_MAX:])

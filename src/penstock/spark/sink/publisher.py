@@ -5,6 +5,9 @@
     marker      once more, as nobody else can move it now
     transaction the new marker, the records, the offsets of the source's groups, EndTxn
 
+A driver begins by taking over (`recover`): it enters itself into the marker, so that an earlier driver which
+is still alive finds itself replaced even before the new one has published anything.
+
 The new marker goes first, so that an open transaction shows (as an unstable offset) and a fenced producer
 fails before it has written anything. Whatever goes wrong, the transaction is either in the log as a whole,
 marker included, or nothing of it counts; so a doubt is settled by `begin` and a look at the marker.
@@ -14,7 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final
 
@@ -46,7 +49,7 @@ class Outcome(Enum):
 
 
 class RunFenced(ClientError):
-    """A later run of the query has published: this one is a leftover and must not write."""
+    """A later run of the query, or a later driver, has taken over: this one is a leftover."""
 
 
 class MarkerMissing(ClientError):
@@ -79,7 +82,8 @@ class Publication:
 
 
 class Publisher:
-    """Of one query, by its id. ``marker_topic``: of whose partition 0 the marker is an offset."""
+    """Of one query, by its id. ``marker_topic``: of whose partition 0 the marker is an offset; ``driver_id``:
+    of the Spark driver that this process belongs to, "" where it is unknown."""
 
     def __init__(
         self,
@@ -88,6 +92,7 @@ class Publisher:
         query_id: str,
         marker_topic: str,
         transaction_timeout_ms: int,
+        driver_id: str = "",
     ) -> None:
         self.group_id = f"{GROUP_PREFIX}{query_id}"
         self._cluster = cluster
@@ -95,6 +100,7 @@ class Publisher:
         self._marker_partition = TopicPartition(marker_topic, 0)
         self._group = ConsumerGroup(cluster, self.group_id)
         self._transactor = Transactor(cluster, self.group_id, transaction_timeout_ms)
+        self._driver_id = driver_id
 
     def publish(self, batch: Publication) -> Outcome:
         """Return when the batch is published, by now or before.
@@ -104,14 +110,13 @@ class Publisher:
         """
         lost: list[TransactionLost] = []
         while True:
-            self._refuse_leftovers(self._first_look(batch), batch)
+            self._refuse_leftovers(self._first_look(batch), batch.run_id)
             self._transactor.begin()
             marker = self.marker()
-            self._refuse_leftovers(marker, batch)
+            self._refuse_leftovers(marker, batch.run_id)
             if self._was_published(marker, batch):
                 return Outcome.WAS_PUBLISHED
-            past = () if marker is None else marker.past_of(batch.run_id)
-            successor = Marker(batch.batch_id, batch.fingerprint, batch.run_id, past)
+            successor = self._successor(marker, batch)
             try:
                 self._write(batch.content, successor)
             except TransactionLost as error:
@@ -126,34 +131,66 @@ class Publisher:
             else:
                 return Outcome.PUBLISHED
 
+    def _successor(self, marker: Marker | None, batch: Publication) -> Marker:
+        if marker is None:
+            return Marker(batch.batch_id, batch.fingerprint, batch.run_id, driver_id=self._driver_id)
+        past = marker.past_of(batch.run_id)
+        new = replace(
+            marker, batch_id=batch.batch_id, fingerprint=batch.fingerprint, run_id=batch.run_id, past=past
+        )
+        return new.of_driver(self._driver_id)
+
     def recover(self) -> bool:
-        """End what an earlier process left open, so that it holds back no reader; whether there was anything.
+        """Take over from the driver before this one, and end what it left open, so that it holds back no
+        reader; whether there was anything.
 
-        Somebody who is publishing at this moment has to begin anew.
+        Somebody who is publishing at this moment has to begin anew. Raises RunFenced if it is this driver
+        that was replaced.
         """
-        if not self._cluster.retry(self._is_open):
-            return False
-        self._transactor.begin()
-        return True
-
-    def _is_open(self) -> bool:
-        try:
-            self._group.committed([self._marker_partition])
-        except ServerError as error:
-            if error.code is ErrorCode.UNSTABLE_OFFSET_COMMIT:
+        for _ in range(ATTEMPTS_MAX):
+            is_open, marker = self._cluster.retry(self._look)
+            self._refuse_leftovers(marker)
+            if not is_open and not self._is_new(marker):
+                return False
+            self._transactor.begin()
+            try:
+                self._take_over()
+            except TransactionLost as error:
+                _log.warning("another driver takes over at the same time: %s", error)
+            else:
                 return True
-            raise
-        return False
+        return False  # as one of several that begin at once; publishing settles it
+
+    def _take_over(self) -> None:
+        _, marker = self._cluster.retry(self._look)
+        self._refuse_leftovers(marker)
+        if marker is None or not self._is_new(marker):
+            return
+        entry = marker.of_driver(self._driver_id).to_offset()
+        self._transactor.commit_offsets(self.group_id, {self._marker_partition: entry})
+        self._transactor.end(commit=True)
+
+    def _is_new(self, marker: Marker | None) -> bool:
+        return marker is not None and self._driver_id not in ("", marker.driver_id)
+
+    def _look(self) -> tuple[bool, Marker | None]:
+        """Whether a transaction is open, and the marker before it."""
+        try:
+            return False, self._committed_marker(require_stable=True)
+        except ServerError as error:
+            if error.code is not ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                raise
+        return True, self._committed_marker(require_stable=False)
 
     def marker(self, *, require_stable: bool = True) -> Marker | None:
         """Raises UnknownPartition, MarkerDamaged, ServerError."""
         # Of a topic that is not known (yet) no offset is known either: that must not look like a first batch.
         self._cluster.require_topics([self._marker_partition.topic])
+        return self._cluster.retry(lambda: self._committed_marker(require_stable=require_stable))
 
-        def ask() -> dict[TopicPartition, CommittedOffset]:
-            return self._group.committed([self._marker_partition], require_stable=require_stable)
-
-        found = self._cluster.retry(ask).get(self._marker_partition)
+    def _committed_marker(self, *, require_stable: bool) -> Marker | None:
+        committed = self._group.committed([self._marker_partition], require_stable=require_stable)
+        found = committed.get(self._marker_partition)
         return None if found is None else Marker.from_offset(found, self.group_id)
 
     def _first_look(self, batch: Publication) -> Marker | None:
@@ -174,11 +211,18 @@ class Publisher:
             "checkpoint to go on with this batch"
         )
 
-    def _refuse_leftovers(self, marker: Marker | None, batch: Publication) -> None:
-        if marker is not None and batch.run_id in marker.past:
+    def _refuse_leftovers(self, marker: Marker | None, run_id: str | None = None) -> None:
+        if marker is None:
+            return
+        if run_id is not None and run_id in marker.past:
             raise RunFenced(
-                f"run {batch.run_id} of the query was replaced by run {marker.run_id}, which has published "
-                f"batch {marker.batch_id}: batch {batch.batch_id} of the earlier run is not written"
+                f"run {run_id} of the query was replaced by run {marker.run_id}, which has published batch "
+                f"{marker.batch_id}: the earlier run writes no more"
+            )
+        if self._driver_id and self._driver_id in marker.past_drivers:
+            raise RunFenced(
+                f"this driver ({self._driver_id}) of the query was replaced by a later one "
+                f"({marker.driver_id}), which goes on after batch {marker.batch_id}: it writes no more"
             )
 
     def _was_published(self, marker: Marker | None, batch: Publication) -> bool:
@@ -192,8 +236,9 @@ class Publisher:
             return True
         raise CheckpointMismatch(
             f"batch {batch.batch_id} was to be written, but the cluster has batch {marker.batch_id} of run "
-            f"{marker.run_id} with other input offsets: the checkpoint is an older copy, or entries were "
-            "removed from it. To write the input again, start with a new checkpoint"
+            f"{marker.run_id} with other input offsets: the checkpoint is an older copy, entries were "
+            "removed from it, or another driver is still at work on it. To write the input again, start "
+            "with a new checkpoint"
         )
 
     def _write(self, content: Content, marker: Marker) -> None:
