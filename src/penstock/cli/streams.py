@@ -33,6 +33,7 @@ from penstock.cli.connection import (
     unreachable,
 )
 from penstock.cli.output import console, print_json, print_note
+from penstock.cli.streams_serve import serve
 from penstock.client.errors import ClientError, ServerUnreachable
 from penstock.client.settings import ConfigError
 from penstock.streams import App, StreamsError
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
     from penstock.spark.streams.running import Progress, RunningApp
 
-app = typer.Typer(help="Run, describe and reset streams applications.", no_args_is_help=True)
+app = typer.Typer(help="Run, describe, reset and ask streams applications.", no_args_is_help=True)
 
 #: How often a running application is looked at.
 POLL_S: Final = 0.2
@@ -294,6 +295,9 @@ def reset(
     for topic in done.deleted_topics:
         console().print(f"deleted {topic}")
     console().print(f"{application.name} begins anew in {len(done.partitions)} partitions")
+
+
+app.command()(serve)
 
 
 def _require_extra() -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.spark.observing.listener import Watcher
     from penstock.spark.profiles import ProfileName
     from penstock.spark.streams.running import RunningApp
+    from penstock.views import Views
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -57,6 +58,7 @@ class App:
             raise TopologyError(f"an application's name has letters, digits, '.', '_' and '-' only: {name!r}")
         self.name = name
         self._builder = Builder(Topology(name, errors=ErrorPolicy(dead_letter)), key, value)
+        self._running: RunningApp | None = None
 
     def __repr__(self) -> str:
         return f"<App {self.name}>"
@@ -309,7 +311,7 @@ class App:
         """
         from penstock.spark.streams.running import start  # pyspark is imported by those who run on Spark
 
-        return start(
+        self._running = start(
             self.topology(),
             bootstrap_servers=bootstrap_servers,
             checkpoint=checkpoint,
@@ -326,4 +328,35 @@ class App:
             metrics_port=metrics_port,
             metrics_host=metrics_host,
             watchers=watchers,
+        )
+        return self._running
+
+    def store(self, name: str) -> Any:
+        """A store of the running application, to be asked: see `RunningApp.store`.
+
+        Raises TopologyError before `start`, UnknownStore, StoreNotQueryable.
+        """
+        if self._running is None:
+            raise TopologyError(
+                f"{self.name} was not started by this process: expected start() before store(), or views() "
+                "to ask what runs elsewhere"
+            )
+        return self._running.store(name)
+
+    def views(
+        self,
+        *,
+        bootstrap_servers: str,
+        stores: Sequence[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Views:
+        """The stores of the application, wherever it runs, to be asked in this process.
+
+        Use it as a context manager; ``stores`` None: all that can be queried. ``properties``: Kafka's client
+        properties. Raises UnknownStore, StoreNotQueryable, ConfigError.
+        """
+        from penstock.views import Views  # pyarrow is imported by those who ask
+
+        return Views(
+            self.topology(), bootstrap_servers=bootstrap_servers, stores=stores, properties=properties
         )

@@ -28,6 +28,7 @@ from penstock.spark.streams.preparation import client_properties, prepare_group,
 from penstock.topology.description import describe
 from penstock.topology.errors import StreamsError, TopologyError
 from penstock.topology.graph import Topology
+from penstock.views import Views
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,12 +81,15 @@ class RunningApp:
         query: StreamingQuery,
         session: SparkSession,
         observation: Observation | None = None,
+        client: Mapping[str, str] | None = None,
     ) -> None:
         self._topology = topology
         self.query = query
         """The Spark query, for whatever is not here."""
         self._session = session
         self._observation = observation
+        self._client = dict(client or {})
+        self._views: Views | None = None
 
     def __repr__(self) -> str:
         return f"<RunningApp {self._topology.application} {'running' if self.is_running else 'stopped'}>"
@@ -134,6 +138,8 @@ class RunningApp:
 
     def _stop(self) -> None:
         self.query.stop()
+        if self._views is not None:
+            self._views.close()
         if self._observation is not None:
             self._observation.wait_for_end(str(self.query.runId))
             self._observation.close()
@@ -151,6 +157,21 @@ class RunningApp:
     def recent_progress(self) -> list[Progress]:
         """Of the last batches, as many as Spark keeps (``spark.sql.streaming.numRecentProgressUpdates``)."""
         return [read_progress(found) for found in self.query.recentProgress]
+
+    def store(self, name: str) -> Any:
+        """A store to be asked: a `KeyValueView`, `VersionedView`, `WindowView` or `SessionView`.
+
+        The first call begins to follow the logs of all stores, in this process, until the application is
+        stopped; they hold what is committed. docs/streams-queries.md tells what is guaranteed. Raises
+        UnknownStore, StoreNotQueryable.
+        """
+        if self._views is None:
+            servers = self._client["bootstrap.servers"]
+            views = Views(self._topology, bootstrap_servers=servers, properties=self._client)
+            views.find(name)
+            views.start()
+            self._views = views
+        return self._views.store(name)
 
     def describe(self) -> str:
         """The topology, as Kafka Streams prints it."""
@@ -201,7 +222,8 @@ def start(
     session = spark if spark is not None else build_session(topology.application, profile=profile)
     session = session.newSession()
     given = _options(chosen, options or {})
-    client = ClientConfig.from_properties(client_properties(bootstrap_servers, given))
+    properties = client_properties(bootstrap_servers, given)
+    client = ClientConfig.from_properties(properties)
     where = Location.open(str(checkpoint), "checkpoint")
     tasks = shuffle_partitions or chosen.shuffle_partitions
     tasks = tasks or min(session.sparkContext.defaultParallelism, _tasks_max(session))
@@ -228,12 +250,14 @@ def start(
     )
     interval_ms = chosen.commit_interval_ms if commit_interval_ms is None else commit_interval_ms
     if metrics_port is None and not watchers:
-        return RunningApp(topology, _query(plan, session, where, until, interval_ms), session)
+        query = _query(plan, session, where, until, interval_ms)
+        return RunningApp(topology, query, session, client=properties)
     watch = observe(session, *watchers, metrics_port=metrics_port, metrics_host=metrics_host)
     try:
         if topology.errors.dead_letter_topic is not None:
             watch.metrics.count_dead_letters(topology.application, DeadLetterCount(str(checkpoint)).total)
-        return RunningApp(topology, _query(plan, session, where, until, interval_ms), session, watch)
+        query = _query(plan, session, where, until, interval_ms)
+        return RunningApp(topology, query, session, watch, client=properties)
     except BaseException:
         watch.close()
         raise

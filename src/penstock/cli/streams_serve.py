@@ -1,0 +1,96 @@
+"""`penstock streams serve`: an application's stores over HTTP, from a process that does not compute them."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.cli.app_file import AppFileError, load_app
+from penstock.cli.connection import (
+    DEFAULT_BOOTSTRAP,
+    EXIT_USAGE,
+    Bootstrap,
+    CommandConfig,
+    client_settings,
+    fail,
+    require_broker,
+)
+from penstock.cli.output import print_note
+from penstock.client.settings import ConfigError
+from penstock.topology.errors import StreamsError
+
+_REQUIRED = ("pyarrow", "starlette", "uvicorn")
+
+
+def serve(
+    file: Annotated[Path, typer.Argument(metavar="APP.py", help="The file that defines the application.")],
+    name_of_app: Annotated[
+        str | None,
+        typer.Option(
+            "--app",
+            metavar="NAME",
+            help="Which App of the file: its variable or its name. Default: the one it has.",
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where to listen; 0.0.0.0 needs --advertised as well.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="0: any that is free.")] = 8066,
+    advertised: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="How other nodes reach this one: http://HOST:PORT."),
+    ] = None,
+    store: Annotated[
+        list[str] | None,
+        typer.Option("--store", metavar="NAME", help="Only this one; repeatable. Default: all."),
+    ] = None,
+    standbys: Annotated[
+        int, typer.Option(metavar="N", min=0, help="How many nodes keep each partition besides the first.")
+    ] = 1,
+    session_timeout_ms: Annotated[
+        int, typer.Option(metavar="MS", min=1, help="A node not heard of for so long is out.")
+    ] = 10_000,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+) -> None:
+    """Answer queries of an application's stores over HTTP (docs/streams-queries.md).
+
+    Follows the changelogs, so it shows what is committed, whether the application runs now or not. Started
+    several times, the processes share the partitions and answer for each other.
+    """
+    missing = [name for name in _REQUIRED if importlib.util.find_spec(name) is None]
+    if missing:
+        fail(
+            f"serving stores needs {', '.join(missing)}. Install the extra with: {sys.executable} -m pip "
+            "install 'penstock[queries]'"
+        )
+    from penstock.views.server import ViewServer
+
+    properties = {} if command_config is None else client_settings(bootstrap, command_config)
+    properties.pop("log_level", None)
+    try:
+        application = load_app(file, name_of_app)[0]
+        server = ViewServer(
+            application.topology(),
+            bootstrap_servers=bootstrap,
+            host=host,
+            port=port,
+            advertised=advertised,
+            standbys=standbys,
+            session_timeout_ms=session_timeout_ms,
+            stores=store,
+            properties={name: str(value) for name, value in properties.items()},
+        )
+    except (AppFileError, ConfigError, StreamsError) as error:
+        fail(str(error), EXIT_USAGE)
+    except OSError as error:
+        fail(str(error))
+    require_broker(bootstrap)
+    names = ", ".join(viewed.name for viewed in server.views.viewed) or "none"
+    print_note(f"{application.name} is served at {server.endpoint}; stores: {names}")
+    server.run()
+    print_note(f"{application.name} is not served any more")
