@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from views.application import build
 from views.schedule import INPUT
 
 KINDS = ("process", "http")
+_PREPARE_NS = 6_000_000_000
 LATENCY_P99_MS = 10.0
 STALENESS_BEYOND_TRIGGER_MS = 50.0
 
@@ -91,8 +93,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 def _run(kind: str, servers: str, shared: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     holder = Child("reader", "process" if kind == "process" else "server", servers)
     start = holder.told()
+    load_before = os.getloadavg()[0]
     asker = holder if kind == "process" else Child("reader", "http", start["endpoint"])
-    start_ns = time.monotonic_ns() + 1_500_000_000
+    start_ns = time.monotonic_ns() + _PREPARE_NS
     schedule = {"start_ns": start_ns, "keys": options.keys, "updates_per_s": options.updates}
     rate = {"lookups_per_s": options.lookups, "seconds": options.seconds}
     writing = {"step": "write", "start_ns": start_ns, "seconds": options.seconds + 1.5}
@@ -108,7 +111,8 @@ def _run(kind: str, servers: str, shared: dict[str, Any], options: argparse.Name
         written["commit_ms_p99"] = round(commits[int(0.99 * (len(commits) - 1))], 1)
     for child in {asker, holder, writer}:
         child.wait()
-    return {"start": start, "measured": measured, "writer": written}
+    loads = {"load_before": load_before, "load_after": os.getloadavg()[0]}
+    return {"start": start, "measured": measured, "writer": written, **loads}
 
 
 def _create(servers: str, counts: dict[str, int], topology: Any) -> None:

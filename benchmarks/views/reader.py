@@ -40,8 +40,9 @@ def process(servers: str) -> None:
         _tell(ready_s=ready_s, keys=latest.approximate_count(), memory_mb=memory_mb() - before_mb)
         sys.setswitchinterval(0.001)
         asked = json.loads(sys.stdin.readline())
+        cpu_s = time.process_time()
         found = in_process(latest.get, _schedule(asked), asked["lookups_per_s"], asked["seconds"])
-        _tell(**found, memory_mb_after=memory_mb() - before_mb)
+        _tell(**found, cpu_s=round(time.process_time() - cpu_s, 2), memory_mb_after=memory_mb() - before_mb)
 
 
 def server(servers: str) -> None:
@@ -58,8 +59,9 @@ def server(servers: str) -> None:
             memory_mb=memory_mb() - before_mb,
             endpoint=node.endpoint,
         )
+        cpu_s = time.process_time()
         sys.stdin.read()
-        _tell(memory_mb_after=memory_mb() - before_mb)
+        _tell(server_cpu_s=round(time.process_time() - cpu_s, 2), memory_mb_after=memory_mb() - before_mb)
         node.close()
 
     threading.Thread(target=tell, daemon=True).start()
@@ -74,8 +76,9 @@ def main() -> None:
         server(argument)
     else:
         asked = json.loads(sys.stdin.readline())
+        cpu_s = time.process_time()
         found = over_http(argument, STORE, _schedule(asked), asked["lookups_per_s"], asked["seconds"])
-        _tell(**asyncio.run(found))
+        _tell(**asyncio.run(found), cpu_s=round(time.process_time() - cpu_s, 2))
 
 
 def _tell(**found: object) -> None:

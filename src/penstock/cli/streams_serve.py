@@ -21,7 +21,7 @@ from penstock.cli.connection import (
 )
 from penstock.cli.output import print_note
 from penstock.client.settings import ConfigError
-from penstock.topology.errors import StreamsError
+from penstock.streams import StreamsError
 
 _REQUIRED = ("pyarrow", "starlette", "uvicorn")
 
