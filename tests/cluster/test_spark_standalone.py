@@ -25,11 +25,11 @@ from penstock.testing import Cluster
 
 KEYS = 12
 PARTITIONS = 2
-BATCH_TIMEOUT_S = 60
-DRAIN_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 30
+BATCH_TIMEOUT_S = 120
+DRAIN_TIMEOUT_S = 90
+STOP_TIMEOUT_S = 60
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
 APP = """\
 import penstock
@@ -96,7 +96,6 @@ class Command:
                 "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
                 "PYSPARK_PYTHON": str(foreign_python(directory / "python")),
                 "SPARK_LOCAL_IP": "127.0.0.1",
-                "XDG_CACHE_HOME": str(directory / "cache"),
             },
         )
         threading.Thread(target=self._listen, daemon=True).start()

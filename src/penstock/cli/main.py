@@ -23,7 +23,11 @@ COMMANDS = {
     "log": ("penstock.cli.log", "app", "Dump and verify log directories."),
     "config": ("penstock.cli.config", "app", "Describe and alter configurations."),
     "bench": ("penstock.cli.bench", "bench", "Measure throughput and latency of a node."),
-    "demo": ("penstock.cli.demo", "demo", "Run a streams application over real flights and check the result."),
+    "demo": (
+        "penstock.cli.demo",
+        "demo",
+        "Run a streams application over real flights and check the result.",
+    ),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shlex
 import signal
@@ -41,12 +42,15 @@ from penstock.streams import App, StreamsError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from penstock.spark.streams.running import Progress, RunningApp
+    from penstock.spark.observing import ProgressView
+    from penstock.spark.streams.running import RunningApp
 
 app = typer.Typer(help="Run, describe, reset and ask streams applications.", no_args_is_help=True)
 
 #: How often a running application is looked at.
 POLL_S: Final = 0.2
+#: Where there is no terminal to redraw.
+LINES_EVERY_S: Final = 1.0
 #: How long a batch in hand may take when the command is told to stop; the next start does it again.
 LAST_BATCH_TIMEOUT_S: Final = 60.0
 
@@ -64,7 +68,7 @@ _MASTER: Final = re.compile(
 
 
 _CAUSE: Final = "Caused by: "
-_JAVA_CLASS: Final = re.compile(r"^([a-z]\w*\.)+\w+: ")
+_JAVA_CLASS: Final = re.compile(r"^([a-z]\w*\.)+[\w$]+: ")
 
 
 class ProfileChoice(StrEnum):
@@ -158,9 +162,17 @@ def run(
     log: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="For warnings and errors of Spark's, which are not shown otherwise."
+            metavar="FILE",
+            help="For what Spark and its workers print. Default: stderr; on a terminal, nowhere.",
         ),
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(metavar="PORT", min=0, max=65535, help="Serve Prometheus metrics there; 0: any."),
+    ] = None,
+    metrics_host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="The address to serve them at; 0.0.0.0 for all.")
+    ] = "127.0.0.1",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
@@ -174,10 +186,13 @@ def run(
     with _explained(bootstrap):
         from pyspark.sql import SparkSession
 
+        from penstock.spark.observing import ProgressView
+
         was_there = SparkSession.getActiveSession() is not None
         session = _session(
             name or application.name, master, settings, profile, ship=not no_ship, log=log, module=module
         )
+        view = ProgressView(console(), lines_every_s=LINES_EVERY_S)
         running = application.start(
             bootstrap_servers=bootstrap,
             checkpoint=checkpoint,
@@ -187,9 +202,14 @@ def run(
             profile="steady" if profile is None else profile.value,
             shuffle_partitions=shuffle_partitions,
             options=options,
+            metrics_port=metrics_port,
+            metrics_host=metrics_host,
+            watchers=[view],
         )
+        if running.metrics_port is not None:
+            print_note(f"metrics are served at http://{metrics_host}:{running.metrics_port}/metrics")
         print_note(f"{application.name} runs on {master}, with its state in {checkpoint}")
-        _follow(running)
+        _follow(running, view)
         if not was_there:
             session.stop()
     print_note(f"{application.name} stopped")
@@ -357,13 +377,14 @@ def _session(
 
     # The file's own code goes to the workers with the plan, as a script's does: they have no such module.
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    if log is None and sys.stderr.isatty():
+        log = Path(os.devnull)  # what Spark and its workers print would tear the view
     return build_session(
         name,
         master,
         conf,
         "steady" if profile is None else profile.value,
-        # On the terminal a failure is one line, ours; Spark's own would be a hundred.
-        log_level="off" if log is None else "warn",
+        log_level="error",
         log_file=log,
         ship=ship,
         modules=_beside(module),
@@ -394,6 +415,7 @@ def _explained(bootstrap: str) -> Iterator[None]:
     from pyspark.errors import PySparkException
 
     from penstock.spark.java import JavaNotFound
+    from penstock.spark.observing import MetricsPortTaken
     from penstock.spark.shipping import CannotShip
 
     try:
@@ -402,7 +424,7 @@ def _explained(bootstrap: str) -> Iterator[None]:
         fail(str(error), EXIT_USAGE)
     except ServerUnreachable as error:
         unreachable(bootstrap, str(error))
-    except (StreamsError, ClientError, JavaNotFound, CannotShip) as error:
+    except (StreamsError, ClientError, JavaNotFound, CannotShip, MetricsPortTaken) as error:
         fail(str(error))
     except (PySparkException, Py4JError) as error:
         _explain_spark(error)
@@ -422,18 +444,14 @@ def _explain_spark(error: Exception) -> NoReturn:
     fail(f"Spark: {': '.join(said) or type(error).__name__} (--log FILE keeps what else Spark says)")
 
 
-def _follow(running: RunningApp) -> None:
-    """Show each batch, until the application ends or a signal asks it to. Raises what it failed with."""
-    with _told_to_stop() as told:
-        last = -1
+def _follow(running: RunningApp, view: ProgressView) -> None:
+    """Show its progress, until the application ends or a signal asks it to. Raises what it failed with."""
+    with _told_to_stop() as told, view.live(), running:
         while not running.wait(POLL_S):
-            last = _show(running.progress(), last)
+            view.refresh()
             if told.is_set():
                 _finish_batch(running)
                 break
-        _show(running.progress(), last)
-    if running.is_running:
-        running.stop()
 
 
 @contextmanager
@@ -463,15 +481,3 @@ def _finish_batch(running: RunningApp) -> None:
         if now is not None and (before is None or now.batch_id > before.batch_id):
             return
         time.sleep(0.02)
-
-
-def _show(progress: Progress | None, last: int) -> int:
-    """One line for a batch that was not shown yet; the number of the last one shown."""
-    if progress is None or progress.batch_id == last:
-        return last
-    console().print(
-        f"batch {progress.batch_id:,}: {progress.records:,} records in {progress.batch_ms:,} ms "
-        f"({progress.records_per_second:,.0f}/s), lag {progress.lag.total:,}, "
-        f"state {progress.state_bytes / 1e6:,.1f} MB"
-    )
-    return progress.batch_id

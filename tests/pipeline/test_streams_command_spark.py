@@ -1,0 +1,157 @@
+"""`penstock streams` with Spark: an application from its file is run, told to stop, and reset."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streams_node import Node
+from typer.testing import CliRunner
+
+from penstock.cli.streams import app
+from penstock.testing import Cluster
+
+START_TIMEOUT_S = 120
+STOP_TIMEOUT_S = 60
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(200)]
+
+APP = """\
+from dataclasses import dataclass
+from penstock.streams import App, string
+from voice_beside import louder
+
+@dataclass
+class Line:
+    text: str
+
+def words(line):
+    if line == "broken":
+        raise ValueError("no words in it")
+    return Line(louder(line)).text
+
+app = App("shouting", key=string, value=string)
+app.stream("lines").map_values(words).group_by_key().count(store="counts").to_stream().to("totals")
+"""
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with Cluster() as cluster:
+        node = Node(cluster.bootstrap_servers)
+        node.create(1, "lines")
+        yield node
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "voice_beside.py").write_text("def louder(text):\n    return text.upper()\n")
+    path = tmp_path / "shouting.py"
+    path.write_text(APP)
+    return path
+
+
+def lines(count: int, value: bytes = b"line") -> list[tuple[str, bytes | None, bytes | None, int]]:
+    return [("lines", b"key", value, 1000 + n) for n in range(count)]
+
+
+def totals(node: Node) -> list[int]:
+    return [int.from_bytes(value or b"") for _, value, _ in node.read("totals")]
+
+
+def invoke(*words: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "400"})
+    return done.exit_code, done.output
+
+
+@pytest.mark.usefixtures("spark")
+def test_run_until_drained_shows_batches_and_reset_begins_anew(node: Node, file: Path) -> None:
+    node.write(lines(20))
+    words = (file, "--checkpoint", file.parent / "checkpoint", "--bootstrap", node.servers)
+    run = ("run", *words, "--until", "drained", "--profile", "low-latency", "--option", "maxPartitions=2")
+    code, said = invoke(*run)
+    assert code == 0, said
+    assert "20 records in" in said
+    assert "lag 0" in said
+    assert totals(node) == list(range(1, 21))
+    code, said = invoke("reset", *words)
+    assert code == 0, said
+    assert "deleted shouting-counts-changelog" in said
+    assert "shouting begins anew in 1 partitions" in said
+    assert not (file.parent / "checkpoint").exists()
+    node.write(lines(1))
+    assert invoke(*run)[0] == 0
+    assert totals(node) == [*range(1, 21), *range(1, 22)]
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_goes_wrong_is_one_line(node: Node, file: Path) -> None:
+    words = ("--checkpoint", file.parent / "c", "--bootstrap", node.servers, "--until", "drained")
+    node.write(lines(1, b"broken"))
+    code, said = invoke("run", file, *words)
+    assert code == 1
+    assert "lines-0 at offset 0: ValueError: no words in it" in said
+    assert "Traceback" not in said
+    code, said = invoke("run", file, *words, "--option", "maxOffsetPerTrigger=5")
+    assert code == 2
+    assert "unknown option 'maxoffsetpertrigger'; did you mean 'maxOffsetsPerTrigger'?" in said
+    other = file.with_name("other.py")
+    other.write_text("from penstock.streams import App, string\na = App('other', key=string, value=string)\n"
+                     "a.stream('nowhere').to('totals')\n")  # fmt: skip
+    code, said = invoke("run", other, "--checkpoint", file.parent / "d", *words[2:])
+    assert code == 1
+    assert "other reads topics that don't exist" in said
+
+
+def test_ctrl_c_stops_it_after_the_batch_in_hand(node: Node, file: Path) -> None:
+    """It reaches all processes of the terminal's group at once."""
+    checkpoint = file.parent / "checkpoint"
+    node.write(lines(50))
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "penstock", "streams", "run", file),
+            *("--checkpoint", checkpoint, "--bootstrap", node.servers, "--master", "local[1]"),
+            *("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    try:
+        said = _until(process, "batch ", START_TIMEOUT_S)
+        node.write(lines(50))
+        os.killpg(process.pid, signal.SIGINT)
+        rest, _ = process.communicate(timeout=STOP_TIMEOUT_S)
+    finally:
+        if process.poll() is None:
+            process.kill()
+    assert process.returncode == 0, said + rest
+    assert "stopping after this batch" in rest
+    assert "shouting stopped" in rest
+    sent = totals(node)
+    assert sent == list(range(1, len(sent) + 1))
+    assert len(sent) in (50, 100)
+    commits = sorted(int(path.name) for path in (checkpoint / "commits").iterdir() if path.name.isdigit())
+    offsets = sorted(int(path.name) for path in (checkpoint / "offsets").iterdir() if path.name.isdigit())
+    assert commits == offsets, "a batch was cut off"
+
+
+def _until(process: Any, word: str, timeout_s: float) -> str:
+    """What it prints up to the first line with this word."""
+    said = ""
+    deadline = time.monotonic() + timeout_s
+    while word not in said:
+        line = process.stdout.readline()
+        assert line, said
+        assert time.monotonic() < deadline, said
+        said += line
+    return said
