@@ -317,17 +317,23 @@ def test_topologies_without_state_keep_the_order_of_each_partition(
         assert len(times) == 20
 
 
-def test_the_guide_s_example(
+def test_the_guide_s_examples(
     node: Node, spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the topic that it reads, and the active session."""
-    [example] = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
-    example = example.replace("127.0.0.1:9092", node.servers).replace("/var/lib/shop", str(tmp_path))
+    """With the topic that they read, and the active session."""
+    text = GUIDE.read_text().replace("127.0.0.1:9092", node.servers).replace("/var/lib/shop", str(tmp_path))
+    example, watching = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    names: dict[str, Any] = {"__name__": "__main__"}
     node.create(1, "clicks")
     node.write([("clicks", b"ann", b"x", n) for n in range(3)])
-    exec(compile(example, str(GUIDE), "exec"), {"__name__": "__main__"})
+    exec(compile(example, str(GUIDE), "exec"), names)
     assert "records=" in capsys.readouterr().out
     assert [value for _, value, _ in node.read("clicks-by-user")] == [n.to_bytes(8) for n in (1, 2, 3)]
+    node.write([("clicks", b"ann", b"x", 4)])
+    watching = watching.replace("9464", "0").replace("running.wait()", "running.wait_until_read()")
+    exec(compile(watching, str(GUIDE), "exec"), names)
+    assert "1 records in" in capsys.readouterr().out
+    assert node.read("clicks-by-user")[-1][1] == (4).to_bytes(8)
 
 
 @everything

@@ -7,11 +7,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
+from penstock.client.groups import ConsumerGroup
+from penstock.client.metadata import TopicPartition
+from penstock.client.settings import property_names
 from penstock.spark.observing.observation import DEFAULT_HOST, observe
 from penstock.spark.profiles import PROFILES, Profile, ProfileName
 from penstock.spark.progress import Progress as Progress
@@ -19,7 +23,9 @@ from penstock.spark.progress import read_progress
 from penstock.spark.session import build_session
 from penstock.spark.sink.locations import Location
 from penstock.spark.sink.options import parse_sink
+from penstock.spark.source.offsets import to_json
 from penstock.spark.source.options import parse_streaming
+from penstock.spark.streams.dataframes import FrameColumns, packed_frame
 from penstock.spark.streams.datasource import NAME, PLAN, StreamsDataSource
 from penstock.spark.streams.dead_letters import DeadLetterCount
 from penstock.spark.streams.operator import PACKED, StreamsOperator
@@ -46,6 +52,9 @@ _SETTINGS: Final = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # The names of state files tell the attempts that wrote them, and the commit log which one counts. By
+    # default what a killed attempt has left may be taken for what the attempt that was kept has written.
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     # Time passes by the offsets of the source, never by batches without data.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.pollingDelay": "1",
@@ -56,6 +65,9 @@ _LOCAL_SETTINGS: Final = {
     ),
 }
 _STATE_VERSION: Final = 1
+#: Of a topology with state where nothing else is said. A task holds its records of a batch in memory, so that
+#: it can order them: without a limit the first batch would be all that the topics hold.
+BATCH_RECORDS: Final = 1_000_000
 
 
 class ApplicationFailed(StreamsError):
@@ -221,7 +233,7 @@ def start(
     chosen = PROFILES[profile]
     session = spark if spark is not None else build_session(topology.application, profile=profile)
     session = session.newSession()
-    given = _options(chosen, options or {})
+    given = _options(chosen, topology, options or {})
     properties = client_properties(bootstrap_servers, given)
     client = ClientConfig.from_properties(properties)
     where = Location.open(str(checkpoint), "checkpoint")
@@ -232,10 +244,12 @@ def start(
     with Cluster(client) as cluster:
         counts = prepare_topics(cluster, topology)
         topics = {
-            name: counts[name] for name in topology.source_topics() if name not in shuffled_topics(topology)
+            name: counts[name]
+            for name in topology.source_topics().keys() - shuffled_topics(topology) - topology.frames.keys()
         }
         if not any(name.isdigit() for name in where.child("offsets").names()):
             prepare_group(cluster, topology, topics)
+        starting = _pinned_start(where, cluster, topology, topics) if topology.frames else "committed"
     plan = _plan(
         topology,
         counts,
@@ -245,6 +259,7 @@ def start(
         guarantee,
         tick_ms,
         topics,
+        starting,
         given,
         session,
     )
@@ -272,6 +287,7 @@ def _plan(
     guarantee: Guarantee,
     tick_ms: int,
     topics: Mapping[str, int],
+    starting: str,
     given: Mapping[str, str],
     session: SparkSession,
 ) -> StreamsPlan:
@@ -279,19 +295,57 @@ def _plan(
 
     of_the_sink = {name: value for name, value in given.items() if name.lower() in _SINK_OPTIONS}
     of_the_source = {name: value for name, value in given.items() if name not in of_the_sink}
+    of_the_sink |= {name: value for name, value in given.items() if name.lower() in _OPTIONS_OF_BOTH}
     servers = {"kafka.bootstrap.servers": bootstrap_servers}
     source = parse_streaming(
         {"maxPartitions": str(session.sparkContext.defaultParallelism)}
         | of_the_source
         | servers
         | {
-            "subscribe": ",".join(sorted(topics)),
+            # Where only DataFrames are read, nobody subscribes.
+            "subscribe": ",".join(sorted(topics)) or next(iter(topology.frames)),
             "group.id": topology.application,
-            "startingOffsets": "committed",
+            "startingOffsets": starting,
         }
     )
     sink = parse_sink(of_the_sink | servers | {"delivery": guarantee, "checkpointLocation": checkpoint})
     return StreamsPlan(topology, dict(counts), tasks, replace(source, layout=LAYOUT), sink, tick_ms)
+
+
+def _pinned_start(where: Location, cluster: Cluster, topology: Topology, topics: Mapping[str, int]) -> str:
+    """The group's offsets at the first start with this checkpoint.
+
+    A source that starts where its group has committed begins with a batch that holds nothing but its start.
+    Beside a DataFrame's rows it would leave the tables that they are joined with empty.
+    """
+    file = where.child("penstock", "starting-offsets.json")
+    data = file.read()
+    if data is None:
+        partitions = [TopicPartition(name, n) for name, count in topics.items() for n in range(count)]
+        group = ConsumerGroup(cluster, topology.application)
+        committed = cluster.retry(lambda: group.committed(partitions))
+        data = json.dumps(to_json({tp: found.offset for tp, found in committed.items()})).encode()
+        file.write(data)
+    return data.decode()
+
+
+def packed_rows(plan: StreamsPlan, session: SparkSession, plan_text: str | None = None) -> DataFrame:
+    """The query of a plan without its sink: rows of `PACKED`. The session gets the settings that it needs."""
+    text = plan_text or plan.to_text()
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
+    session.conf.set("spark.sql.shuffle.partitions", str(plan.shuffle_partitions))
+    frames = plan.topology.frames
+    inputs: list[DataFrame] = []
+    with _active(session):
+        session.dataSource.register(StreamsDataSource)
+        if plan.part_of.keys() - plan.shuffled_topics - frames.keys():
+            inputs.append(session.readStream.format(NAME).option(PLAN, text).load())
+        inputs += [packed_frame(name, FrameColumns(*frame.data), text) for name, frame in frames.items()]
+        rows = reduce(lambda one, other: one.union(other), inputs)
+        if plan.has_shuffle:
+            rows = rows.groupBy("group").transformWithState(StreamsOperator(text), PACKED, "Append", "None")
+    return rows
 
 
 def _query(
@@ -301,18 +355,12 @@ def _query(
     until: str,
     commit_interval_ms: int,
 ) -> StreamingQuery:
-    for name, value in _SETTINGS.items():
-        session.conf.set(name, value)
     if where.is_local:
         for name, value in _LOCAL_SETTINGS.items():
             session.conf.set(name, value)
-    session.conf.set("spark.sql.shuffle.partitions", str(plan.shuffle_partitions))
     text = plan.to_text()
+    rows = packed_rows(plan, session, text)
     with _active(session):
-        session.dataSource.register(StreamsDataSource)
-        rows: DataFrame = session.readStream.format(NAME).option(PLAN, text).load()
-        if plan.has_shuffle:
-            rows = rows.groupBy("group").transformWithState(StreamsOperator(text), PACKED, "Append", "None")
         writer = (
             rows.writeStream.format(NAME)
             .queryName(plan.topology.application)
@@ -349,6 +397,8 @@ def _active(session: SparkSession) -> Iterator[None]:
             sessions.clearActiveSession()
 
 
+#: How servers are talked to: names, patience, security.
+_OPTIONS_OF_BOTH: Final = frozenset(f"kafka.{name}" for name in property_names(ClientConfig))
 _SINK_OPTIONS: Final = frozenset(
     f"kafka.{name}"
     for name in (
@@ -364,10 +414,12 @@ _SINK_OPTIONS: Final = frozenset(
 )
 
 
-def _options(profile: Profile, given: Mapping[str, str]) -> dict[str, str]:
+def _options(profile: Profile, topology: Topology, given: Mapping[str, str]) -> dict[str, str]:
     """The profile's, where no other was given; Spark's option names are the same in upper and lower case."""
+    bounded = {"maxOffsetsPerTrigger": str(BATCH_RECORDS)} if _behind(topology) else {}
     known = {name.lower() for name in given}
-    return {name: value for name, value in profile.options.items() if name.lower() not in known} | dict(given)
+    defaults = bounded | dict(profile.options)
+    return {name: value for name, value in defaults.items() if name.lower() not in known} | dict(given)
 
 
 def _tasks_max(session: SparkSession) -> int:
