@@ -33,7 +33,7 @@ def main() -> None:
     )
     while running.progress() is None and not running.wait(0.05):
         pass
-    print("first batch done", flush=True)
+    print("first batch done", running.progress(), flush=True)
     running.wait()
 
 

@@ -1,0 +1,30 @@
+"""What an application is started with where little is said."""
+
+from __future__ import annotations
+
+from penstock.spark.profiles import PROFILES
+from penstock.spark.streams.running import _options
+from penstock.streams import App, string
+
+
+def app(*, has_state: bool) -> App:
+    app = App("settings", key=string, value=string)
+    words = app.stream("words")
+    if has_state:
+        words.group_by_key().count(store="counts")
+    else:
+        words.to("copies")
+    return app
+
+
+def test_batches_are_limited_where_tasks_hold_their_records_in_memory() -> None:
+    steady = PROFILES["steady"]
+    assert _options(steady, app(has_state=True).topology(), {}) == {"maxOffsetsPerTrigger": "1000000"}
+    assert _options(steady, app(has_state=False).topology(), {}) == {}
+
+
+def test_what_is_given_counts_before_profile_and_default_in_any_case_of_letters() -> None:
+    topology = app(has_state=True).topology()
+    given = {"maxoffsetspertrigger": "7"}
+    assert _options(PROFILES["low-latency"], topology, given) == {"maxPartitions": "1"} | given
+    assert _options(PROFILES["low-latency"], topology, {})["maxOffsetsPerTrigger"] == "50000"
