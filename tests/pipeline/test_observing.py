@@ -256,6 +256,7 @@ def test_without_a_terminal_each_batch_is_a_line():
         for batch in (0, 0, 1, 1):
             view.progressed(read_progress(report(batch)))
             view.refresh()
+            assert view.summary().startswith("100 records in 1 batch," if batch == 0 else "200 records in 2")
     assert lines(to) == ["batch 0", "batch 1", "200 records in 2 batches, 0 s"]
 
 

@@ -98,7 +98,8 @@ class ProgressView:
         """``1,200 records in 3 batches, 4 s``."""
         with self._lock:
             elapsed_s = self._clock() - self._started_s
-            return f"{self._records:,} records in {self._batches:,} batches, {elapsed_s:,.0f} s"
+            batches = "1 batch" if self._batches == 1 else f"{self._batches:,} batches"
+            return f"{self._records:,} records in {batches}, {elapsed_s:,.0f} s"
 
     def render(self) -> RenderableType:
         """What is known now, for a terminal of 80 columns or more."""
