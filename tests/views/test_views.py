@@ -314,6 +314,26 @@ def test_a_topic_that_is_made_again_is_read_anew(runner: Runner, views: Views, n
     assert counts.get("bob") is None
 
 
+def test_a_view_outlives_a_node_that_is_killed(name: str) -> None:
+    """It answers meanwhile with what it has, and goes on where it was."""
+    with Cluster() as cluster:
+        runner = Runner(cluster.bootstrap_servers, counting_app(name, f"{name}-in"), {f"{name}-in": 2})
+        runner.create_topics()
+        runner.process(f"{name}-in", [(b"k%d" % n, "x", 1) for n in range(50)])
+        with Views(runner.topology, bootstrap_servers=cluster.bootstrap_servers) as views:
+            views.wait_until_ready(20)
+            counts = views.store("counts")
+            at = {number: kept.records for number, kept in views.held(counts.store).items()}
+            cluster.kill()
+            time.sleep(0.3)
+            assert counts.get("k7", timeout_s=0) == 1
+            cluster.restart()
+            runner.process(f"{name}-in", [(b"k7", "x", 2)])
+            eventually(lambda: counts.get("k7", timeout_s=0) == 2)
+            taken = {number: kept.records for number, kept in views.held(counts.store).items()}
+            assert sum(taken.values()) == sum(at.values()) + 1  # nothing was read again
+
+
 def test_a_view_may_start_before_the_application_has_made_its_topics(servers: str, name: str) -> None:
     runner = Runner(servers, counting_app(name, f"{name}-in"), {f"{name}-in": 2})
     with Views(runner.topology, bootstrap_servers=servers, stores=["counts"]) as views:
@@ -343,9 +363,20 @@ def test_errors_name_what_was_found(servers: str, name: str) -> None:
     for text in ("[]", '{"t": 1}', '{"t": {"x": 1}}', '{"t": {"0": -1}}', "{"):
         with pytest.raises(InvalidQuery, match=r"expected .*offset"):
             Position.from_json(text)
+    views.start()
+    with pytest.raises(StoreRestoring, match="not there yet"):
+        views.store("counts").get(5, timeout_s=0.3)
     views.close()
     with pytest.raises(ViewsClosed):
         views.store("counts").get(5, timeout_s=1)
+
+
+def test_a_cluster_that_is_away_is_named(name: str) -> None:
+    nowhere = counting_app(name, f"{name}-in").topology()
+    with Views(nowhere, bootstrap_servers="127.0.0.1:9", properties={"retry.backoff.ms": "10"}) as views:
+        eventually(lambda: views.trouble is not None)
+        with pytest.raises(StoreRestoring, match="no server of the cluster can be reached"):
+            views.store("counts").get("ann", timeout_s=0.1)
 
 
 def test_a_process_may_keep_some_partitions(runner: Runner, name: str, servers: str) -> None:

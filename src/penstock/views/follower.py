@@ -11,7 +11,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
 from penstock.client.batches import AbortedTransaction, committed, whole_batches
@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 _NO_SESSION_EPOCH: Final = -1
 _IDLE_S: Final = 0.05
+# One attempt; they are repeated for ever, and `close` waits for the one in hand.
+_ATTEMPT_MS: Final = 1_000
 # How often topics are looked at: for new partitions, and for topics that are not there yet.
 _LOOK_S: Final = 30.0
 _LOOK_FOR_MISSING_S: Final = 0.5
@@ -110,7 +112,7 @@ class Follower:
         *,
         name: str,
     ) -> None:
-        self._cluster = Cluster(config)
+        self._cluster = Cluster(replace(config, api_timeout_ms=min(config.api_timeout_ms, _ATTEMPT_MS)))
         self._fetch = fetch
         self._topics = frozenset(topics)
         self._choice = choice
@@ -121,6 +123,8 @@ class Follower:
         self._connections: dict[int, Connection] = {}
         self._in_flight: dict[int, list[TopicPartition]] = {}
         self._failures = 0
+        self.trouble: str | None = None
+        """What the last attempt failed with; None after one that did not."""
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -176,6 +180,7 @@ class Follower:
         if failure is not None:
             raise failure
         self._failures = 0
+        self.trouble = None
 
     def _agree(self) -> None:
         """Now and then, take up partitions that are to be followed and drop those that are not."""
@@ -318,15 +323,15 @@ class Follower:
             logger.warning("%s: read again from its beginning", error)
             self._restart({TopicPartition(error.topic, error.partition)})
             return
-        if isinstance(error, UnknownPartition):
-            self._restart({tp for tp in self._cursors if tp.topic == error.topic})
-        elif not error.retriable:
+        # A broker that starts may not know a topic for a moment: only metadata tell that it is gone.
+        if not error.retriable and not isinstance(error, UnknownPartition):
             raise error
         self._failures += 1
+        self.trouble = str(error)
         if self._failures == 1 or self._failures % 20 == 0:
             logger.warning("following continues after: %s", error)
         self._stopped.wait(self._cluster.policy.backoff_s(min(self._failures, 10)))
-        self._drop_renewed()
+        self._drop_gone()
 
     def _restart(self, partitions: set[TopicPartition]) -> None:
         for tp in partitions:
@@ -334,18 +339,20 @@ class Follower:
             self._taker.begin(tp, 0)
         self._look_at = 0.0
 
-    def _drop_renewed(self) -> None:
-        """A topic of the same name and another id is another topic."""
+    def _drop_gone(self) -> None:
+        """Topics that don't exist any more, and those of the same name and another id: other topics."""
         try:
             known = self._cluster.refresh(self._topics).topics
         except ClientError:
             return  # the next step will meet it
-        renewed = {
+        gone = {
             tp
             for tp, cursor in self._cursors.items()
-            if tp.topic in known and cursor.topic_id not in (ZERO_UUID, known[tp.topic].topic_id)
+            if tp.topic not in known
+            or (cursor.topic_id != ZERO_UUID and cursor.topic_id != known[tp.topic].topic_id)
         }
-        self._restart(renewed)
+        if gone:
+            self._restart(gone)
 
     def _disconnect_all(self) -> None:
         for connection in self._connections.values():

@@ -179,7 +179,7 @@ class Node:
     async def _everywhere(self, asked: Asked, target: str, deadline: float) -> dict[str, Any]:
         count = self.views.counts.get(asked.store.topic)
         if count is None:
-            raise StoreRestoring(f"topic {asked.store.topic} is not there yet, or not looked up")
+            raise StoreRestoring(f"topic {asked.store.topic} is not there yet: it is looked for")
         numbers = range(count) if asked.partitions is None else asked.partitions
         groups: dict[str, list[int]] = {}
         for number in numbers:

@@ -155,6 +155,11 @@ class Views:
         """How many partitions the log of each store has, by topic, as far as it exists."""
         return self._counts
 
+    @property
+    def trouble(self) -> str | None:
+        """What following has last failed with, as long as it does; it is tried again and again."""
+        return self._follower.trouble
+
     def replica(self, tp: TopicPartition) -> Replica | None:
         return self._replicas.get(tp)
 
@@ -200,7 +205,8 @@ class Views:
         store, key = query.store, query.read.key
         count = self._counts.get(store.topic)
         if count is None:
-            raise StoreRestoring(f"topic {store.topic} is not there yet, or not looked up")
+            trouble = self.trouble or "it is looked for"
+            raise StoreRestoring(f"topic {store.topic} is not there yet: {trouble}")
         if key is None:
             return tuple(range(count))
         likely = partition_for_key(key, count)
