@@ -101,6 +101,22 @@ def aggregate_that_deletes(app: App) -> None:
     grouped.aggregate(lambda: "", lambda k, v, a: None if v == "0" else a + v).to_stream().to("out")
 
 
+@_case("cogroup")
+def cogroup(app: App) -> None:
+    both = app.stream("in").group_by_key().cogroup(lambda k, v, a: f"{a}+{v}")
+    both = both.cogroup(app.stream("other").group_by_key(), lambda k, v, a: None if v == "0" else f"{a}-{v}")
+    table = both.aggregate(lambda: "")
+    table.to_stream().to("out")
+    table.group_by(lambda k, v: (v[-1:] or None, k)).count().to_stream().to("counts")
+
+
+@_case("named cogroup")
+def named_cogroup(app: App) -> None:
+    both = app.stream("in").group_by(lambda k, v: v).cogroup(lambda k, v, a: a + v)
+    both = both.cogroup(app.stream("other").group_by_key(), lambda k, v, a: v)
+    both.aggregate(lambda: "", store="both", name="together").to_stream().to("out")
+
+
 @_case("repartition")
 def repartition(app: App) -> None:
     app.stream("in").repartition().to("out")

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.streams import App, Record, TopologyTest, double, integer, json, long, string
+from penstock.streams import (
+    App,
+    CoPartitioningError,
+    Record,
+    TopologyError,
+    TopologyTest,
+    double,
+    integer,
+    json,
+    long,
+    string,
+)
 
 
 @pytest.fixture
@@ -208,3 +219,40 @@ def test_equal_keys_of_several_partitions_meet(app: App) -> None:
     for number in range(9):
         test.input("in").pipe(str(number), number, partition=number % 3)
     assert [value for _, value in test.output("out").read_values()] == list(range(1, 10))
+
+
+def test_streams_that_are_grouped_together_share_an_aggregate() -> None:
+    app = App("app", key=string, value=integer)
+    put, taken = app.stream("put"), app.stream("taken")
+    both = put.group_by_key().cogroup(lambda key, n, total: total + n)
+    both = both.cogroup(taken.group_by(lambda key, n: key.lower()), lambda key, n, total: total - n)
+    carts = both.aggregate(lambda: 0, store="carts")
+    carts.to_stream().to("out")
+    put.join(carts, lambda n, total: total).to("after-each")
+    carts.group_by(lambda key, total: ("all", total)).sum(store="all")
+    test = TopologyTest(app)
+    for topic, key, value in [("put", "a", 5), ("taken", "A", 2), ("put", "b", 1), ("put", None, 9)]:
+        test.input(topic).pipe(key, value)
+    test.input("taken").pipe("a", None)
+    assert test.output("out").read_values() == [("a", 5), ("a", 3), ("b", 1)]
+    assert test.output("after-each").read_values() == [("a", 5), ("b", 1)]
+    assert test.store("carts").get("a") == 3
+    assert test.store("all").get("all") == 4
+
+
+def test_a_stream_is_in_a_cogroup_once() -> None:
+    grouped = App("app", key=string, value=integer).stream("in").group_by_key()
+    with pytest.raises(TopologyError, match="is in this group already"):
+        grouped.cogroup(lambda key, n, total: total).cogroup(grouped, lambda key, n, total: total)
+
+
+def test_topics_that_are_cogrouped_have_as_many_partitions() -> None:
+    app = App("app", key=string, value=integer)
+    both = app.stream("one").group_by_key().cogroup(lambda key, n, total: total)
+    both.cogroup(app.stream("two").group_by_key(), lambda key, n, total: total).aggregate(
+        lambda: 0, store="both"
+    )
+    with pytest.raises(
+        CoPartitioningError, match="the cogroup both needs topics with one number of partitions"
+    ):
+        TopologyTest(app, partitions={"one": 2, "two": 3})

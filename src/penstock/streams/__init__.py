@@ -4,6 +4,7 @@ Begin with `App`; test with `TopologyTest`. `docs/streams.md` is the guide.
 """
 
 from penstock.streams.app import App
+from penstock.streams.cogrouped import CogroupedStream
 from penstock.streams.grouped import GroupedStream, GroupedTable
 from penstock.streams.serdes import (
     Serde,
@@ -40,6 +41,7 @@ from penstock.topology.vectorised import vectorised
 __all__ = [
     "App",
     "CoPartitioningError",
+    "CogroupedStream",
     "GlobalTable",
     "GroupedStream",
     "GroupedTable",

@@ -18,7 +18,7 @@ from penstock.topology.serdes import Serde
 from penstock.topology.stores import KeyValueSpec, StoreSpec, VersionedSpec
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from penstock.spark.observing.listener import Watcher
     from penstock.spark.profiles import ProfileName
@@ -253,6 +253,44 @@ class App:
         source, processor = builder.number("KSTREAM-SOURCE-"), builder.number("KTABLE-SOURCE-")
         builder.topology.add_global(graph.GlobalTable(topic, source, processor, spec))
         return GlobalTable(builder, spec.name, spec.key, spec.value)
+
+    def from_dataframe(
+        self,
+        frame: DataFrame,
+        name: str,
+        *,
+        key: Serde[Any] | None = None,
+        value: Serde[Any] | None = None,
+        key_column: str | None = "key",
+        value_column: str | None = "value",
+        timestamp_column: str = "timestamp",
+        partitions: int | None = None,
+    ) -> Stream[Any, Any]:
+        """The rows of a streaming DataFrame, of any source, as a stream: part of the application's one query.
+
+        Each row is a record of what stands for the topic ``name``, in the partition that Kafka's partitioner
+        gives its key. Rows of a batch are taken in the order of their times, and those of one time as they
+        come. In a `TopologyTest` they are piped to the input ``name``.
+
+        Args:
+            key: the serde of keys; `value` that of values.
+            key_column: None: the records have no keys.
+            value_column: None: all columns but key and timestamp, as one dict.
+            timestamp_column: a timestamp, which may not be null.
+            partitions: as many as the topics that it is joined with. None: as many as the greatest topic
+                has that the application reads.
+
+        Raises TopologyError.
+        """
+        builder, where = self._builder, f"from_dataframe(…, {name!r})"
+        key_serde, value_serde = builder.key_serde(key, where), builder.value_serde(value, where)
+        if partitions is not None and partitions < 1:
+            raise TopologyError(f"{where} has at least one partition, not {partitions}")
+        source = Source(builder.number("KSTREAM-SOURCE-"), [name], key_serde, value_serde)
+        node = builder.topology.add_source(source)
+        columns = (key_column, value_column, timestamp_column)
+        builder.topology.frames[name] = graph.Frame(partitions, (frame, *columns, key_serde, value_serde))
+        return Stream(builder, node, key=key_serde, value=value_serde, topics=frozenset([name]))
 
     def topology(self) -> Topology:
         """The topology of what was written so far."""

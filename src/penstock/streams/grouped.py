@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from penstock.streams import stream, table, windowed
+from penstock.streams import cogrouped, stream, table, windowed
 from penstock.streams.builder import Builder
 from penstock.topology.aggregates import AggregateStream, AggregateTable, ReduceStream
 from penstock.topology.graph import Node
@@ -37,6 +37,9 @@ class GroupedStream(Generic[K, V]):
         self._name = name
         self._behind: stream.Stream[K, V] | None = None
 
+    def __repr__(self) -> str:
+        return f"<GroupedStream {self._stream._node.name}>"
+
     @property
     def _builder(self) -> Builder:
         return self._stream._builder
@@ -49,6 +52,12 @@ class GroupedStream(Generic[K, V]):
         ``emit="on_close"`` sends each window's result once, when it closes (KIP-825), and not its updates.
         """
         return windowed.WindowedStream(self, windows, emit)
+
+    def cogroup(self, aggregator: Callable[[K, V, A], A]) -> cogrouped.CogroupedStream[K, A]:
+        """Aggregate together with other streams: ``.cogroup(other, its_aggregator)….aggregate(…)``
+        (KIP-150).
+        """
+        return cogrouped.CogroupedStream(((self, as_aggregator(aggregator)),))
 
     def _partitioned(self, store: str, named: bool) -> stream.Stream[K, V]:
         """The stream in which equal keys share a partition: behind a repartition topic where keys changed."""

@@ -301,7 +301,7 @@ def join_foreign_key(
     topic = named("-subscription-registration", f"{prefix}SUBSCRIPTION-REGISTRATION-") + "-topic"
     send_name = named("-subscription-registration-processor", f"{prefix}SUBSCRIPTION-REGISTRATION-")
     send = builder.processor(
-        send_name, SendSubscription(foreign_key, foreign_key_serde, value_serde), [left._node]
+        send_name, SendSubscription(foreign_key, foreign_key_serde, value_serde, left=outer), [left._node]
     )
     sink_name = named("-subscription-registration-sink", "KTABLE-SINK-")
     source_name = named("-subscription-registration-source", "KTABLE-SOURCE-")

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, Literal, TypeVar, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from penstock.streams import grouped, joins, table
-from penstock.streams.builder import Builder
 from penstock.streams.durations import Duration, duration_ms
+from penstock.streams.frames import stage_as_frame
+from penstock.streams.record_by_record import RecordByRecord
 from penstock.streams.windows import NO_GRACE, join_windows
 from penstock.topology.errors import TopologyError
-from penstock.topology.graph import Node, Operator, Partitioner, Sink, TopicChooser
+from penstock.topology.graph import Partitioner, Sink, TopicChooser
 from penstock.topology.process import Process, Processor
 from penstock.topology.serdes import Serde
-from penstock.topology.stateless import (
-    Branch,
-    Filter,
-    FlatMap,
-    FlatMapValues,
-    MapRecord,
-    MapValues,
-    MapValuesWithKey,
-    PassThrough,
-    Peek,
-    SelectKey,
-)
 from penstock.topology.stores import BytesSpec, KeyValueSpec, StoreSpec
 from penstock.topology.tables import TableSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -35,7 +28,7 @@ V2 = TypeVar("V2")
 VO = TypeVar("VO")
 
 
-class Stream(Generic[K, V]):
+class Stream(RecordByRecord[K, V]):
     """A stream of records with keys K and values V; either may be None in a record.
 
     Made by `App.stream`, by operations on a stream, or from a table. Operations make new streams and change
@@ -52,222 +45,6 @@ class Stream(Generic[K, V]):
         >>> test.output("word-counts").read_table()
         {'to': 2, 'be': 2, 'or': 1, 'not': 1}
     """
-
-    def __init__(
-        self,
-        builder: Builder,
-        node: Node,
-        *,
-        key: Serde[K] | None,
-        value: Serde[V] | None,
-        topics: frozenset[str],
-        rekeyed: bool = False,
-    ) -> None:
-        self._builder = builder
-        self._node = node
-        self._key = key
-        self._value = value
-        self._topics = topics
-        """The topics (bare names) whose partitions its records are in."""
-        self._rekeyed = rekeyed
-        """Whether keys may have changed since, so that equal keys may be in different partitions."""
-
-    def __repr__(self) -> str:
-        return f"<Stream {self._node.name}>"
-
-    def _then(
-        self,
-        prefix: str,
-        name: str | None,
-        operator: Operator,
-        *,
-        key: Serde[Any] | None = None,
-        value: Serde[Any] | None = None,
-        rekeyed: bool = False,
-    ) -> Stream[Any, Any]:
-        node = self._builder.processor(self._builder.name(name, prefix), operator, [self._node])
-        return Stream(
-            self._builder,
-            node,
-            key=key,
-            value=value,
-            topics=self._topics,
-            rekeyed=self._rekeyed or rekeyed,
-        )
-
-    # record by record
-
-    def filter(self, predicate: Callable[[K, V], object], *, name: str | None = None) -> Stream[K, V]:
-        """The records for which ``predicate(key, value)`` is true."""
-        return self._then("KSTREAM-FILTER-", name, Filter(predicate), key=self._key, value=self._value)
-
-    def filter_not(self, predicate: Callable[[K, V], object], *, name: str | None = None) -> Stream[K, V]:
-        """The records for which ``predicate(key, value)`` is false."""
-        operator = Filter(predicate, negate=True)
-        return self._then("KSTREAM-FILTER-", name, operator, key=self._key, value=self._value)
-
-    def map(
-        self,
-        function: Callable[[K, V], tuple[K2, V2]],
-        *,
-        key: Serde[K2] | None = None,
-        value: Serde[V2] | None = None,
-        name: str | None = None,
-    ) -> Stream[K2, V2]:
-        """``function(key, value)`` gives the new key and value. Grouping or joining afterwards
-        repartitions.
-        """
-        return self._then("KSTREAM-MAP-", name, MapRecord(function), key=key, value=value, rekeyed=True)
-
-    @overload
-    def map_values(
-        self,
-        function: Callable[[V], V2],
-        *,
-        with_key: Literal[False] = False,
-        value: Serde[V2] | None = None,
-        name: str | None = None,
-    ) -> Stream[K, V2]: ...
-    @overload
-    def map_values(
-        self,
-        function: Callable[[K, V], V2],
-        *,
-        with_key: Literal[True],
-        value: Serde[V2] | None = None,
-        name: str | None = None,
-    ) -> Stream[K, V2]: ...
-    def map_values(
-        self,
-        function: Callable[..., Any],
-        *,
-        with_key: bool = False,
-        value: Serde[Any] | None = None,
-        name: str | None = None,
-    ) -> Stream[K, Any]:
-        """``function(value)``, or ``function(key, value)`` with ``with_key=True``, gives the new value."""
-        operator: Operator = MapValuesWithKey(function) if with_key else MapValues(function)
-        return self._then("KSTREAM-MAPVALUES-", name, operator, key=self._key, value=value)
-
-    def select_key(
-        self, selector: Callable[[K, V], K2], *, key: Serde[K2] | None = None, name: str | None = None
-    ) -> Stream[K2, V]:
-        """``selector(key, value)`` gives the new key. Grouping or joining afterwards repartitions."""
-        operator = SelectKey(selector)
-        return self._then("KSTREAM-KEY-SELECT-", name, operator, key=key, value=self._value, rekeyed=True)
-
-    def flat_map(
-        self,
-        function: Callable[[K, V], Iterable[tuple[K2, V2]]],
-        *,
-        key: Serde[K2] | None = None,
-        value: Serde[V2] | None = None,
-        name: str | None = None,
-    ) -> Stream[K2, V2]:
-        """``function(key, value)`` gives any number of keys and values. Grouping afterwards repartitions."""
-        return self._then("KSTREAM-FLATMAP-", name, FlatMap(function), key=key, value=value, rekeyed=True)
-
-    @overload
-    def flat_map_values(
-        self,
-        function: Callable[[V], Iterable[V2]],
-        *,
-        with_key: Literal[False] = False,
-        value: Serde[V2] | None = None,
-        name: str | None = None,
-    ) -> Stream[K, V2]: ...
-    @overload
-    def flat_map_values(
-        self,
-        function: Callable[[K, V], Iterable[V2]],
-        *,
-        with_key: Literal[True],
-        value: Serde[V2] | None = None,
-        name: str | None = None,
-    ) -> Stream[K, V2]: ...
-    def flat_map_values(
-        self,
-        function: Callable[..., Iterable[Any]],
-        *,
-        with_key: bool = False,
-        value: Serde[Any] | None = None,
-        name: str | None = None,
-    ) -> Stream[K, Any]:
-        """``function(value)``, or ``function(key, value)`` with ``with_key=True``, gives any number of
-        values.
-        """
-        operator = FlatMapValues(function, with_key)
-        return self._then("KSTREAM-FLATMAPVALUES-", name, operator, key=self._key, value=value)
-
-    def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> Stream[K, V]:
-        """Call ``action(key, value)`` for each record, and pass it on as it is. A batch that is retried calls
-        it again.
-        """
-        return self._then("KSTREAM-PEEK-", name, Peek(action), key=self._key, value=self._value)
-
-    def foreach(self, action: Callable[[K, V], object], *, name: str | None = None) -> None:
-        """Call ``action(key, value)`` for each record, and end there. A batch that is retried calls it
-        again.
-        """
-        self._then("KSTREAM-FOREACH-", name, Peek(action, last=True))
-
-    # several streams
-
-    def merge(self, *others: Stream[K, V], name: str | None = None) -> Stream[K, V]:
-        """The records of this stream and of others, as they come."""
-        streams = (self, *others)
-        node = self._builder.processor(
-            self._builder.name(name, "KSTREAM-MERGE-"), PassThrough(), [stream._node for stream in streams]
-        )
-        return Stream(
-            self._builder,
-            node,
-            key=_shared([stream._key for stream in streams]),
-            value=_shared([stream._value for stream in streams]),
-            topics=frozenset().union(*(stream._topics for stream in streams)),
-            rekeyed=any(stream._rekeyed for stream in streams),
-        )
-
-    def split(
-        self,
-        branches: dict[str, Callable[[K, V], object]],
-        *,
-        default: str | None = None,
-        name: str | None = None,
-    ) -> dict[str, Stream[K, V]]:
-        """Each record to the first branch whose predicate ``(key, value)`` is true.
-
-        What fits none goes to the branch ``default``, if one is named, or nowhere. Gives the streams by their
-        names.
-
-            >>> from penstock.streams import App, json, string
-            >>> app = App("orders", key=string, value=json)
-            >>> orders = app.stream("orders").split({"large": lambda k, v: v["sum"] > 99}, default="small")
-            >>> orders["large"].to("large-orders")
-        """
-        if not branches or (default is not None and default in branches):
-            raise TopologyError(
-                f"split takes at least one branch, and a default that is none of them: {[*branches]}"
-            )
-        splitter = self._builder.name(name, "KSTREAM-BRANCH-")
-        prefix = f"{splitter}-" if name is None else splitter
-        predicates = [(f"{prefix}{branch}", predicate) for branch, predicate in branches.items()]
-        rest = [] if default is None else [f"{prefix}{default}"]
-        for _ in (*branches, *rest):
-            self._builder.number("KSTREAM-BRANCHCHILD-")
-        node = self._builder.processor(splitter, Branch(predicates, rest), [self._node])
-        streams: dict[str, Stream[K, V]] = {}
-        for branch in (*branches, *([] if default is None else [default])):
-            child = self._builder.processor(f"{prefix}{branch}", PassThrough(), [node])
-            streams[branch] = Stream(
-                self._builder,
-                child,
-                key=self._key,
-                value=self._value,
-                topics=self._topics,
-                rekeyed=self._rekeyed,
-            )
-        return streams
 
     # grouping
 
@@ -675,7 +452,46 @@ class Stream(Generic[K, V]):
             made._store()
         return made
 
+    # as a DataFrame
 
-def _shared(serdes: list[Serde[Any] | None]) -> Serde[Any] | None:
-    """The serde that all have, or none."""
-    return serdes[0] if all(serde is serdes[0] for serde in serdes) else None
+    def df(
+        self,
+        *,
+        bootstrap_servers: str,
+        spark: SparkSession | None = None,
+        schema: str | DataType | None = None,
+        starting_offsets: str = "earliest",
+        shuffle_partitions: int | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> DataFrame:
+        """Its records as a streaming DataFrame of ``key``, ``value`` and ``timestamp``.
+
+        Its query computes all that it takes, from topics and by itself: it has its own checkpoint, takes no
+        part in the application's group, and writes to none of its topics. The serdes decide the types: text
+        and numbers are such, windowed keys are a struct of key, start and end, JSON is text or, with
+        ``schema`` (as Spark writes one: ``"user STRING, sum DOUBLE"``), a struct, and all else is binary.
+
+        Args:
+            spark: the session; None: a local one. The DataFrame has a session of its own beside it, with the
+                settings that its state needs.
+            starting_offsets: where it begins to read, as the source's ``startingOffsets``.
+            shuffle_partitions: how many Spark tasks work on state at the same time; None: one for each core.
+            options: of the ``penstock`` source.
+
+        Raises NeedsRunningApp where records come through a topic that only the running application writes:
+        behind a stage with state that changes their keys. Raises TopologyError, SerdeError, MissingTopics,
+        CoPartitioningError, ConfigError.
+        """
+        return stage_as_frame(
+            self._builder,
+            self._node,
+            self._key,
+            self._value,
+            is_table=False,
+            bootstrap_servers=bootstrap_servers,
+            spark=spark,
+            schema=schema,
+            starting_offsets=starting_offsets,
+            shuffle_partitions=shuffle_partitions,
+            options=options,
+        )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, Literal, TypeVar, cast, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
 
 from penstock.streams import grouped, joins, stream
 from penstock.streams.builder import Builder
+from penstock.streams.frames import stage_as_frame
 from penstock.streams.suppressing import Suppressed
 from penstock.topology.buffers import ChangeBufferSpec
 from penstock.topology.errors import TopologyError
@@ -15,6 +16,7 @@ from penstock.topology.serdes import Serde
 from penstock.topology.stores import KeyValueSpec, StoreSpec, VersionedSpec
 from penstock.topology.suppress import Suppress
 from penstock.topology.tables import (
+    AggregatedTogether,
     FilterTable,
     MapTableValues,
     Regroup,
@@ -23,6 +25,10 @@ from penstock.topology.tables import (
     TableToStream,
 )
 from penstock.topology.windowed_aggregates import WindowedTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -111,6 +117,9 @@ class Table(Generic[K, V]):
         if not self._operator.sends_old:
             if self._operator.stored is not None:
                 self._operator.sends_old = True
+                if isinstance(self._operator, AggregatedTogether):
+                    for part in self._operator.parts:
+                        part.sends_old = True
             elif self._spec is None:
                 assert self._parent is not None
                 self._operator.sends_old = self._parent._send_old_values(store=store)
@@ -360,6 +369,50 @@ class Table(Generic[K, V]):
             value=self._value,
             topics=self._topics,
             parent=self,
+        )
+
+    # as a DataFrame
+
+    def df(
+        self,
+        *,
+        bootstrap_servers: str,
+        spark: SparkSession | None = None,
+        schema: str | DataType | None = None,
+        starting_offsets: str = "earliest",
+        shuffle_partitions: int | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> DataFrame:
+        """Its changes as a streaming DataFrame of ``key``, ``value`` and ``timestamp``.
+
+        Its query computes all that it takes, from topics and by itself: it has its own checkpoint, takes no
+        part in the application's group, and writes to none of its topics. The serdes decide the types: text
+        and numbers are such, windowed keys are a struct of key, start and end, JSON is text or, with
+        ``schema`` (as Spark writes one: ``"user STRING, sum DOUBLE"``), a struct, and all else is binary.
+
+        Args:
+            spark: the session; None: a local one. The DataFrame has a session of its own beside it, with the
+                settings that its state needs.
+            starting_offsets: where it begins to read, as the source's ``startingOffsets``.
+            shuffle_partitions: how many Spark tasks work on state at the same time; None: one for each core.
+            options: of the ``penstock`` source.
+
+        Raises NeedsRunningApp where records come through a topic that only the running application writes:
+        behind a stage with state that changes their keys. Raises TopologyError, SerdeError, MissingTopics,
+        CoPartitioningError, ConfigError.
+        """
+        return stage_as_frame(
+            self._builder,
+            self._node,
+            self._key,
+            self._value,
+            is_table=True,
+            bootstrap_servers=bootstrap_servers,
+            spark=spark,
+            schema=schema,
+            starting_offsets=starting_offsets,
+            shuffle_partitions=shuffle_partitions,
+            options=options,
         )
 
 

@@ -41,10 +41,12 @@ _INT: Final = Struct(">i")
 
 
 class Instruction(IntEnum):
-    """What a subscription asks for. Kafka Streams' numbers; it has two more, which answer less often."""
+    """What a subscription asks for. Kafka Streams' numbers; its 3 answers only if there is a foreign row."""
 
     DELETE = 0
     """Forget it, and don't answer."""
+    DELETE_AND_ANSWER = 1
+    """Forget it, and answer that there is no foreign row."""
     ANSWER = 2
     """Keep it, and answer in any case: an earlier result may have to go."""
 
@@ -142,14 +144,16 @@ def response_partitioner(topic: str, key: Any, response: Response, partitions: i
 class SendSubscription(Operator):
     """The changes of the left table as subscriptions, by foreign key."""
 
-    def __init__(self, foreign_key: ForeignKey, key: Serde[Any], value: Serde[Any]) -> None:
+    def __init__(self, foreign_key: ForeignKey, key: Serde[Any], value: Serde[Any], *, left: bool) -> None:
         self.foreign_key = foreign_key
         self.key = key
         """The serde of foreign keys: two are equal if their bytes are."""
         self.value = value
+        self.left = left
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
         foreign_key, key_to, value_to = self.foreign_key, self.key.serialize, self.value.serialize
+        leaves = Instruction.DELETE if self.left else Instruction.DELETE_AND_ANSWER
         partition, drop, failed = context.partition, context.drop, context.failed
 
         def process(key: Any, change: Change, timestamp_ms: int, headers: Headers) -> None:
@@ -165,8 +169,11 @@ class SendSubscription(Operator):
             except Exception as error:
                 failed(node, error)
                 return
+            order = Instruction.DELETE if new is not None else leaves
             if moved:
-                forward(old, Subscription(hashed, Instruction.DELETE, key, partition), timestamp_ms, headers)
+                forward(old, Subscription(hashed, order, key, partition), timestamp_ms, headers)
+                if order == Instruction.DELETE_AND_ANSWER:
+                    return
             if new_value is not None or old_value is not None:
                 forward(new, Subscription(hashed, Instruction.ANSWER, key, partition), timestamp_ms, headers)
 
@@ -193,7 +200,7 @@ class KeepSubscription(Operator):
             if key is not None:
                 try:
                     stored_key = _prefix(foreign_to(key)) + key_to(subscription.key)
-                    if subscription.instruction == Instruction.DELETE:
+                    if subscription.instruction != Instruction.ANSWER:
                         store.delete(stored_key)
                     else:
                         store.put(stored_key, subscription, timestamp_ms)
@@ -226,7 +233,7 @@ class AnswerSubscription(Operator):
             row = None
             if found is not None:
                 timestamp_ms = max(timestamp_ms, found[1])
-                row = found[0]
+                row = found[0] if instruction == Instruction.ANSWER else None
             forward(primary, Response(hashed, row, partition), timestamp_ms, headers)
 
         return process

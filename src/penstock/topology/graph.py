@@ -162,6 +162,21 @@ class GlobalTable:
     store: KeyValueSpec
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A DataFrame that is read as if it were a topic. It stays with who starts the application.
+
+    ``partitions`` None: as many as the greatest of the topics.
+    """
+
+    partitions: int | None
+    data: Any = None
+    """The DataFrame, and what tells its columns: the runner's matter."""
+
+    def __reduce__(self) -> tuple[type[Frame], tuple[int | None]]:
+        return Frame, (self.partitions,)
+
+
 @dataclass(frozen=True)
 class SubTopology:
     """A connected part of a topology; its tasks are numbered ``<id>_<partition>``."""
@@ -204,8 +219,9 @@ class Topology:
         self.stores: dict[str, StoreSpec] = {}
         self.repartitions: dict[str, Repartition] = {}
         self.globals: dict[str, GlobalTable] = {}
-        self._copartitioned: list[tuple[str, frozenset[str]]] = []
-        self._store_users: dict[str, list[str]] = {}
+        self.frames: dict[str, Frame] = {}
+        self.copartitioned: list[tuple[str, frozenset[str]]] = []
+        """The topics that must have as many partitions each, and the operations that say so."""
 
     # building
 
@@ -279,7 +295,7 @@ class Topology:
         """Demand that these topics (bare names) have as many partitions each; ``because`` names the
         operation.
         """
-        self._copartitioned.append((because, frozenset(topics)))
+        self.copartitioned.append((because, frozenset(topics)))
 
     # what was built
 
@@ -331,7 +347,7 @@ class Topology:
         return max(counts[self.topic(topic)] for topic in part.source_topics)
 
     def partition_counts(self, partitions: Mapping[str, int]) -> dict[str, int]:
-        """``partitions`` (by topic on the cluster) completed by the repartition topics.
+        """``partitions`` (by topic on the cluster) completed by the repartition topics and DataFrames.
 
         A repartition topic without a number of its own gets the greatest of what its part reads, and then
         that of the topics it is joined with. Raises CoPartitioningError where numbers that are given don't
@@ -341,6 +357,8 @@ class Topology:
         for repartition in self.repartitions.values():
             if repartition.partitions is not None:
                 counts[repartition.name] = repartition.partitions
+        for name, frame in self.frames.items():
+            counts.setdefault(name, frame.partitions or max(partitions.values(), default=1))
         parts = self.sub_topologies
         for part in parts:
             for topic in part.source_topics:
@@ -355,7 +373,7 @@ class Topology:
                     counts[name] = max(known)
             if not any(name in counts for name in undecided):
                 # The two topics of a foreign-key join feed each other; each has the partitions of its table.
-                for _, topics in self._copartitioned:
+                for _, topics in self.copartitioned:
                     known = [counts[topic] for topic in topics if topic in counts]
                     counts.update((topic, max(known)) for topic in topics if known and topic not in counts)
             rest = [name for name in undecided if name not in counts]
@@ -364,7 +382,7 @@ class Topology:
                     f"the repartition topics {sorted(rest)} feed each other: give one a number of partitions"
                 )
             undecided = rest
-        for because, topics in self._copartitioned:
+        for because, topics in self.copartitioned:
             self._agree(because, topics, counts)
         return {self.topic(name): count for name, count in counts.items()}
 

@@ -136,6 +136,17 @@ class TableSource(TableOperator):
         return process
 
 
+class AggregatedTogether(TableOperator):
+    """The table that several aggregates of one store make together: ``parts`` (KIP-150)."""
+
+    def __init__(self, stored: str | None) -> None:
+        super().__init__(stored)
+        self.parts: list[TableOperator] = []
+
+    def compile(self, node: str, context: Context, forward: Forward) -> Forward:
+        return forward
+
+
 class _Computed(TableOperator):
     """A table whose values are a function of another's."""
 

@@ -71,6 +71,20 @@ public class Oracle {
         });
         CASES.put("aggregate that deletes", b -> b.<String, String>stream("in").groupByKey()
             .aggregate(() -> "", (k, v, a) -> v.equals("0") ? null : a + v).toStream().to("out"));
+        CASES.put("cogroup", b -> {
+            KTable<String, String> table = b.<String, String>stream("in").groupByKey()
+                .<String>cogroup((k, v, a) -> a + "+" + v)
+                .cogroup(b.<String, String>stream("other").groupByKey(),
+                    (k, v, a) -> v.equals("0") ? null : a + "-" + v)
+                .aggregate(() -> "");
+            table.toStream().to("out");
+            table.groupBy((k, v) -> KeyValue.pair(v.isEmpty() ? null : v.substring(v.length() - 1), k))
+                .count().toStream().to("counts");
+        });
+        CASES.put("named cogroup", b -> b.<String, String>stream("in").groupBy((k, v) -> v)
+            .<String>cogroup((k, v, a) -> a + v)
+            .cogroup(b.<String, String>stream("other").groupByKey(), (k, v, a) -> v)
+            .aggregate(() -> "", Named.as("together"), Materialized.as("both")).toStream().to("out"));
         CASES.put("repartition", b -> b.<String, String>stream("in").repartition().to("out"));
         CASES.put("named repartition", b -> b.<String, String>stream("in")
             .selectKey((k, v) -> v).repartition(Repartitioned.as("again"))

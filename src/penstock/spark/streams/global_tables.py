@@ -10,8 +10,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from penstock.client.cluster import Cluster
 from penstock.client.fetcher import PartitionRange
 from penstock.client.metadata import TopicPartition
+from penstock.client.offsets import LATEST, IsolationLevel, list_offsets
 from penstock.spark.source.offsets import Offsets, from_json
 from penstock.spark.source.read import read_ranges
 from penstock.spark.streams.map_side import block_of
@@ -31,6 +33,16 @@ class GlobalTables:
         self.stores: Mapping[str, Any] = {
             table.store.name: table.store.open(self._maps[table.topic]) for table in tables
         }
+
+    def ends(self) -> Offsets:
+        """Up to where the topics are written now. Raises ClientError."""
+        with Cluster(self._plan.source.client) as cluster:
+            topics = cluster.require_topics(self._maps)
+            partitions = [
+                TopicPartition(name, number) for name, t in topics.items() for number in t.partitions
+            ]
+            listed = list_offsets(cluster, dict.fromkeys(partitions, LATEST), IsolationLevel.READ_COMMITTED)
+        return {tp: found.offset for tp, found in listed.items()}
 
     def advance(self, ends: Offsets) -> None:
         """Read on to these offsets. Raises ClientError, DataLoss."""

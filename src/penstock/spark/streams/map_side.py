@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.protocol.columns import BinaryColumn, group_by_partition, partition_keys
-from penstock.spark.streams.packing import Binary, Block, Kind, outputs_by_topic
+from penstock.spark.streams.packing import Binary, Block, Kind, outputs_by_topic, tick
 from penstock.spark.streams.plan import StreamsPlan
 from penstock.spark.worker_memory import seldom_collecting
 from penstock.topology.graph import SubTopology
@@ -49,6 +49,27 @@ class MapSide:
         for group, made in self._run(part, partition, block, global_stores):
             yield group, made.pack()
 
+    def frame_rows(
+        self,
+        name: str,
+        place: int,
+        records: Sequence[Output],
+        clock_ms: int,
+        global_stores: Mapping[str, Any] | None = None,
+        note: str = "",
+    ) -> Iterator[Row]:
+        """What becomes of rows of a DataFrame that stands for the topic ``name``; they are in order, and
+        ``place`` is the number of the DataFrame's partition. Raises RecordFailed.
+        """
+        plan, part = self._plan, self._plan.part_of[name]
+        empty = tick(place, clock_ms, note)._replace(kind=Kind.RECORDS, topic=name)
+        for partition, block in self._to_tasks(records, np.arange(len(records)), empty):
+            if part.id not in plan.mapped:
+                yield plan.groups[partition], block.pack()
+                continue
+            for group, made in self._run(part, partition, block, global_stores):
+                yield group, made.pack()
+
     def _run(
         self, part: SubTopology, partition: int, block: Block, global_stores: Mapping[str, Any] | None
     ) -> Iterator[tuple[int, Block]]:
@@ -85,7 +106,7 @@ class MapSide:
             rows = np.flatnonzero(~np.array(shuffled))
             outputs, offsets = [outputs[row] for row in rows.tolist()], offsets[rows]
         for made in outputs_by_topic(outputs, offsets, position, block.clock_ms):
-            yield plan.groups[block.partition], made
+            yield plan.groups[block.partition % len(plan.groups)], made
 
     def _to_tasks(
         self, records: Sequence[Output], offsets: np.ndarray, block: Block

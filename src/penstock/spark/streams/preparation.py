@@ -41,16 +41,9 @@ def prepare_topics(cluster: Cluster, topology: Topology) -> dict[str, int]:
     Raises MissingTopics, InternalTopicMismatch, CoPartitioningError, ServerError.
     """
     owned = {topology.topic(name) for name in topology.repartitions}
-    read = topology.source_topics().keys() - owned | topology.globals.keys()
-    known = _partitions(cluster, read)
-    missing = sorted(read - known.keys())
-    if missing:
-        raise MissingTopics(
-            f"{topology.application} reads topics that don't exist at {cluster.config.servers_text}: "
-            f"{', '.join(missing)}. Create them first"
-        )
-    counts = topology.partition_counts({topic: known[topic] for topic in read})
-    internal = topology.internal_topics({topic: known[topic] for topic in read})
+    known = read_topics(cluster, topology)
+    counts = topology.partition_counts(known)
+    internal = topology.internal_topics(known)
     internal = {name: topic for name, topic in internal.items() if name not in shuffled_topics(topology)}
     there = _partitions(cluster, set(internal))
     _require_same(internal, there)
@@ -67,6 +60,20 @@ def prepare_topics(cluster: Cluster, topology: Topology) -> dict[str, int]:
         cluster, [NewTopic(name) for name in sorted(written - _partitions(cluster, written).keys())]
     )
     return _partitions(cluster, written) | counts
+
+
+def read_topics(cluster: Cluster, topology: Topology) -> dict[str, int]:
+    """The partitions of the topics that the application reads, but for its own. Raises MissingTopics."""
+    owned = {topology.topic(name) for name in topology.repartitions} | topology.frames.keys()
+    read = topology.source_topics().keys() - owned | topology.globals.keys()
+    known = _partitions(cluster, read)
+    missing = sorted(read - known.keys())
+    if missing:
+        raise MissingTopics(
+            f"{topology.application} reads topics that don't exist at {cluster.config.servers_text}: "
+            f"{', '.join(missing)}. Create them first"
+        )
+    return known
 
 
 def written_topics(topology: Topology) -> set[str]:

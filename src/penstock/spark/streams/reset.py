@@ -54,7 +54,7 @@ def reset(
         owned |= {topology.changelog_topic(spec.name) for spec in topology.stores.values() if spec.logged}
         there = cluster.refresh(sorted(owned)).topics.keys() & owned
         delete_topics(cluster, there)
-        read = sorted(topology.source_topics().keys() - owned)
+        read = sorted(topology.source_topics().keys() - owned - topology.frames.keys())
         found = cluster.refresh(read).topics
         partitions = [
             TopicPartition(name, n) for name in read if name in found for n in found[name].partitions

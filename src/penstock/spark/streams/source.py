@@ -104,7 +104,7 @@ class StreamsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [WorkPartition(work) for work in self._here.plan_batch(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _batches(_rows(self._plan_text, partition.value))
+        return row_batches(_rows(self._plan_text, partition.value))
 
     def stop(self) -> None:
         if self._driver is not None:
@@ -326,7 +326,7 @@ def _tables(note: str) -> Mapping[str, Mapping[str, Any]]:
     return found
 
 
-def _batches(rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
+def row_batches(rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
     """Some blocks at a time."""
     held: list[Row] = []
     size = 0

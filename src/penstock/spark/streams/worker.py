@@ -6,10 +6,11 @@ start goes together, because tasks hold on to the stores of global tables.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from penstock.spark.source.offsets import Offsets
+from penstock.spark.source.offsets import Offsets, to_json
 from penstock.spark.streams.global_tables import GlobalTables, ends_named_by
 from penstock.spark.streams.map_side import MapSide
 from penstock.spark.streams.plan import StreamsPlan, plan_from_text
@@ -34,6 +35,15 @@ class Worker:
             return None
         self._tables.advance(ends)
         return self._tables.stores
+
+    def global_stores_now(self) -> tuple[Mapping[str, Any] | None, str]:
+        """The stores read on to where their topics end now, for records that no plan of a batch tells of; and
+        the note that tells of it. Raises ClientError.
+        """
+        if self._tables is None:
+            return None, ""
+        ends = self._tables.ends()
+        return self.global_stores(ends), json.dumps(to_json(ends), separators=(",", ":"))
 
     def global_stores_of(self, packed: Iterable[bytes]) -> Mapping[str, Any] | None:
         """The same, as far as the blocks of a batch say."""
