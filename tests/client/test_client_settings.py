@@ -45,7 +45,11 @@ def test_missing_servers_are_told():
     [
         ("request.timeout.ms", "soon", "a whole number from 1"),
         ("request.timeout.ms", "0", "a whole number from 1"),
-        ("security.protocol", "SASL_SSL", "PLAINTEXT"),
+        ("security.protocol", "TLS", "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ("sasl.mechanism", "GSSAPI", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        ("ssl.truststore.type", "JKS", "PEM. Java's own stores are not read"),
+        ("ssl.truststore.certificates", "MIIB", "PEM, beginning with -----BEGIN"),
+        ("ssl.endpoint.identification.algorithm", "ldaps", "https, or nothing"),
         ("acks", "2", "all, 1 or 0"),
         ("enable.idempotence", "yes", "true or false"),
         ("isolation.level", "serializable", "read_uncommitted, read_committed"),
@@ -58,6 +62,47 @@ def test_an_invalid_value_is_named_with_what_was_expected(name, value, expected)
     assert name in str(caught.value)
     assert value in str(caught.value)
     assert expected in str(caught.value)
+
+
+JAAS = 'M required username="a" password="hidden";'
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        ({"security.protocol": "SASL_SSL", "sasl.jaas.config": JAAS}, "SASL_SSL needs 'sasl.mechanism'"),
+        ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "needs 'sasl.jaas.config'"),
+        ({"sasl.jaas.config": "a:hidden"}, "invalid value for 'sasl.jaas.config': expected '<login module>"),
+        ({"ssl.keystore.key": "hidden"}, "invalid value for 'ssl.keystore.key': expected PEM"),
+        ({"ssl.keystore.key": "-----BEGIN hidden"}, "go together: found one of them"),
+        (
+            {"ssl.truststore.location": "/a", "ssl.truststore.certificates": "-----BEGIN CERTIFICATE"},
+            "'ssl.truststore.location' and 'ssl.truststore.certificates' exclude each other",
+        ),
+    ],
+)
+def test_security_that_cannot_be_is_told_without_what_is_secret(properties, expected):
+    with pytest.raises(ConfigError, match=expected) as caught:
+        ClientConfig.from_properties({"bootstrap.servers": "h:1"} | properties)
+    assert "hidden" not in str(caught.value)
+
+
+def test_secrets_are_not_shown():
+    given = {
+        "bootstrap.servers": "h:1",
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanism": "scram-sha-512",
+        "sasl.jaas.config": JAAS,
+        "ssl.key.password": "hidden",
+        "ssl.keystore.certificate.chain": "-----BEGIN shown",
+        "ssl.keystore.key": "-----BEGIN hidden",
+        "ssl.endpoint.identification.algorithm": "",
+    }
+    config = ClientConfig.from_properties(given)
+    assert (config.security_protocol, config.sasl_mechanism) == ("SASL_SSL", "SCRAM-SHA-512")
+    assert (config.login.username, config.login.password) == ("a", "hidden")
+    assert "hidden" not in repr(config)
+    assert hash(config) == hash(ClientConfig.from_properties(given))
 
 
 @pytest.mark.parametrize(("acks", "idempotent"), [("all", True), ("-1", True), ("1", False), ("0", False)])

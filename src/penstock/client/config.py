@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from penstock.client.security import SecurityConfig
 from penstock.client.settings import ConfigError, from_properties, setting, text, whole_number
 
 
@@ -33,19 +34,12 @@ def parse_servers(servers: str) -> tuple[ServerAddress, ...]:
     return tuple(addresses)
 
 
-def plaintext(value: str) -> str:
-    if value.upper() != "PLAINTEXT":
-        raise ValueError("PLAINTEXT, the one protocol this client speaks so far")
-    return "PLAINTEXT"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ClientConfig:
+class ClientConfig(SecurityConfig):
     """Hashable, so that connections can be shared by all who ask for the same cluster in the same way."""
 
     servers: tuple[ServerAddress, ...]
     client_id: str = setting("client.id", "penstock", text)
-    security_protocol: str = setting("security.protocol", "PLAINTEXT", plaintext)
     connect_timeout_ms: int = setting("socket.connection.setup.timeout.ms", 10_000, whole_number(1))
     request_timeout_ms: int = setting("request.timeout.ms", 30_000, whole_number(1))
     api_timeout_ms: int = setting("default.api.timeout.ms", 60_000, whole_number(1))

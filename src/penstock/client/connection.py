@@ -8,25 +8,42 @@ from __future__ import annotations
 
 import select
 import socket
+import ssl
 import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from penstock.client.config import ClientConfig, ServerAddress
-from penstock.client.errors import ProtocolViolation, RequestTimedOut, ServerUnreachable
+from penstock.client.errors import (
+    AuthenticationFailed,
+    ClientError,
+    ProtocolViolation,
+    RequestTimedOut,
+    ServerUnreachable,
+)
 from penstock.client.frames import SIZE, ServedVersions, decode_response, encode_request
+from penstock.client.sasl import SaslRejected, converse
+from penstock.client.security import tls_context
 from penstock.protocol.api_keys import ApiKey, api_range
 from penstock.protocol.batch import Buffer
 from penstock.protocol.codec import Message
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 
 Response = TypeVar("Response")
 
 # A fetch may exceed fetch.max.bytes by one batch; anything larger than this is no Kafka server talking.
 MAX_RESPONSE_BYTES: Final = 1 << 30
 _MAX_BUFFERS_PER_SEND: Final = 512  # below IOV_MAX everywhere
+_MAX_BYTES_PER_ENCRYPTED_SEND: Final = 1 << 20  # so that a slow server is noticed in between
 
 
 class _Pending(NamedTuple):
@@ -49,15 +66,22 @@ class Connection:
 
     @classmethod
     def connect(cls, address: ServerAddress, config: ClientConfig) -> Connection:
-        """Connect and agree on versions. Raises ServerUnreachable, UnsupportedByServer."""
+        """Connect, secured as asked, and agree on versions.
+
+        Raises ServerUnreachable, UnsupportedByServer, AuthenticationFailed, ConfigError.
+        """
         try:
             sock = socket.create_connection(address, config.connect_timeout_ms / 1000)
         except OSError as error:
             raise ServerUnreachable(f"cannot connect to {address}: {error}") from error
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if config.uses_tls:
+            sock = _secured(sock, address, config)
         connection = cls(sock, str(address), config)
         try:
             connection._negotiate()
+            if config.uses_sasl:
+                connection._authenticate()
         except BaseException:
             connection.close()
             raise
@@ -77,6 +101,32 @@ class Connection:
         if response.error_code:
             raise ProtocolViolation(f"{self.server} refused ApiVersions with error {response.error_code}")
         self._versions = ServedVersions(response, self.server)
+
+    def _authenticate(self) -> None:
+        """SaslHandshake, then SaslAuthenticate until the mechanism has nothing more to say (KIP-152)."""
+        mechanism, login = self._config.sasl_mechanism, self._config.login
+        assert mechanism is not None
+        assert login is not None
+        handshake = self.call(SaslHandshakeRequest(mechanism=mechanism), SaslHandshakeResponse)
+        if handshake.error_code:
+            served = ", ".join(handshake.mechanisms) or "none"
+            raise AuthenticationFailed(
+                f"{self.server} does not take 'sasl.mechanism' {mechanism}: expected one of {served}"
+            )
+        conversation = converse(mechanism, login)
+        try:
+            said = next(conversation)
+            while True:
+                answer = self.call(SaslAuthenticateRequest(auth_bytes=said), SaslAuthenticateResponse)
+                if answer.error_code:
+                    raise SaslRejected(answer.error_message or f"error code {answer.error_code}")
+                said = conversation.send(bytes(answer.auth_bytes))
+        except StopIteration:
+            return
+        except SaslRejected as refusal:
+            raise AuthenticationFailed(
+                f"{self.server} and user {login.username!r} do not agree by {mechanism}: {refusal}"
+            ) from None
 
     @property
     def in_flight(self) -> int:
@@ -154,6 +204,8 @@ class Connection:
 
     def readable(self, timeout_s: float = 0.0) -> bool:
         """Whether a response, or the end of the connection, can be received without waiting."""
+        if self.has_decrypted:
+            return True
         poller = select.poll()
         poller.register(self._socket, select.POLLIN)
         return bool(poller.poll(timeout_s * 1000))
@@ -163,6 +215,11 @@ class Connection:
         """Whether the oldest request in flight has waited longer than ``request.timeout.ms``."""
         return bool(self._pending) and time.monotonic() > self._pending[0].deadline
 
+    @property
+    def has_decrypted(self) -> bool:
+        """Whether TLS holds bytes that are no longer in the socket, where polling would find them."""
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+
     def fileno(self) -> int:
         return self._socket.fileno()
 
@@ -171,6 +228,9 @@ class Connection:
         self._socket.close()
 
     def _send_all(self, buffers: Sequence[Buffer], deadline: float) -> None:
+        if isinstance(self._socket, ssl.SSLSocket):
+            self._send_encrypted(self._socket, buffers, deadline)
+            return
         views = deque(memoryview(buffer) for buffer in buffers if len(buffer))
         while views:
             self._socket.settimeout(_remaining_s(deadline))
@@ -179,6 +239,14 @@ class Connection:
                 sent -= len(views.popleft())
             if sent:
                 views[0] = views[0][sent:]
+
+    @staticmethod
+    def _send_encrypted(sock: ssl.SSLSocket, buffers: Sequence[Buffer], deadline: float) -> None:
+        """TLS has no writev; what is copied into one piece is copied again as it is encrypted."""
+        view = memoryview(b"".join(buffers))
+        while view:
+            sock.settimeout(_remaining_s(deadline))
+            view = view[sock.send(view[:_MAX_BYTES_PER_ENCRYPTED_SEND]) :]
 
     def _receive_frame(self, deadline: float) -> memoryview:
         (size,) = SIZE.unpack(self._receive_exactly(SIZE.size, deadline))
@@ -200,12 +268,34 @@ class Connection:
             position += received
         return view
 
-    def _failure(self, error: OSError, doing: str) -> ServerUnreachable:
+    def _failure(self, error: OSError, doing: str) -> ClientError:
+        if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
+            # With TLS 1.3 a server looks at the client's certificate when the client has begun to talk.
+            return AuthenticationFailed(f"{self.server} has ended TLS while {doing}: {error.reason}")
         if isinstance(error, TimeoutError):
             return RequestTimedOut(
                 f"{self.server} did not complete within {self._config.request_timeout_ms} ms: {doing}"
             )
         return ServerUnreachable(f"connection to {self.server} broke while {doing}: {error}")
+
+
+def _secured(sock: socket.socket, address: ServerAddress, config: ClientConfig) -> ssl.SSLSocket:
+    """Raises AuthenticationFailed, ServerUnreachable, ConfigError; the socket is closed then."""
+    try:
+        return tls_context(config).wrap_socket(sock, server_hostname=address.host)
+    except ssl.SSLCertVerificationError as error:
+        reason = error.verify_message or str(error)
+        raise AuthenticationFailed(
+            f"the certificate of {address} is not accepted: {reason}. 'ssl.truststore.location' says whom to "
+            "trust"
+        ) from None
+    except ssl.SSLError as error:
+        raise AuthenticationFailed(f"no TLS with {address}: {error.reason or error}") from None
+    except OSError as error:
+        raise ServerUnreachable(f"cannot connect to {address}: {error}") from error
+    finally:
+        # What was wrapped is detached by then; otherwise there is nobody else to close it.
+        sock.close()
 
 
 def _remaining_s(deadline: float) -> float:

@@ -21,6 +21,10 @@ class ServerUnreachable(ClientError):
     retriable = True
 
 
+class AuthenticationFailed(ClientError):
+    """Client and server don't accept each other: a certificate, a name, a password or a mechanism."""
+
+
 class RequestTimedOut(ServerUnreachable):
     """No complete response within ``request.timeout.ms``; the connection is closed."""
 

@@ -296,7 +296,7 @@ def _first_readable(in_flight: dict[int, _Fetch]) -> int:
     """The broker whose answer can be received first; the only one if there is but one."""
     if len(in_flight) == 1:
         return next(iter(in_flight))
-    ready: list[int] = []
+    ready = [node_id for node_id, fetch in in_flight.items() if fetch.connection.has_decrypted]
     while not ready:
         poller = select.poll()
         nodes = {fetch.connection.fileno(): node_id for node_id, fetch in in_flight.items()}

@@ -25,9 +25,12 @@ class ConfigError(ValueError):
     """A property that is unknown or has a value that cannot be used; the message names both."""
 
 
-def setting(name: str, default: T, parse: Callable[[str], T]) -> T:
-    """A dataclass field read from property ``name``; ``parse`` raises ValueError("what was expected")."""
-    made: T = field(default=default, metadata={"name": name, "parse": parse})
+def setting(name: str, default: T, parse: Callable[[str], T], *, is_secret: bool = False) -> T:
+    """A dataclass field read from property ``name``; ``parse`` raises ValueError("what was expected").
+
+    What is secret is shown neither in errors nor by ``repr``.
+    """
+    made: T = field(default=default, repr=not is_secret, metadata={"name": name, "parse": parse})
     return made
 
 
@@ -49,7 +52,8 @@ def from_properties(config: type[Config], properties: Mapping[str, str], **known
         try:
             values[f.name] = f.metadata["parse"](text)
         except ValueError as problem:
-            raise ConfigError(f"invalid value {text!r} for '{name}': expected {problem}") from None
+            shown = f"invalid value {text!r} for" if f.repr else "invalid value for"
+            raise ConfigError(f"{shown} '{name}': expected {problem}") from None
     return config(**values)
 
 

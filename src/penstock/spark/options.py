@@ -15,7 +15,6 @@ from penstock.client.settings import ConfigError, property_names
 T = TypeVar("T")
 
 _KAFKA: Final = "kafka."
-_SECURITY: Final = ("ssl.", "sasl.")
 # Properties of Kafka's clients that tune what this connector does in its own way: accepted, without effect.
 _WITHOUT_EFFECT: Final = frozenset(
     (
@@ -49,6 +48,12 @@ _WITHOUT_EFFECT: Final = frozenset(
         "send.buffer.bytes",
         "session.timeout.ms",
         "socket.connection.setup.timeout.max.ms",
+        "ssl.enabled.protocols",
+        "ssl.keymanager.algorithm",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
     )
 )
 _REFUSED: Final = {
@@ -61,6 +66,12 @@ _REFUSED: Final = {
     "value.serializer": "values are written as binary or string, encode them in the query",
     "transactional.id": "the sink makes it from the query's id; set the option 'delivery' to 'exactly-once'",
     "partitioner.class": "partitioners are Java classes; use the column 'partition'",
+    "ssl.truststore.password": "a truststore is PEM, which has none",
+    "ssl.keystore.password": "a keystore is PEM, whose key's password is 'ssl.key.password'",
+    "ssl.engine.factory.class": "engines are Java classes",
+    "sasl.login.class": "logins are Java classes",
+    "sasl.client.callback.handler.class": "handlers are Java classes",
+    "sasl.login.callback.handler.class": "handlers are Java classes",
 }
 
 
@@ -130,10 +141,6 @@ def _check_property(name: str, known: Iterable[str]) -> None:
         return
     if name in _REFUSED:
         raise ConfigError(f"option 'kafka.{name}' cannot be set: {_REFUSED[name]}")
-    if name.startswith(_SECURITY):
-        raise ConfigError(
-            f"option 'kafka.{name}' cannot be set: only PLAINTEXT connections are supported so far"
-        )
     raise ConfigError(
         f"unknown Kafka property in option 'kafka.{name}'" + _suggestion(name, known, prefix=_KAFKA)
     )

@@ -1,0 +1,128 @@
+"""What a client says in the SASL mechanisms that Kafka's servers take: bytes in, bytes out, no socket.
+
+A conversation is a generator: it yields what to send, and is sent what the server answers. It ends when
+nothing is left to say, and raises SaslRejected where the server's words are not what they should be.
+
+PLAIN is RFC 4616. SCRAM is RFC 5802 with SHA-256 (RFC 7677) or SHA-512, as KIP-84 has it: names and passwords
+are UTF-8 without SASLprep, and there is no channel binding.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+#: Yields what to send; is sent what the server answered.
+Conversation: TypeAlias = Generator[bytes, bytes, None]
+
+#: Kafka's own lower limit. A server that asks for fewer rounds is after the password.
+MIN_ITERATIONS: Final = 4096
+#: One that asks for more is after the processor: this takes some seconds.
+MAX_ITERATIONS: Final = 5_000_000
+_NONCE_BYTES: Final = 24
+_HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+
+MECHANISMS: Final = ("PLAIN", *_HASHES)
+
+_LOGIN: Final = re.compile(
+    r"\s*(?P<module>[\w.$]+)\s+(required|requisite|sufficient|optional)\b(?P<options>.*);\s*", re.S
+)
+_OPTION: Final = re.compile(r'\s*([\w.]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s";]+)', re.S)
+
+
+class SaslRejected(Exception):
+    """The server has refused, or is not the one that knows the password."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who the client is. The password is not shown."""
+
+    username: str
+    password: str = field(repr=False)
+
+
+def parse_jaas(text: str) -> Login:
+    """Of Kafka's ``sasl.jaas.config``: ``<module> required username="…" password="…";``.
+
+    Raises ValueError, which says what was expected and nothing of what was found.
+    """
+    expected = '\'<login module> required username="…" password="…";\''
+    match = _LOGIN.fullmatch(text)
+    if match is None:
+        raise ValueError(expected)
+    options: dict[str, str] = {}
+    position = 0
+    given = match["options"].rstrip()
+    while position < len(given):
+        option = _OPTION.match(given, position)
+        if option is None:
+            raise ValueError(expected)
+        name, value = option.groups()
+        options[name] = re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
+        position = option.end()
+    if not options.get("username") or "password" not in options:
+        raise ValueError(expected)
+    return Login(options["username"], options["password"])
+
+
+def converse(mechanism: str, login: Login, nonce: Callable[[], str] | None = None) -> Conversation:
+    """``mechanism``: one of `MECHANISMS`. ``nonce`` gives SCRAM's, letters without a comma."""
+    if mechanism == "PLAIN":
+        return _plain(login)
+    return _scram(_HASHES[mechanism], login, (nonce or _nonce)())
+
+
+def _nonce() -> str:
+    return base64.b64encode(secrets.token_bytes(_NONCE_BYTES)).decode()
+
+
+def _plain(login: Login) -> Conversation:
+    yield f"\0{login.username}\0{login.password}".encode()
+
+
+def _scram(digest: str, login: Login, nonce: str) -> Conversation:
+    name = login.username.replace("=", "=3D").replace(",", "=2C")
+    client_first = f"n={name},r={nonce}"
+    server_first = (yield f"n,,{client_first}".encode()).decode(errors="replace")
+    fields = _fields(server_first)
+    served_nonce, salt, iterations = fields.get("r", ""), fields.get("s", ""), fields.get("i", "")
+    if not served_nonce.startswith(nonce) or served_nonce == nonce:
+        raise SaslRejected("its nonce does not go on from ours: somebody has answered for it")
+    if not iterations.isascii() or not iterations.isdigit():
+        raise SaslRejected(f"it asks for {iterations[:20]!r} iterations, expected a number")
+    rounds = int(iterations)
+    if not MIN_ITERATIONS <= rounds <= MAX_ITERATIONS:
+        raise SaslRejected(f"it asks for {rounds} iterations, expected {MIN_ITERATIONS} to {MAX_ITERATIONS}")
+    salted = hashlib.pbkdf2_hmac(digest, login.password.encode(), _from_base64(salt), rounds)
+    bare = f"c=biws,r={served_nonce}"
+    signed = f"{client_first},{server_first},{bare}".encode()
+    client_key = hmac.digest(salted, b"Client Key", digest)
+    signature = hmac.digest(hashlib.new(digest, client_key).digest(), signed, digest)
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    server_final = (yield f"{bare},p={base64.b64encode(proof).decode()}".encode()).decode(errors="replace")
+    answer = _fields(server_final)
+    if "e" in answer:
+        raise SaslRejected(answer["e"])
+    expected = hmac.digest(hmac.digest(salted, b"Server Key", digest), signed, digest)
+    if not hmac.compare_digest(_from_base64(answer.get("v", "")), expected):
+        raise SaslRejected("it does not know the password itself: somebody has answered for it")
+
+
+def _fields(message: str) -> dict[str, str]:
+    """``r=…,s=…``: values may have equal signs."""
+    return {name: value for name, _, value in (part.partition("=") for part in message.split(","))}
+
+
+def _from_base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise SaslRejected(f"it sent {text[:20]!r}, expected base64") from None
