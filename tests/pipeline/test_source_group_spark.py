@@ -124,6 +124,19 @@ def test_the_group_is_level_when_a_running_query_goes_idle(start, make_topic, pr
         assert committed() == {0: end}, "within the trigger that found nothing new"
 
 
+def test_an_idle_query_commits_its_offsets_again(start, make_topic, produce, admin, group, committed):
+    topic = make_topic()
+    produce(topic, numbers(0, 5))
+    query = start(subscribe=topic, groupRecommitInterval="300ms", trigger={"processingTime": "0 seconds"})
+    query.processAllAvailable()
+    assert committed() == {0: 5}
+    admin.delete_consumer_groups([group])[group].result(30)  # as if they had expired
+    deadline = time.monotonic() + 30
+    while committed() != {0: 5}:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_a_query_that_fails_leaves_its_group_at_the_last_batch_that_was_done(
     start, make_topic, produce, committed
 ):
