@@ -1,4 +1,7 @@
-"""Manifests against Kubernetes' schemas, and commands for clusters, run up to where a cluster is needed."""
+"""Manifests against Kubernetes' schemas, and commands for clusters, run up to where a cluster is needed.
+
+The commands take JVMs and half a minute: PENSTOCK_CLUSTERS=1 runs them.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,8 @@ KUBERNETES = ROOT / "deploy" / "kubernetes"
 MANIFESTS = sorted(KUBERNETES.glob("*.yaml"))
 #: The oldest release that is still maintained somewhere, and the newest that the validator knows.
 RELEASES = ("1.31", ".".join(kubernetes_validate.latest_version().split(".")[:2]))
+
+with_jvms = pytest.mark.skipif("PENSTOCK_CLUSTERS" not in os.environ, reason="PENSTOCK_CLUSTERS is not set")
 
 # Where nothing listens.
 NOWHERE = "127.0.0.1:1"
@@ -133,7 +138,7 @@ def listener() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-@pytest.mark.spark
+@with_jvms
 def test_an_executor_of_the_image_gets_as_far_as_its_driver() -> None:
     said = run([sys.executable, "-m", "penstock.spark.container", "executor"], 60, **POD)
     assert f"Failed to connect to /{NOWHERE}" in said, said[-2000:]
@@ -141,7 +146,7 @@ def test_an_executor_of_the_image_gets_as_far_as_its_driver() -> None:
     assert "nowhere.py: there is no such file" in run(command, 30)
 
 
-@pytest.mark.spark
+@with_jvms
 def test_a_manifest_s_command_gets_as_far_as_kubernetes(tmp_path: Path, listener: str) -> None:
     """With the master, addresses and paths of this machine."""
     manifest = KUBERNETES / "streams-cluster.yaml"
@@ -189,7 +194,7 @@ def app_file(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.spark
+@with_jvms
 def test_yarn_is_reached_for_from_either_side(app_file: Path, hadoop_conf: Path, listener: str) -> None:
     """With the driver here, and by the command that sends it there."""
     penstock = [sys.executable, "-m", "penstock", "streams"]
