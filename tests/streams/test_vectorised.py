@@ -379,6 +379,14 @@ def test_results_may_be_arrays_series_numpy_arrays_and_lists() -> None:
     assert of(lambda values: values.to_numpy(float), "float64")[::2] == [1.0, 3.0]
     assert of(lambda values: np.array([1, 2, 3]), "Int64") == [1, 2, 3]
     assert of(lambda values: ["a", "b", None], pa.int64()) == ["a", "b", None]
+    for kind, column in (
+        (pa.bool_(), [True, None, False]),
+        (pa.string(), ["a", None, "ä"]),
+        (pa.binary(), [b"a", None, b""]),
+        (pa.float64(), [0.5, None, -1.0]),
+        (pa.list_(pa.int8()), [[1], None, []]),
+    ):
+        assert of(lambda values, made=pa.array(column, kind): made, pa.int64()) == column
     assert of(lambda values: values, "object") == [1, None, 3]
     assert all(type(value) is int for value in of(lambda values: np.array([1, 2, 3]), "Int64"))
 

@@ -77,7 +77,9 @@ class AggregateStream(TableOperator):
         key_to = store.key_serde.serialize
         value_to, value_of = store.value_serde.serialize, store.value_serde.deserialize
         initializer, send_old = self.initializer, self.sends_old
-        aggregator = self.aggregator.__call__  # a bound method is called faster than an object
+        aggregator = self.aggregator
+        if isinstance(aggregator, Fold):
+            aggregator = aggregator.__call__  # a bound method is called faster than an object
         failed, drop = context.failed, context.drop
         put = data.put
 

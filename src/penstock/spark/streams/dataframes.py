@@ -24,7 +24,7 @@ from penstock.spark.sink.options import parse_sink
 from penstock.spark.source.options import parse_streaming
 from penstock.spark.streams.operator import PACKED
 from penstock.spark.streams.packing import Block, Kind
-from penstock.spark.streams.plan import LAYOUT, StreamsPlan, shuffled_topics
+from penstock.spark.streams.plan import LAYOUT, StreamsPlan, map_side_parts, shuffled_topics
 from penstock.spark.streams.preparation import client_properties, read_topics
 from penstock.spark.streams.source import row_batches
 from penstock.spark.streams.typed_columns import Column, column_of
@@ -64,6 +64,8 @@ def stage_frame(
 
     Raises NeedsRunningApp, TopologyError, SerdeError, MissingTopics, CoPartitioningError, ConfigError.
     """
+    from penstock.spark.streams.running import BATCH_RECORDS, packed_rows  # it stands on `packed_frame`
+
     part = records_of(topology, node, _STAGE, key, value, is_table=is_table)
     _require_no_topic_between(topology, part, node)
     if part.frames:
@@ -75,6 +77,9 @@ def stage_frame(
     columns = column_of(key, "the key"), column_of(value, "the value", _parsed(schema))
     session = spark.newSession()
     given = dict(options or {})
+    has_state = len(map_side_parts(part)) < len(part.sub_topologies)
+    if has_state and "maxoffsetspertrigger" not in {name.lower() for name in given}:
+        given["maxOffsetsPerTrigger"] = str(BATCH_RECORDS)
     with Cluster(ClientConfig.from_properties(client_properties(bootstrap_servers, given))) as cluster:
         known = read_topics(cluster, part)
     tasks = shuffle_partitions or session.sparkContext.defaultParallelism
@@ -93,8 +98,6 @@ def stage_frame(
         replace(source, layout=LAYOUT),
         parse_sink(servers),
     )
-    from penstock.spark.streams.running import packed_rows  # it stands on this module for `packed_frame`
-
     kept = StructType(
         [
             StructField("key", columns[0].type),
@@ -102,7 +105,7 @@ def stage_frame(
             StructField("timestamp", TimestampType(), False),
         ]
     )
-    return packed_rows(plan, session).mapInArrow(_typed(columns), kept)
+    return packed_rows(plan, session).mapInArrow(TypedRecords(columns), kept)
 
 
 def _parsed(schema: str | DataType | None) -> DataType | None:
@@ -120,7 +123,7 @@ def _require_no_topic_between(topology: Topology, part: Topology, node: Node) ->
 
 
 @dataclass(frozen=True)
-class _typed:  # a function with arguments that can be pickled
+class TypedRecords:
     """Unpacks the records of a stage to its columns."""
 
     columns: tuple[Column, Column]
