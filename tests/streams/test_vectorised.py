@@ -373,6 +373,9 @@ def test_results_may_be_arrays_series_numpy_arrays_and_lists() -> None:
     def of(function: Callable[[Any], Any], kind: Any) -> Any:
         return vectorised(kind)(function).many([1, None, 3])
 
+    def given(results: pa.Array) -> Any:
+        return of(lambda values: results, pa.int64())
+
     assert of(lambda values: values, pa.int64()) == [1, None, 3]
     assert of(lambda values: pa.chunked_array([values]), pa.int64()) == [1, None, 3]
     assert of(lambda values: values, "Int64") == [1, None, 3]
@@ -386,7 +389,7 @@ def test_results_may_be_arrays_series_numpy_arrays_and_lists() -> None:
         (pa.float64(), [0.5, None, -1.0]),
         (pa.list_(pa.int8()), [[1], None, []]),
     ):
-        assert of(lambda values, made=pa.array(column, kind): made, pa.int64()) == column
+        assert given(pa.array(column, kind)) == column
     assert of(lambda values: values, "object") == [1, None, 3]
     assert all(type(value) is int for value in of(lambda values: np.array([1, 2, 3]), "Int64"))
 
