@@ -10,14 +10,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams_without_spark import Simulation
 
-from operator_topologies import application, in_the_value
+from operator_topologies import Rekeyed, application, in_the_value
 from penstock.protocol.murmur2 import partition_for_key
-from penstock.streams import App, json, long, string
+from penstock.streams import App, json, long, string, vectorised
 from reference_interpreter import INTERPRETERS, Row, Sent, foreign_join
 
 PARTITIONS = 2
@@ -136,6 +137,63 @@ def test_a_query_sends_what_the_oracle_sends(name: str, rekeyed: bool) -> None:
             assert table(found) == table(expected)
         else:
             assert by_key(found) == by_key(expected)
+
+    agree()
+
+
+# Aggregates that send a key's last update of a batch: some of the oracle's updates, and its last ones.
+
+
+@vectorised(pa.string())
+def total(key: str, values: pa.Array, aggregate: int) -> int:
+    return aggregate + sum(map(int, values.to_pylist()))
+
+
+def counts(grouped: Any) -> Any:
+    return grouped.count(cached=True)
+
+
+def totals(grouped: Any) -> Any:
+    return grouped.aggregate(lambda: 0, total, value=long)
+
+
+def one_by_one(batches: list[Batch], take: Callable[[int, str], int]) -> list[Sent]:
+    """Each update of an aggregate of the left topic's values, with the greatest timestamp so far."""
+    kept: dict[str | None, tuple[int, int]] = {}
+    sent: list[Sent] = []
+    for _, key, value, at_ms in (row for batch in batches for row in batch if row[0] == "left"):
+        if value is not None:
+            aggregate, latest_ms = kept.get(key, (0, 0))
+            kept[key] = take(aggregate, value), max(latest_ms, at_ms)
+            sent.append((key, str(kept[key][0]), kept[key][1]))
+    return sent
+
+
+def is_subsequence(few: list[Any], many: list[Any]) -> bool:
+    rest = iter(many)
+    return all(one in rest for one in few)
+
+
+@pytest.mark.parametrize("rekeyed", [False, True])
+@pytest.mark.parametrize(
+    ("build", "take"),
+    [(counts, lambda count, value: count + 1), (totals, lambda sum_so_far, value: sum_so_far + int(value))],
+)
+def test_cached_aggregates_send_some_of_the_oracles_updates(
+    build: Callable[[Any], Any], take: Callable[[int, str], int], rekeyed: bool
+) -> None:
+    @settings(max_examples=2 * EXAMPLES, deadline=None)
+    @given(records(nulls=True), st.integers(0, 2**32))
+    def agree(rows: list[Row], seed: int) -> None:
+        app = (Rekeyed if rekeyed else App)("cached", key=string, value=string)
+        table_of = build(app.stream("left").group_by_key())
+        table_of.to_stream().map_values(str, value=string).to("out")
+        batches, sent = run(app, rows, random.Random(seed), rekeyed=rekeyed)
+        found, expected = by_key(as_text(sent)), by_key(one_by_one(batches, take))
+        assert found.keys() == expected.keys()
+        for key, updates in found.items():
+            assert is_subsequence(updates, expected[key])
+            assert updates[-1] == expected[key][-1]
 
     agree()
 
