@@ -105,9 +105,11 @@ class SparkProcess:
         """A query for as long as the block lasts. Raises RunFailed."""
         self._say(query, to_the_end=False)
         self._answer()
-        yield
-        self._write("{}")
-        self._batches()
+        try:
+            yield
+        finally:
+            self._write("{}")
+            self._batches()
 
     def _say(self, query: Query, *, to_the_end: bool) -> None:
         self._write(json.dumps({"query": asdict(query), "to_the_end": to_the_end}))
@@ -137,9 +139,13 @@ class SparkProcess:
 
 
 def environment() -> dict[str, str]:
-    """Ours, with this package for the child and for Spark's Python workers."""
+    """Ours, with this package for the child and for Spark's Python workers.
+
+    A new worker compiles no module that was compiled before, as where Penstock is installed.
+    """
     paths = [str(BENCHMARKS), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    ours = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**ours, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def steady(batches: Sequence[Batch], sampler: Sampler, leave_out: int) -> Steady:

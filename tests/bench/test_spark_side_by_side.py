@@ -63,6 +63,32 @@ def test_a_tree_counts_children_that_run() -> None:
         subprocess.run(["kill", "--", f"-{process.pid}"], check=True)
 
 
+def test_what_a_child_has_spent_counts_on_where_nobody_waits_for_it() -> None:
+    child = f"{SPIN.format(0.3)}\nprint('spent', flush=True)\ninput()"
+    parent = f"""
+import signal, subprocess, sys, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", {child!r}], stdin=subprocess.PIPE)
+input()
+child.communicate(b"end")
+print("ended", flush=True)
+input()
+"""
+    words = [sys.executable, "-c", parent]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "spent\n"
+        tree = ProcessTree(process.pid)
+        before_s = tree.cost().cpu_s
+        assert before_s >= 0.3
+        process.stdin.write("go on\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "ended\n"
+        assert tree.cost().cpu_s >= before_s
+        process.communicate("go on\n")
+
+
 def test_processor_time_is_taken_between_samples_in_proportion() -> None:
     samples = [
         Sample(time_s, TreeCost(cpu_s, 0)) for time_s, cpu_s in ((10.0, 1.0), (11.0, 3.0), (12.0, 3.0))
