@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 KERNELS := $(wildcard $(addprefix src/penstock/protocol/kernels/*., pyx pxd h))
 
-.PHONY: help install demo test lint types tests docs bench bench-kafka fuzz soak librdkafka clean
+.PHONY: help install demo test lint types tests docs bench bench-kafka bench-spark bench-views fuzz soak soak-streams librdkafka clean
 
 help:
 	@echo "make demo     real flights through a node and a Spark pipeline, the result checked"
@@ -14,8 +14,11 @@ help:
 	@echo "make install  only prepare $(VENV)"
 	@echo "make bench    measure a node: throughput, latency, cost"
 	@echo "make bench-kafka  the same rows beside Apache Kafka (docs/benchmarks.md); BENCH='--rows consume --rounds 1'"
+	@echo "make bench-spark  Spark through Penstock's source and sink beside Spark's own Kafka connector (docs/benchmarks.md)"
+	@echo "make bench-views  lookups in a running application: latency and staleness (docs/streams-queries.md)"
 	@echo "make fuzz     hostile input, for minutes instead of seconds"
 	@echo "make soak     random histories, kills and the model of a node, for an hour and more (SOAK_SECONDS)"
+	@echo "make soak-streams  kills under exactly-once queries and applications, every operator on Spark, clusters"
 	@echo "make librdkafka  librdkafka's own integration tests against a node (docs/compatibility.md)"
 
 install: $(INSTALLED)
@@ -40,8 +43,8 @@ test: lint types tests
 
 lint: $(INSTALLED)
 	@echo "== lint and format"
-	@$(BIN)/ruff check --no-cache src tests docs benchmarks setup.py
-	@$(BIN)/ruff format --check --quiet src tests docs benchmarks setup.py
+	@$(BIN)/ruff check --no-cache src tests docs benchmarks examples setup.py
+	@$(BIN)/ruff format --check --quiet src tests docs benchmarks examples setup.py
 
 types: $(INSTALLED)
 	@echo "== types"
@@ -65,6 +68,12 @@ BENCH ?=
 bench-kafka: $(INSTALLED)
 	@PYTHONPATH=benchmarks $(BIN)/python -m side_by_side $(BENCH)
 
+bench-spark: $(INSTALLED)
+	@PYTHONPATH=benchmarks $(BIN)/python -m spark_side_by_side $(BENCH)
+
+bench-views: $(INSTALLED)
+	@PYTHONPATH=benchmarks $(BIN)/python -m views $(BENCH)
+
 FUZZ_SECONDS ?= 300
 
 fuzz: $(INSTALLED)
@@ -85,6 +94,16 @@ soak: $(INSTALLED)
 	@PENSTOCK_KILLS=200 $(SOAK) tests/model/test_client_histories.py -k kills
 	@echo "== a node against its model for $(SOAK_SECONDS) s"
 	@PENSTOCK_SOAK_SECONDS=$(SOAK_SECONDS) $(SOAK) tests/model/test_node_model.py -k model_says
+
+SINK_KILLS ?= 200
+
+soak-streams: $(INSTALLED)
+	@echo "== $(SINK_KILLS) kills of executor, driver and broker under an exactly-once query"
+	@PENSTOCK_SINK_KILLS=$(SINK_KILLS) $(SOAK) tests/cluster/test_kill_exactly_once.py
+	@echo "== applications killed in the middle of batches, and every operator on Spark"
+	@PENSTOCK_STREAMS_SPARK=all PENSTOCK_STREAMS_KILLS=10 $(SOAK) tests/pipeline/test_streams_spark.py tests/pipeline/test_streams_kill.py
+	@echo "== a standalone cluster, and the commands for YARN and Kubernetes"
+	@PENSTOCK_CLUSTERS=1 $(SOAK) tests/cluster/test_spark_standalone.py tests/cluster/test_deployment.py
 
 clean:
 	rm -rf $(VENV) build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis penstock-demo
