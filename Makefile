@@ -9,7 +9,7 @@ KERNELS := $(wildcard $(addprefix src/penstock/protocol/kernels/*., pyx pxd h))
 .PHONY: help install demo test lint types tests docs bench bench-kafka bench-spark bench-views fuzz soak soak-streams librdkafka clean
 
 help:
-	@echo "make demo     real flights through a node and a Spark pipeline, the result checked"
+	@echo "make demo     real flights through a streams application, the result checked; DEMO=--chaos kills it meanwhile"
 	@echo "make test     lint, format, types and all tests"
 	@echo "make install  only prepare $(VENV)"
 	@echo "make bench    measure a node: throughput, latency, cost"
@@ -35,8 +35,10 @@ $(INSTALLED): pyproject.toml setup.py $(KERNELS)
 	@touch $@
 	@echo "== ready: $(BIN)/penstock"
 
+DEMO ?=
+
 demo: $(INSTALLED)
-	@$(BIN)/penstock demo
+	@$(BIN)/penstock demo $(DEMO)
 
 test: lint types tests
 	@echo "== all passed: lint, format, types, tests"
