@@ -35,8 +35,8 @@ class EndToEnd:
 
     delivery: str | None = None
     records_per_s: int = 1_000
-    warm_up_s: float = 8.0
-    seconds: float = 12.0
+    warm_up_s: float = 6.0
+    seconds: float = 10.0
     size_bytes: int = 100
 
     def run(self, session: Session) -> Measurement:
