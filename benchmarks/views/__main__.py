@@ -24,6 +24,8 @@ from views.schedule import INPUT
 
 KINDS = ("process", "http")
 _PREPARE_NS = 6_000_000_000
+_AGE_S = 1.0
+_AGE_IN_SPARK_S = 4.0
 LATENCY_P99_MS = 10.0
 STALENESS_BEYOND_TRIGGER_MS = 50.0
 
@@ -96,9 +98,15 @@ def _run(kind: str, servers: str, shared: dict[str, Any], options: argparse.Name
     load_before = os.getloadavg()[0]
     asker = holder if kind == "process" else Child("reader", "http", start["endpoint"])
     start_ns = time.monotonic_ns() + _PREPARE_NS
-    schedule = {"start_ns": start_ns, "keys": options.keys, "updates_per_s": options.updates}
+    age_s = _AGE_IN_SPARK_S if options.spark else _AGE_S
+    schedule = {
+        "start_ns": start_ns,
+        "keys": options.keys,
+        "updates_per_s": options.updates,
+        "age_s": age_s,
+    }
     rate = {"lookups_per_s": options.lookups, "seconds": options.seconds}
-    writing = {"step": "write", "start_ns": start_ns, "seconds": options.seconds + 1.5}
+    writing = {"step": "write", "start_ns": start_ns, "seconds": options.seconds + age_s + 0.5}
     writer = Child("writer", json.dumps(shared | writing))
     asker.tell(**schedule, **rate)
     measured = asker.told()
@@ -125,17 +133,17 @@ def _create(servers: str, counts: dict[str, int], topology: Any) -> None:
 
 
 def judge(found: dict[str, Any]) -> list[str]:
-    """What is beyond the goals."""
+    """What is beyond the goals. Where the application runs, a record waits for the batch in hand as well."""
     setting = found["setting"]
     spark = found.get("spark")
-    trigger_ms = spark["trigger_ms"]["p99"] if spark else setting["trigger_ms"]
+    waited_ms = 2 * spark["trigger_ms"]["p99"] if spark else setting["trigger_ms"]
     beyond = []
     for kind in setting["kinds"]:
         measured = found[kind]["measured"]
         latency, staleness = measured["latency_ms"]["p99"], measured["staleness_ms"]["p99"]
         if latency > LATENCY_P99_MS:
             beyond.append(f"{kind}: lookups p99 {latency} ms, expected at most {LATENCY_P99_MS:g}")
-        bound = trigger_ms + STALENESS_BEYOND_TRIGGER_MS
+        bound = waited_ms + STALENESS_BEYOND_TRIGGER_MS
         if staleness > bound:
             beyond.append(f"{kind}: staleness p99 {staleness} ms, expected at most {bound:g}")
         if measured["wrong"]:

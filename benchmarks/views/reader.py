@@ -12,6 +12,7 @@ import json
 import sys
 import threading
 import time
+from typing import Any
 
 from penstock.views import Views
 from penstock.views.server import ViewServer
@@ -26,8 +27,8 @@ def memory_mb() -> float:
     return round(kib / 1024, 1)
 
 
-def _schedule(given: dict[str, object]) -> Schedule:
-    return Schedule(int(str(given["start_ns"])), int(str(given["keys"])), int(str(given["updates_per_s"])))
+def _schedule(given: dict[str, Any]) -> Schedule:
+    return Schedule(given["start_ns"], given["keys"], given["updates_per_s"], given["age_s"])
 
 
 def process(servers: str) -> None:

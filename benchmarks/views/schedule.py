@@ -17,11 +17,12 @@ _STEP: Final = 7_919  # a prime: goes through all keys
 
 @dataclass(frozen=True)
 class Schedule:
-    """``start_ns`` on the monotonic clock."""
+    """``start_ns`` on the monotonic clock; ``age_s``: lookups ask for what has changed within so long."""
 
     start_ns: int
     keys: int
     updates_per_s: int
+    age_s: float = 1.0
 
     def key_of(self, update: int) -> bytes:
         return key_text(update * _STEP % self.keys).encode()
