@@ -42,9 +42,12 @@ def main() -> int:
         except (JarsUnavailable, AnotherMachine, BuildError, JavaNotFound) as error:
             print(f"bench-spark cannot run here: {error}", file=sys.stderr)
             return NOT_POSSIBLE_HERE
-    if not options.quick:  # figures of a quick look are for whoever looks
-        write_part(options.page, "make bench-spark", render(Results.load(options.results)))
-        print(f"written: {options.page}")
+    part = render(Results.load(options.results))
+    if options.quick:  # such figures are for whoever looks
+        print(part)
+        return 0
+    write_part(options.page, "make bench-spark", part)
+    print(f"written: {options.page}")
     return 0
 
 
