@@ -8,9 +8,11 @@ import sys
 import uuid
 from pathlib import Path
 
+from typer.testing import CliRunner
 from view_client import ask_key
 from views_cluster import Runner, counting_app
 
+from penstock.cli import streams
 from penstock.testing import Cluster
 
 APP = """
@@ -62,12 +64,6 @@ def test_what_is_wrong_is_told_in_a_line(tmp_path: Path) -> None:
         (["--store", "nothing"], "shop has no store 'nothing'; those that can be queried: counts, windows"),
         (["--host", "0.0.0.0"], "listening on 0.0.0.0: expected 'advertised'"),
     ]:
-        done = subprocess.run(
-            [sys.executable, "-m", "penstock", "streams", "serve", str(file), "--port", "0", *words],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 2
+        done = CliRunner().invoke(streams.app, ["serve", str(file), "--port", "0", *words])
+        assert done.exit_code == 2
         assert told in " ".join(done.stderr.split())
