@@ -104,6 +104,8 @@ def target(broker: Target) -> Iterator[Target]:
     topics = [NewTopic(topic, PARTITIONS, 1, config={"retention.ms": "-1"}) for topic in TOPICS]
     for created in admin.create_topics([*topics, NewTopic(SOURCE.topic, 1, 1)]).values():
         created.result(20)
+    # Apache Kafka answers before its broker has heard of them from its controller.
+    wait_until(lambda: {*TOPICS, SOURCE.topic} <= set(admin.list_topics(timeout=10).topics))
     yield broker
     broker.proxy.decide = lambda _: Fate.PASS
     for deleted in admin.delete_topics([*TOPICS, SOURCE.topic]).values():
