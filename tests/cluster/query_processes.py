@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from exactly_once_query import CONTROL
 
-START_TIMEOUT_S = 60
+START_TIMEOUT_S = 120
 HERE = Path(__file__).parent
 
 
