@@ -40,7 +40,12 @@ def test_this_process_is_no_worker() -> None:
 
 def test_collections_are_rare_while_a_batch_is_worked_on_and_as_before_after_it() -> None:
     before = gc.get_threshold()
-    with pytest.raises(ValueError, match="in the batch"), seldom_collecting():
-        assert gc.get_threshold()[0] > 100 * before[0]
-        raise ValueError("in the batch")
+
+    def batch() -> None:
+        with seldom_collecting():
+            assert gc.get_threshold()[0] > 100 * before[0]
+            raise ValueError("in the batch")
+
+    with pytest.raises(ValueError, match="in the batch"):
+        batch()
     assert gc.get_threshold() == before
