@@ -4,7 +4,6 @@ import random
 from collections.abc import Iterable
 
 from operator_topologies import application
-
 from penstock.streams import TopologyTest
 
 Row = tuple[str, str | None, str | None, int]
