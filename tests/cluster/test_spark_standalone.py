@@ -1,6 +1,6 @@
 """A streams application on a Spark standalone cluster that loses a worker and an executor stays exact.
 
-Penstock reaches the executors only by what the command sends them. Six processes of Java and more than a minute:
+Penstock reaches the executors only by what the command sends them. Processes of Java and more than a minute:
 PENSTOCK_CLUSTERS=1 runs it (`make soak-streams`).
 """
 
