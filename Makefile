@@ -105,7 +105,7 @@ soak-streams: $(INSTALLED)
 	@echo "== applications killed in the middle of batches, and every operator on Spark"
 	@PENSTOCK_STREAMS_SPARK=all PENSTOCK_STREAMS_KILLS=10 $(SOAK) tests/pipeline/test_streams_spark.py tests/pipeline/test_streams_kill.py
 	@echo "== a standalone cluster, and the commands for YARN and Kubernetes"
-	@PENSTOCK_CLUSTERS=1 $(SOAK) tests/cluster/test_spark_standalone.py tests/cluster/test_deployment.py tests/cluster/test_spark_versions.py
+	@PENSTOCK_CLUSTERS=1 $(SOAK) tests/bench/test_spark_side_by_side.py tests/cluster/test_spark_standalone.py tests/cluster/test_deployment.py tests/cluster/test_spark_versions.py
 
 clean:
 	rm -rf $(VENV) build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis penstock-demo

@@ -1,5 +1,6 @@
 """The comparison with Spark's own connector: its arithmetic, its report, one small run. No timings."""
 
+import os
 import subprocess
 import sys
 import time
@@ -167,7 +168,9 @@ def test_topics_hold_what_they_say(penstock_cluster: Cluster, data: Data) -> Non
 
 
 @pytest.mark.spark
+@pytest.mark.skipif("PENSTOCK_CLUSTERS" not in os.environ, reason="PENSTOCK_CLUSTERS is not set")
 def test_a_small_run(tmp_path: Path) -> None:
+    """Sessions of its own, one after the other: a minute."""
     few = Data(20, 1000)
     rows = [
         Row(THROUGHPUT, "nobody knows", Throughput("read", few, leave_out=99), (OURS,)),

@@ -142,7 +142,9 @@ def test_ctrl_c_stops_it_after_the_batch_in_hand(node: Node, file: Path) -> None
     assert len(sent) in (50, 100)
     commits = sorted(int(path.name) for path in (checkpoint / "commits").iterdir() if path.name.isdigit())
     offsets = sorted(int(path.name) for path in (checkpoint / "offsets").iterdir() if path.name.isdigit())
-    assert commits == offsets, "a batch was cut off"
+    # One more may have been planned.
+    assert commits == offsets[: len(commits)]
+    assert len(offsets) - len(commits) <= 1, "batches were cut off"
 
 
 def _until(process: Any, word: str, timeout_s: float) -> str:

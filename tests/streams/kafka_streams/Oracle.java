@@ -130,9 +130,10 @@ public class Oracle {
         return builder.build();
     }
 
-    static TopologyTestDriver driver(String name) {
+    static TopologyTestDriver driver(String name, java.nio.file.Path state) {
         Properties config = new Properties();
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, "app");
+        config.put(StreamsConfig.STATE_DIR_CONFIG, state.toString());
         config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "none:1");
         config.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         config.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
@@ -159,7 +160,7 @@ public class Oracle {
                     name -> out.append("=== ").append(name).append('\n').append(topology(name).describe()));
                 case "case" -> {
                     if (driver != null) driver.close();
-                    driver = driver(fields[1]);
+                    driver = driver(fields[1], java.nio.file.Path.of(arguments[0]).resolveSibling("state"));
                     out.append("case ").append(fields[1]).append('\n');
                 }
                 case "pipe" -> {

@@ -26,9 +26,9 @@ fenced. Apache Kafka 4.3 would tell it the epoch of its successor, and the two w
 from penstock.coordinators.records import Records
 from penstock.coordinators.transaction.metadata import (
     EPOCH_BUMP_VERSION,
+    LAST_EPOCH,
     ProducerIdAndEpoch,
     TransactionMetadata,
-    is_epoch_exhausted,
 )
 from penstock.coordinators.transaction.results import NEEDS_PRODUCER_ID, NeedsProducerId
 from penstock.coordinators.transaction.shard import Shard
@@ -135,7 +135,7 @@ def _is_after_rotation(metadata: TransactionMetadata, request: EndTxnRequest) ->
     """The producer has not heard that the end of its last transaction gave it a new producer id."""
     return (
         metadata.previous_producer_id == request.producer_id
-        and is_epoch_exhausted(request.producer_epoch)
+        and request.producer_epoch == LAST_EPOCH
         and metadata.producer_epoch == 0
     )
 

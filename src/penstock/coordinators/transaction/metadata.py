@@ -13,6 +13,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 
 __all__ = [
     "EPOCH_BUMP_VERSION",
+    "LAST_EPOCH",
     "NO_TIMEOUT_MS",
     "ProducerIdAndEpoch",
     "TopicPartition",
@@ -25,6 +26,8 @@ ProducerIdAndEpoch: TypeAlias = tuple[int, int]
 
 #: The last epoch there is. Producers never get it: with it the coordinator can still fence the one before.
 MAX_EPOCH = 2**15 - 1
+#: The last one that a producer gets.
+LAST_EPOCH = MAX_EPOCH - 1
 
 #: The timeout of a transaction that somebody else coordinates (KIP-939): it never times out.
 NO_TIMEOUT_MS = 2**31 - 1
@@ -37,7 +40,7 @@ NO_TIMESTAMP = -1
 
 def is_epoch_exhausted(epoch: int) -> bool:
     """Whether no epoch after this one may be given to a producer."""
-    return epoch >= MAX_EPOCH - 1
+    return epoch >= LAST_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
