@@ -20,9 +20,10 @@ from confluent_kafka.admin import ConfigResource
 from streams_cases import OPERATORS, Row, answers_of, app_of, comparable, rows_of
 from streams_node import Node
 
+from penstock.spark.streams.checkpoint import CheckpointMismatch
+from penstock.spark.streams.failures import ApplicationFailed
 from penstock.spark.streams.preparation import InternalTopicMismatch, MissingTopics
 from penstock.spark.streams.reset import CheckpointOfAnother, reset
-from penstock.spark.streams.running import ApplicationFailed, CheckpointMismatch
 from penstock.streams import App, Processor, Record, TopologyTest, json, raw, string
 from penstock.testing import Cluster
 

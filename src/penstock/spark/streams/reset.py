@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +13,12 @@ from penstock.client.metadata import TopicPartition
 from penstock.client.offsets import EARLIEST, list_offsets
 from penstock.client.topics import delete_topics
 from penstock.spark.sink.locations import Location
+from penstock.spark.streams.checkpoint import CheckpointMismatch, read_kept
 from penstock.spark.streams.preparation import client_properties
-from penstock.topology.errors import StreamsError
 from penstock.topology.graph import Topology
 
 
-class CheckpointOfAnother(StreamsError):
+class CheckpointOfAnother(CheckpointMismatch):
     """The checkpoint is not the application's: it is left as it is."""
 
 
@@ -42,7 +41,7 @@ def reset(
     remove its checkpoint. What it has written stays. It must not be running. ``options``: ``kafka.…``
     properties of the client, as for `start`.
 
-    Raises GroupInUse, ServerError, CheckpointOfAnother.
+    Raises GroupInUse, ServerError, CheckpointMismatch, CheckpointOfAnother.
     """
     config = ClientConfig.from_properties(client_properties(bootstrap_servers, options or {}))
     with Cluster(config) as cluster:
@@ -67,14 +66,10 @@ def reset(
 
 def _remove_checkpoint(application: str, checkpoint: str) -> None:
     where = Location.open(checkpoint, "checkpoint")
-    data = where.child("penstock", "streams.json").read()
-    if data is None:
-        if where.child("metadata").read() is not None:
-            raise CheckpointOfAnother(f"{where.uri} is the checkpoint of a query that is no application")
-        return
-    found = json.loads(data)["application"]
-    if found != application:
-        raise CheckpointOfAnother(
-            f"{where.uri} is the checkpoint of the application {found}, not of {application}"
-        )
-    where.remove()
+    kept = read_kept(where)
+    if kept is not None:
+        if kept.application != application:
+            raise CheckpointOfAnother(
+                f"{where.uri} is the checkpoint of the application {kept.application}, not of {application}"
+            )
+        where.remove()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -25,14 +23,16 @@ from penstock.spark.sink.locations import Location
 from penstock.spark.sink.options import parse_sink
 from penstock.spark.source.offsets import to_json
 from penstock.spark.source.options import parse_streaming
+from penstock.spark.streams.checkpoint import Kept, continue_from
 from penstock.spark.streams.dataframes import FrameColumns, packed_frame
 from penstock.spark.streams.datasource import NAME, PLAN, StreamsDataSource
 from penstock.spark.streams.dead_letters import DeadLetterCount
+from penstock.spark.streams.failures import failure_of
 from penstock.spark.streams.operator import PACKED, StreamsOperator
 from penstock.spark.streams.plan import LAYOUT, StreamsPlan, map_side_parts, shuffled_topics
 from penstock.spark.streams.preparation import client_properties, prepare_group, prepare_topics
 from penstock.topology.description import describe
-from penstock.topology.errors import StreamsError, TopologyError
+from penstock.topology.errors import TopologyError
 from penstock.topology.graph import Topology
 from penstock.views import Views
 
@@ -64,24 +64,9 @@ _LOCAL_SETTINGS: Final = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
-_STATE_VERSION: Final = 1
 #: Of a topology with state where nothing else is said. A task holds its records of a batch in memory, so that
 #: it can order them: without a limit the first batch would be all that the topics hold.
 BATCH_RECORDS: Final = 1_000_000
-
-
-class ApplicationFailed(StreamsError):
-    """The application stopped because of an error. The message is the last that was raised; ``details`` is
-    all that Spark tells.
-    """
-
-    def __init__(self, message: str, details: str) -> None:
-        super().__init__(message)
-        self.details = details
-
-
-class CheckpointMismatch(StreamsError):
-    """The checkpoint is another application's, or of a topology that this one can't continue."""
 
 
 class RunningApp:
@@ -129,7 +114,7 @@ class RunningApp:
                 return True
             return bool(self.query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # fractions are taken
         except StreamingQueryException as error:
-            raise _failure(str(error)) from None
+            raise failure_of(str(error)) from None
 
     def wait_until_read(self) -> None:
         """Until all that the topics hold now is processed. Raises ApplicationFailed."""
@@ -138,7 +123,7 @@ class RunningApp:
         try:
             self.query.processAllAvailable()
         except StreamingQueryException as error:
-            raise _failure(str(error)) from None
+            raise failure_of(str(error)) from None
 
     def stop(self) -> None:
         """After the batch in hand, or without it: the next start continues exactly. Raises ApplicationFailed
@@ -146,7 +131,7 @@ class RunningApp:
         self._stop()
         error = self.query.exception()
         if error is not None:
-            raise _failure(str(error))
+            raise failure_of(str(error))
 
     def _stop(self) -> None:
         self.query.stop()
@@ -239,8 +224,8 @@ def start(
     where = Location.open(str(checkpoint), "checkpoint")
     tasks = shuffle_partitions or chosen.shuffle_partitions
     tasks = tasks or min(session.sparkContext.defaultParallelism, _tasks_max(session))
-    kept = _Kept(topology.application, bool(_behind(topology)), tasks)
-    tasks = _continue_from(where, kept).shuffle_partitions
+    kept = Kept(topology.application, bool(_behind(topology)), tasks)
+    tasks = continue_from(where, kept).shuffle_partitions
     with Cluster(client) as cluster:
         counts = prepare_topics(cluster, topology)
         topics = {
@@ -429,64 +414,3 @@ def _tasks_max(session: SparkSession) -> int:
 def _behind(topology: Topology) -> list[int]:
     mapped = map_side_parts(topology)
     return [part.id for part in topology.sub_topologies if part.id not in mapped]
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """What a checkpoint was made for, and can't be changed: ``penstock/streams.json``."""
-
-    application: str
-    has_state: bool
-    shuffle_partitions: int
-
-
-def _continue_from(where: Location, wanted: _Kept) -> _Kept:
-    """What the checkpoint was made with; in a new one ``wanted`` is kept. Raises CheckpointMismatch."""
-    file = where.child("penstock", "streams.json")
-    data = file.read()
-    if data is None:
-        if where.child("metadata").read() is not None:
-            raise CheckpointMismatch(
-                f"the checkpoint {where.uri} is of a query that is no application of penstock.streams"
-            )
-        fields = {"version": _STATE_VERSION, "application": wanted.application, "has_state": wanted.has_state}
-        file.write(json.dumps(fields | {"shuffle_partitions": wanted.shuffle_partitions}).encode())
-        return wanted
-    try:
-        fields = json.loads(data)
-        if fields["version"] > _STATE_VERSION:
-            raise CheckpointMismatch(
-                f"{file.uri} has version {fields['version']}, expected at most {_STATE_VERSION}"
-            )
-        kept = _Kept(str(fields["application"]), bool(fields["has_state"]), int(fields["shuffle_partitions"]))
-    except (ValueError, KeyError, TypeError):
-        raise CheckpointMismatch(f"{file.uri} is damaged: {data[:80]!r}") from None
-    if kept.application != wanted.application:
-        raise CheckpointMismatch(
-            f"the checkpoint {where.uri} belongs to the application {kept.application}, not to "
-            f"{wanted.application}"
-        )
-    if kept.has_state != wanted.has_state:
-        was, now = ("state", "none") if kept.has_state else ("no state", "some")
-        raise CheckpointMismatch(
-            f"the checkpoint {where.uri} is of a topology with {was}, and now there is {now}: Spark can't "
-            "continue it. Start with a new checkpoint; the application goes on from its group's offsets"
-        )
-    return kept
-
-
-_DESCRIPTION: Final = "\n=== Streaming Query ==="
-_TRACEBACK: Final = "Traceback (most recent call last):\n"
-_SQL_STATES: Final = re.compile(r"(\s+SQLSTATE: \w{5})+\s*$")
-_OURS: Final = re.compile(r"^penstock(\.\w+)*\.(?=\w+(:|$))")
-
-
-def _failure(text: str) -> ApplicationFailed:
-    """Of the text of a Spark exception, which has the traceback of a Python process where there was one."""
-    said = _SQL_STATES.sub("", text.partition(_DESCRIPTION)[0])
-    _, traced, last = said.rpartition(_TRACEBACK)
-    if not traced:
-        return ApplicationFailed(said.partition("terminated with exception: ")[2] or said, text)
-    lines = last.splitlines()
-    raised = next((row for row, line in enumerate(lines) if line and not line[0].isspace()), 0)
-    return ApplicationFailed(_OURS.sub("", "\n".join(lines[raised:])), text)

@@ -1,0 +1,71 @@
+"""What a checkpoint says of the application it was made for: the file ``penstock/streams.json`` in it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.spark.sink.locations import Location
+from penstock.topology.errors import StreamsError
+
+_VERSION: Final = 1
+
+
+class CheckpointMismatch(StreamsError):
+    """The checkpoint is another application's, or of a topology that this one can't continue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What can't be changed while the checkpoint is used."""
+
+    application: str
+    has_state: bool
+    shuffle_partitions: int
+
+
+def read_kept(where: Location) -> Kept | None:
+    """None in a new checkpoint. Raises CheckpointMismatch for that of any other query, and for damage."""
+    file = _file(where)
+    data = file.read()
+    if data is None:
+        if where.child("metadata").read() is not None:
+            raise CheckpointMismatch(
+                f"the checkpoint {where.uri} is of a query that is no application of penstock.streams"
+            )
+        return None
+    try:
+        fields = json.loads(data)
+        if fields["version"] > _VERSION:
+            raise CheckpointMismatch(
+                f"{file.uri} has version {fields['version']}, expected at most {_VERSION}"
+            )
+        return Kept(str(fields["application"]), bool(fields["has_state"]), int(fields["shuffle_partitions"]))
+    except (ValueError, KeyError, TypeError):
+        raise CheckpointMismatch(f"{file.uri} is damaged: {data[:80]!r}") from None
+
+
+def continue_from(where: Location, wanted: Kept) -> Kept:
+    """What the checkpoint was made with; in a new one ``wanted`` is kept. Raises CheckpointMismatch."""
+    kept = read_kept(where)
+    if kept is None:
+        fields = {"version": _VERSION, "application": wanted.application, "has_state": wanted.has_state}
+        _file(where).write(json.dumps(fields | {"shuffle_partitions": wanted.shuffle_partitions}).encode())
+        return wanted
+    if kept.application != wanted.application:
+        raise CheckpointMismatch(
+            f"the checkpoint {where.uri} belongs to the application {kept.application}, not to "
+            f"{wanted.application}"
+        )
+    if kept.has_state != wanted.has_state:
+        was, now = ("state", "none") if kept.has_state else ("no state", "some")
+        raise CheckpointMismatch(
+            f"the checkpoint {where.uri} is of a topology with {was}, and now there is {now}: Spark can't "
+            "continue it. Start with a new checkpoint; the application goes on from its group's offsets"
+        )
+    return kept
+
+
+def _file(where: Location) -> Location:
+    return where.child("penstock", "streams.json")
