@@ -1,0 +1,161 @@
+"""`ControllerChannel`: requests to the active controller, wherever it is, for as long as it takes.
+
+As Kafka's NodeToControllerChannelManager: who the active controller is, the quorum knows. A request that
+fails because it has moved, or cannot be reached, is sent again to whoever it is then. So a request may be
+carried out twice; those that go this way bear epochs, or fail harmlessly the second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple, TypeVar
+
+from penstock.broker.peers.errors import PeerError, PeerTimedOut, PeerViolation
+from penstock.broker.peers.link import Dial
+from penstock.broker.peers.peer import Peer, PeerSettings
+from penstock.protocol.codec import Message
+from penstock.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+Response = TypeVar("Response", bound=Message)
+
+RETRY_BACKOFF_MS: Final = 100
+"""Before a request is sent again, unless news of another controller come first."""
+
+
+class ControllerAddress(NamedTuple):
+    """The active controller, on the listener where controllers serve nodes."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+class ControllerChannel:
+    """One connection to the active controller.
+
+    Args:
+        leader: who it is as the quorum knows; None for now.
+        handle_here: what answers a request while that is this node. Raises KafkaError NOT_CONTROLLER when it
+            is so no more.
+        attempt_timeout_ms: after which a single attempt is given up and made again.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        dial: Dial,
+        leader: Callable[[], ControllerAddress | None],
+        handle_here: Callable[[Message], Awaitable[Message]],
+        *,
+        client_id: str,
+        rng: random.Random,
+        attempt_timeout_ms: float,
+        settings: PeerSettings | None = None,
+    ) -> None:
+        self._node_id = node_id
+        self._dial = dial
+        self._leader = leader
+        self._handle_here = handle_here
+        self._client_id = client_id
+        self._rng = rng
+        self._attempt_timeout_ms = attempt_timeout_ms
+        self._settings = settings
+        self._loop = asyncio.get_running_loop()
+        self._peer: Peer | None = None
+        self._peer_is: ControllerAddress | None = None
+        self._moved: asyncio.Future[None] = self._loop.create_future()
+        self._closed = False
+
+    async def call(
+        self, request: Message, response_type: type[Response], timeout_ms: float | None = None
+    ) -> Response:
+        """The active controller's response.
+
+        Raises PeerTimedOut when there is none within ``timeout_ms`` (None: as long as it takes) or this is
+        closed, PeerViolation where the controller does not know the API, KafkaError that this node's own
+        controller raised.
+        """
+        deadline_s = float("inf") if timeout_ms is None else self._loop.time() + timeout_ms / 1000
+        failure = "no active controller is known"
+        while True:
+            if self._closed:
+                raise PeerTimedOut("the node is stopping")
+            remaining_ms = (deadline_s - self._loop.time()) * 1000
+            if remaining_ms <= 0:
+                raise PeerTimedOut(f"the active controller did not answer in time: {failure}")
+            address = self._leader()
+            if address is not None:
+                try:
+                    response = await self._attempt(address, request, remaining_ms)
+                except PeerViolation:
+                    raise
+                except PeerError as error:
+                    failure = str(error)
+                else:
+                    if getattr(response, "error_code", ErrorCode.NONE) != ErrorCode.NOT_CONTROLLER:
+                        assert isinstance(response, response_type), type(response).__name__
+                        return response
+                    failure = f"node {address.node_id} is not the active controller"
+                log.debug("request to the controller failed: %s", failure)
+            await self._pause(min(RETRY_BACKOFF_MS, remaining_ms))
+
+    def leader_changed(self) -> None:
+        """The quorum has news: who waits for an answer of the former leader asks the new one."""
+        if self._peer is not None and self._leader() != self._peer_is:
+            self._drop_peer("the active controller has moved")
+        moved, self._moved = self._moved, self._loop.create_future()
+        moved.set_result(None)
+
+    def close(self) -> None:
+        """Drop the connection; who waits gets PeerTimedOut."""
+        self._closed = True
+        self._drop_peer("closed here")
+        if not self._moved.done():
+            self._moved.set_result(None)
+
+    async def _attempt(self, address: ControllerAddress, request: Message, remaining_ms: float) -> Message:
+        timeout_ms = min(self._attempt_timeout_ms, remaining_ms)
+        if address.node_id == self._node_id:
+            return await self._answer_here(request, timeout_ms)
+        if self._peer is None or self._peer_is != address:
+            self._drop_peer("the active controller has moved")
+            self._peer_is = address
+            self._peer = Peer(
+                self._dial,
+                address.host,
+                address.port,
+                node_id=address.node_id,
+                client_id=self._client_id,
+                rng=self._rng,
+                settings=self._settings,
+            )
+        return await self._peer.call(request, Message, timeout_ms)
+
+    async def _answer_here(self, request: Message, timeout_ms: float) -> Message:
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await self._handle_here(request)
+        except KafkaError as error:
+            if error.code is not ErrorCode.NOT_CONTROLLER:
+                raise
+            raise PeerTimedOut(str(error)) from None
+        except TimeoutError:
+            raise PeerTimedOut(f"{type(request).__name__} was not answered on this node in time") from None
+
+    async def _pause(self, pause_ms: float) -> None:
+        """Until there is news of the controller, or for a while."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause_ms / 1000):
+                await asyncio.shield(self._moved)
+
+    def _drop_peer(self, reason: str) -> None:
+        peer, self._peer, self._peer_is = self._peer, None, None
+        if peer is not None:
+            log.debug("leaving %s: %s", peer, reason)
+            peer.close()

@@ -1,0 +1,309 @@
+"""`Peer`: another node at one address, over one connection that is made when it is needed.
+
+Requests are pipelined: each is sent as it comes, and answers come in the order of the requests. A connection
+that is lost, or on which an answer is overdue, fails everything that waits on it; the next call connects
+again, after a pause that doubles as long as connecting fails. Nothing is repeated here: who calls knows what
+may be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import deque
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from penstock.broker.peers import wire
+from penstock.broker.peers.errors import PeerError, PeerTimedOut, PeerUnreachable, PeerViolation
+from penstock.broker.peers.link import Dial, Link
+from penstock.protocol.api_keys import ApiKey, api_range
+from penstock.protocol.codec import Message
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
+
+log = logging.getLogger(__name__)
+
+Response = TypeVar("Response", bound=Message)
+
+_BACKOFF_JITTER: Final = 0.2
+_SOFTWARE_VERSION: Final = "0.1.0"
+
+
+@dataclass(frozen=True, slots=True)
+class PeerSettings:
+    """Times of a connection, in milliseconds; the defaults are those that Kafka uses towards controllers."""
+
+    setup_timeout_ms: int = 10_000
+    """Longest a connection, its ApiVersions included, may take to be made."""
+    reconnect_backoff_ms: int = 50
+    """Pause after the first failure to connect."""
+    reconnect_backoff_max_ms: int = 500
+
+
+class _Waiting:
+    """A request that was sent and is not answered yet."""
+
+    __slots__ = ("answer", "correlation_id", "key", "version")
+
+    def __init__(
+        self, key: ApiKey, version: int, correlation_id: int, answer: asyncio.Future[Message]
+    ) -> None:
+        self.key = key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.answer = answer
+
+
+class _Session:
+    """One link and what waits for an answer on it."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.link: Link | None = None
+        self.versions: wire.PeerVersions | None = None
+        self.failure: str | None = None
+        self._peer = peer
+        self._waiting: deque[_Waiting] = deque()
+        self._correlation_id = 0
+
+    def send(
+        self, request: Message, version: int, loop: asyncio.AbstractEventLoop
+    ) -> asyncio.Future[Message]:
+        """Send a request; who will have its response. UnencodableMessage leaves the link as it was."""
+        assert self.link is not None, "dialled before anything is sent"
+        correlation_id = self._correlation_id
+        self._correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        frame = wire.encode_request(request, version, correlation_id, self._peer.client_id)
+        answer: asyncio.Future[Message] = self._peer.loop.create_future()
+        self._waiting.append(_Waiting(ApiKey(request.ID), version, correlation_id, answer))
+        self.link.send(frame)
+        return answer
+
+    def frame_received(self, frame: memoryview) -> None:
+        """The answer to the oldest request."""
+        if self.failure is not None:
+            return
+        try:
+            found = wire.correlation_id_of(frame)
+            if not self._waiting or self._waiting[0].correlation_id != found:
+                expected = self._waiting[0].correlation_id if self._waiting else "none"
+                raise PeerViolation(f"answered with correlation id {found}, expected {expected}")
+            waiting = self._waiting.popleft()
+            version = waiting.version
+            if waiting.key is ApiKey.API_VERSIONS and _is_refusal(frame):
+                version = 0  # KIP-511: a version it does not know, it answers in the first
+            try:
+                response = wire.decode_response(waiting.key, version, frame)
+            except PeerViolation as violation:
+                if not waiting.answer.done():
+                    waiting.answer.set_exception(PeerViolation(f"{self._peer}: {violation}"))
+                raise
+        except PeerViolation as violation:
+            self.fail(str(violation))
+            return
+        if not waiting.answer.done():
+            waiting.answer.set_result(response)
+
+    def link_lost(self, reason: str) -> None:
+        self.fail(reason)
+
+    def fail(self, reason: str) -> None:
+        """End the link; all that wait on it get PeerUnreachable."""
+        if self.failure is not None:
+            return
+        self.failure = reason
+        if self.link is not None:
+            self.link.close()
+        waiting, self._waiting = self._waiting, deque()
+        for each in waiting:
+            if not each.answer.done():
+                each.answer.set_exception(PeerUnreachable(f"{self._peer}: {reason}"))
+
+
+class Peer:
+    """Another node at ``host:port``. One connection for one purpose: a slow answer holds up those behind it.
+
+    Args:
+        dial: opens connections.
+        node_id: whose address it is, for messages; None where only the address is known.
+        client_id: what requests bear, for instance ``broker-1-fetcher-0``.
+        rng: spreads the pauses between attempts to connect.
+    """
+
+    def __init__(
+        self,
+        dial: Dial,
+        host: str,
+        port: int,
+        *,
+        node_id: int | None,
+        client_id: str,
+        rng: random.Random,
+        settings: PeerSettings | None = None,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.node_id = node_id
+        self.client_id = client_id
+        self._dial = dial
+        self._rng = rng
+        self._settings = settings or PeerSettings()
+        self.loop = asyncio.get_running_loop()
+        self._session: _Session | None = None
+        self._connecting: asyncio.Task[_Session] | None = None
+        self._failures = 0
+        self._try_again_s = 0.0
+        self._closed = False
+
+    def __str__(self) -> str:
+        who = "node" if self.node_id is None else f"node {self.node_id}"
+        return f"{who} at {self.host}:{self.port}"
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection that nothing bad is known of."""
+        return self._session is not None and self._session.failure is None
+
+    async def call(self, request: Message, response_type: type[Response], timeout_ms: float) -> Response:
+        """Send a request and return its response, whatever error codes that bears.
+
+        The request goes out in the highest version that both sides know. While there is a pause after a
+        failure to connect, the call waits for its end, and fails if the next attempt does.
+
+        Raises:
+            PeerUnreachable: there is no connection, or it was lost before the answer.
+            PeerTimedOut: no answer within ``timeout_ms``; the connection is dropped.
+            PeerViolation: it does not serve the API in a version known here, or answered what cannot be read.
+        """
+        key = ApiKey(request.ID)
+        deadline_s = self.loop.time() + timeout_ms / 1000
+        session = await self._connected(deadline_s, key)
+        assert session.versions is not None
+        try:
+            version = session.versions.choose(key)
+        except PeerViolation as violation:
+            raise PeerViolation(f"{self} {violation}") from None
+        response = await self._answered(session, session.send(request, version), deadline_s, key)
+        if not isinstance(response, response_type):
+            raise TypeError(f"{key.name} is answered by {type(response).__name__}, not {response_type}")
+        return response
+
+    async def serves(self, key: ApiKey, timeout_ms: float) -> bool:
+        """Whether the other node serves an API at all. Raises PeerUnreachable, PeerTimedOut."""
+        session = await self._connected(self.loop.time() + timeout_ms / 1000, key)
+        assert session.versions is not None
+        return session.versions.serves(key)
+
+    def disconnect(self, reason: str) -> None:
+        """Drop the connection; what waits on it gets PeerUnreachable, and the next call connects again."""
+        if self._session is not None:
+            self._session.fail(reason)
+            self._session = None
+
+    def close(self) -> None:
+        """Drop the connection for good; whatever waits on it, and whatever comes, gets PeerUnreachable."""
+        self._closed = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+        self.disconnect("closed here")
+
+    async def _answered(
+        self, session: _Session, answer: asyncio.Future[Message], deadline_s: float, key: ApiKey
+    ) -> Message:
+        """The answer, or PeerTimedOut: then those behind it would wait in vain too."""
+        timer = self.loop.call_at(deadline_s, _expire, answer, f"{self} did not answer {key.name} in time")
+        try:
+            return await answer
+        except PeerTimedOut:
+            session.fail(f"{key.name} was not answered in time")
+            raise
+        finally:
+            timer.cancel()
+
+    async def _connected(self, deadline_s: float, key: ApiKey) -> _Session:
+        """The session, made if there is none. Several that wait share one attempt."""
+        if self._session is not None and self._session.failure is None:
+            return self._session
+        if self._closed:
+            raise PeerUnreachable(f"{self}: closed here")
+        if self._connecting is None:
+            self._connecting = self.loop.create_task(self._connect())
+            self._connecting.add_done_callback(self._connect_ended)
+        connecting = self._connecting
+        await asyncio.wait((connecting,), timeout=max(0.0, deadline_s - self.loop.time()))
+        if not connecting.done():
+            raise PeerTimedOut(f"{self} could not be connected to in time for {key.name}")
+        if connecting.cancelled():
+            raise PeerUnreachable(f"{self}: closed here")
+        return connecting.result()
+
+    def _connect_ended(self, connecting: asyncio.Task[_Session]) -> None:
+        self._connecting = None
+        if connecting.cancelled():
+            return
+        error = connecting.exception()
+        if error is None:
+            self._failures = 0
+            self._session = connecting.result()
+            if self._closed:
+                self.disconnect("closed here")
+            return
+        settings = self._settings
+        pause_ms = min(settings.reconnect_backoff_ms * 2**self._failures, settings.reconnect_backoff_max_ms)
+        pause_ms *= 1 + self._rng.uniform(-_BACKOFF_JITTER, _BACKOFF_JITTER)
+        self._failures = min(self._failures + 1, 16)
+        self._try_again_s = self.loop.time() + pause_ms / 1000
+        if not isinstance(error, PeerError):
+            log.error("connecting failed peer=%s", self, exc_info=error)
+
+    async def _connect(self) -> _Session:
+        """Wait for the pause to end, dial, agree on versions."""
+        pause_s = self._try_again_s - self.loop.time()
+        if pause_s > 0:
+            await asyncio.sleep(pause_s)
+        session = _Session(self)
+        deadline_s = self.loop.time() + self._settings.setup_timeout_ms / 1000
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                session.link = await self._dial(self.host, self.port, session)
+            session.versions = await self._agree(session, deadline_s)
+        except TimeoutError:
+            session.fail("connecting took too long")
+            raise PeerUnreachable(f"{self}: connecting took too long") from None
+        except OSError as error:
+            raise PeerUnreachable(f"{self}: {error}") from None
+        except PeerTimedOut as error:
+            raise PeerUnreachable(str(error)) from None
+        except BaseException:
+            session.fail("connecting was given up")
+            raise
+        return session
+
+    async def _agree(self, session: _Session, deadline_s: float) -> wire.PeerVersions:
+        """ApiVersions, newest version first; an older node answers in version 0 what it does serve."""
+        key = ApiKey.API_VERSIONS
+        version = api_range(key)[1]
+        request = ApiVersionsRequest(
+            client_software_name="penstock", client_software_version=_SOFTWARE_VERSION
+        )
+        while True:
+            answer = session.send(request, version)
+            response = await self._answered(session, answer, deadline_s, key)
+            assert isinstance(response, ApiVersionsResponse)
+            versions = wire.PeerVersions(response)
+            if response.error_code == ErrorCode.UNSUPPORTED_VERSION and version > 0:
+                version = min(versions.choose(key), version - 1) if versions.serves(key) else 0
+                continue
+            if response.error_code:
+                raise PeerViolation(f"{self} refused ApiVersions with error {response.error_code}")
+            return versions
+
+
+def _is_refusal(frame: memoryview) -> bool:
+    return int.from_bytes(frame[4:6], "big") == ErrorCode.UNSUPPORTED_VERSION
+
+
+def _expire(answer: asyncio.Future[Message], message: str) -> None:
+    if not answer.done():
+        answer.set_exception(PeerTimedOut(message))
