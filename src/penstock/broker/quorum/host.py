@@ -1,0 +1,26 @@
+"""What the metadata quorum needs of the node it runs in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import ParamSpec, Protocol, TypeVar
+
+from penstock.metadata.configs import BrokerConfig
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class QuorumHost(Protocol):
+    """`broker.node.Broker` is one."""
+
+    config: BrokerConfig
+    node_id: int
+    loop: asyncio.AbstractEventLoop
+
+    def clock_ms(self) -> int: ...
+
+    def run_in_worker(
+        self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> asyncio.Future[T]: ...

@@ -1,0 +1,168 @@
+"""A sole voter on its own log: everything it appends is committed in order and comes back after a restart."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import pytest
+
+from penstock.broker.quorum.listener import CommittedBatch, FrozenState, SnapshotId
+from penstock.broker.quorum.metadata_log import MetadataLog
+from penstock.broker.quorum.quorum import Quorum
+from penstock.metadata.configs import BrokerConfig
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.messages import ConfigRecord, Message
+from penstock.storage.errors import StorageFailed
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Host:
+    """A node that has nothing but the quorum."""
+
+    node_id = 1
+
+    def __init__(self, directory: Path, **properties: str) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.config = BrokerConfig.single_node(
+            {
+                "log.dirs": str(directory),
+                **{name.replace("_", "."): value for name, value in properties.items()},
+            }
+        )
+
+    def clock_ms(self) -> int:
+        return 1_700_000_000_000
+
+    def run_in_worker(
+        self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> asyncio.Future[T]:
+        return self.loop.run_in_executor(None, lambda: function(*args, **kwargs))
+
+
+class Follower:
+    """A listener that keeps what it hears, names of records only."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.heard: list[str] = []
+        self.end_offset = 0
+
+    def handle_commit(self, batches: Sequence[CommittedBatch]) -> None:
+        for batch in batches:
+            assert batch.base_offset == self.end_offset
+            self.end_offset = batch.last_offset + 1
+            self.names += names(batch.records)
+            self.heard.append(
+                f"{batch.base_offset} {batch.epoch} {','.join(names(batch.records)) or 'control'}"
+            )
+
+    def handle_snapshot(self, snapshot_id: SnapshotId, records: Sequence[Message]) -> None:
+        self.names, self.end_offset = names(records), snapshot_id.end_offset
+        self.heard.append(f"snapshot {snapshot_id.end_offset} {snapshot_id.epoch}")
+
+    def handle_leader_change(self, leader_id: int | None, epoch: int) -> None:
+        self.heard.append(f"leader {leader_id} in {epoch}")
+
+    def handle_failure(self, reason: str) -> None:
+        self.heard.append(f"failed {reason}")
+
+    def freeze(self) -> FrozenState | None:
+        kept = [record(name) for name in self.names]
+        return FrozenState(lambda: kept, 30)
+
+
+def names(records: Sequence[Message]) -> list[str]:
+    return [found.resource_name for found in records if isinstance(found, ConfigRecord)]
+
+
+def record(name: str) -> ConfigRecord:
+    return ConfigRecord(resource_type=4, resource_name=name, name="retention.ms", value="1")
+
+
+@asynccontextmanager
+async def running(directory: Path, **properties: str) -> AsyncIterator[tuple[Quorum, Follower]]:
+    quorum, follower = Quorum(Host(directory, **properties)), Follower()
+    try:
+        await quorum.open()
+        quorum.listen(follower)
+        await quorum.start()
+        yield quorum, follower
+    finally:
+        await quorum.close()
+
+
+async def commit(quorum: Quorum, *batches: str) -> None:
+    """Append batches of records, `a,b` is two in one, and wait until they are committed."""
+    end_offset = 0
+    for batch in batches:
+        end_offset = quorum.append([record(name) for name in batch.split(",")], 30)
+    while quorum.high_watermark < end_offset:
+        await asyncio.sleep(0.001)
+
+
+def test_batches_come_back_as_they_were_appended(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as (quorum, follower):
+            assert follower.heard == ["0 1 control", "leader 1 in 1"]
+            await commit(quorum, "a,b", "c")
+            assert follower.heard[2:] == ["1 1 a,b", "3 1 c"]
+            assert quorum.high_watermark == quorum.log_end_offset == 4
+        async with running(tmp_path) as (quorum, follower):
+            assert follower.heard == ["0 1 control", "1 1 a,b", "3 1 c", "4 2 control", "leader 1 in 2"]
+            assert (quorum.leader_id, quorum.epoch, quorum.is_leader) == (1, 2, True)
+
+    asyncio.run(scenario())
+
+
+def test_a_snapshot_stands_for_what_was_before_it(tmp_path: Path) -> None:
+    small = {
+        "metadata_log_max_record_bytes_between_snapshots": "500",
+        "internal_metadata_log_segment_bytes": "1000",
+        "metadata_max_retention_bytes": "1",
+    }
+
+    async def scenario() -> None:
+        async with running(tmp_path, **small) as (quorum, _):
+            for i in range(40):
+                await commit(quorum, f"n{i}")
+        async with running(tmp_path, **small) as (_, follower):
+            assert follower.heard[0].startswith("snapshot ")
+            assert follower.names == [f"n{i}" for i in range(40)]
+
+    asyncio.run(scenario())
+
+
+def test_who_has_resigned_appends_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as (quorum, follower):
+            quorum.resign(0, "an epoch long gone")
+            assert quorum.is_leader
+            quorum.resign(1, "cannot go on")
+            with pytest.raises(KafkaError, match="not the active controller"):
+                quorum.append([record("a")], 30)
+            assert follower.heard[-1] == "leader None in 1"
+
+    asyncio.run(scenario())
+
+
+def test_a_failing_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_log: MetadataLog) -> int:
+        raise StorageFailed("no space left on device")
+
+    async def scenario() -> None:
+        async with running(tmp_path) as (quorum, follower):
+            monkeypatch.setattr(MetadataLog, "flush", fails)
+            quorum.append([record("a")], 30)
+            while len(follower.heard) < 3:
+                await asyncio.sleep(0.001)
+            assert follower.heard[2].endswith(
+                "cannot be written: KAFKA_STORAGE_ERROR: no space left on device"
+            )
+            with pytest.raises(KafkaError, match="cannot be written"):
+                quorum.append([record("b")], 30)
+
+    asyncio.run(scenario())
