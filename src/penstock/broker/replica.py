@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
 from penstock.broker import produce_conversion
+from penstock.broker.commit_waiters import CommitWaiters, OnCommit
 from penstock.broker.purgatory import WaitList
 from penstock.protocol.batch import TRANSACTIONAL_MASK, check_batches, set_log_append_time
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -37,6 +38,7 @@ class Replica:
         "_opened_at_bytes",
         "_unsynced",
         "appended_bytes",
+        "commit_waiters",
         "compression_levels",
         "config",
         "high_watermark",
@@ -82,6 +84,8 @@ class Replica:
         self.waiters = WaitList()
         self.stable_waiters = WaitList()
         """Those of `read_committed` clients: what an open transaction holds back is no news for them."""
+        self.commit_waiters = CommitWaiters()
+        """To be told with `passed` whenever the high watermark of a leader has moved, as the last thing."""
         self.appended_bytes = 0
         self._opened_at_bytes = dict.fromkeys(log.producer_state.open_offsets, 0)
         """`appended_bytes` when each transaction began, by its first offset; the first of them is open."""
@@ -184,6 +188,21 @@ class Replica:
         """Something else than an append has happened that waiting fetches must answer."""
         self.waiters.changed()
         self.stable_waiters.changed()
+        if not self.is_leader:
+            self.commit_waiters.failed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def when_committed(self, end_offset: int, then: OnCommit) -> None:
+        """Call `then` once all below `end_offset` is committed: at once if it is so already.
+
+        If this node stops leading first it is called with NOT_LEADER_OR_FOLLOWER. That takes as long as it
+        takes: deadlines are the caller's.
+        """
+        if not self.is_leader:
+            then(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif self.high_watermark >= end_offset:
+            then(ErrorCode.NONE)
+        else:
+            self.commit_waiters.wait(end_offset, then)
 
     def append_marker(
         self,
