@@ -60,7 +60,7 @@ def open_log(path: Path, disk: SlowDisk) -> Log:
 def append(log: Log, commit: GroupCommit) -> None:
     data = bytearray(batch_of(b"x"))
     log.append(data, check_batches(data), 0)
-    commit.unsynced.add(log)
+    commit.unsynced[log] = None
 
 
 async def settle() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -161,9 +161,9 @@ class _Ahead(NamedTuple):
 class ColdReads:
     """The workers, and what they did so far."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, workers: Executor) -> None:
         self._loop = loop
-        self._workers = ThreadPoolExecutor(READERS, thread_name_prefix="cold-reader")
+        self._workers = workers
         self._ahead: dict[tuple[SegmentFile, int], _Ahead] = {}
         self.reads = 0
         self.read_bytes = 0

@@ -145,7 +145,7 @@ class Connection:
         self._buffer_bytes_hint = STANDARD_BYTES
         self._start = self._end = 0
         self._reserved_bytes = 0
-        self._outbox = Outbox(sock)
+        self._outbox = Outbox(sock, server.sendfile)
         self._replies: deque[bytes | list[Part] | PendingReply] = deque()
         self._blocked_by: PendingReply | None = None
         self._held_back = False

@@ -153,8 +153,9 @@ class FetchPlan:
 class FetchSessionCache:
     """All sessions, at most `max.incremental.fetch.session.cache.slots`."""
 
-    def __init__(self, slots: int, clock_ms: Callable[[], int]) -> None:
+    def __init__(self, slots: int, clock_ms: Callable[[], int], rng: random.Random | None = None) -> None:
         self._slots = slots
+        self._rng = rng or random.SystemRandom()
         self._clock_ms = clock_ms
         self._sessions: dict[int, FetchSession] = {}
         self.evictions = 0
@@ -193,7 +194,7 @@ class FetchSessionCache:
             return None
         session_id = INVALID_SESSION_ID
         while session_id == INVALID_SESSION_ID or session_id in self._sessions:
-            session_id = random.randrange(1, 2**31)
+            session_id = self._rng.randrange(1, 2**31)
         session = FetchSession(session_id, targets, by_topic_id, now_ms)
         self._sessions[session_id] = session
         return session

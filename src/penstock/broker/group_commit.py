@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.dispatch import Kept, Promise
@@ -21,7 +21,7 @@ from penstock.protocol.codec import Message
 
 if TYPE_CHECKING:
     from penstock.broker.context import RequestContext
-    from penstock.broker.dispatch import Handler
+    from penstock.broker.api_table import Handler
     from penstock.broker.node import Broker
     from penstock.storage.log import Log
 
@@ -53,14 +53,16 @@ Then = Callable[[BaseException | None], None]
 
 
 class GroupCommit:
-    """Belongs to the event loop. `unsynced` gathers the logs that were appended to."""
+    """Belongs to the event loop. `unsynced` gathers the logs that were appended to, in their order."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, acks_fsync: bool) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, *, acks_fsync: bool, flushers: Executor | None = None
+    ) -> None:
         self.acks_fsync = acks_fsync
-        self.unsynced: set[Log] = set()
+        self.unsynced: dict[Log, None] = {}
         self.rounds = 0
         self._loop = loop
-        self._flushers = ThreadPoolExecutor(FLUSHERS, thread_name_prefix="group-commit")
+        self._flushers = flushers or ThreadPoolExecutor(FLUSHERS, thread_name_prefix="group-commit")
         self._waiting: list[Then] = []
         self._is_committing = False
 
@@ -80,7 +82,7 @@ class GroupCommit:
 
     def flush(self, unsynced: Log) -> asyncio.Future[None]:
         """Make a log durable up to its present end. The future raises StorageFailed."""
-        self.unsynced.add(unsynced)
+        self.unsynced[unsynced] = None
         return self._durable()
 
     def _durable(self) -> asyncio.Future[None]:

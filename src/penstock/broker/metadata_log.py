@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import random
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -49,14 +50,22 @@ class SnapshotId(NamedTuple):
 class MetadataLog:
     """Opened by `open`, which recovers the log and reads it; closed by `close`."""
 
-    def __init__(self, directory: Path, config: BrokerConfig, clock_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        config: BrokerConfig,
+        clock_ms: Callable[[], int],
+        files: FileSystem = REAL_FILES,
+        rng: random.Random | None = None,
+    ) -> None:
         self.log_dir = directory
         self.directory = directory / f"{CLUSTER_METADATA_TOPIC}-0"
         self.quorum = QuorumRecords()
         self.latest_snapshot: SnapshotId | None = None
         self.last_timestamp_ms = -1
         self._clock_ms = clock_ms
-        self._files: FileSystem = REAL_FILES
+        self._files = files
+        self._rng = rng
         self._max_retention_bytes = config.get_int("metadata.max.retention.bytes")
         segment_bytes = config["internal.metadata.log.segment.bytes"]
         self._log_config = LogConfig(
@@ -106,6 +115,8 @@ class MetadataLog:
                 clean=False,
                 recovery_point=start,
                 clock=self._clock_ms,
+                files=self._files,
+                rng=self._rng,
             )
             self.log.assign_topic_id(TOPIC_ID)
             if self.end_offset < start:

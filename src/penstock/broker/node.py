@@ -6,18 +6,17 @@ import asyncio
 import errno
 import logging
 import socket
-import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from penstock.broker.cold_reads import ColdReads
+from penstock.broker.cold_reads import READERS, ColdReads
 from penstock.broker.controller import ControllerRuntime
 from penstock.broker.dispatch import Dispatcher
+from penstock.broker.environment import Environment
 from penstock.broker.fetch_session import FetchSessionCache
-from penstock.broker.group_commit import GroupCommit
+from penstock.broker.group_commit import FLUSHERS, GroupCommit
 from penstock.broker.group_coordinator import GroupCoordinatorRuntime
 from penstock.broker.loop_lag import LoopLag
 from penstock.broker.node_limits import cleaner_config, server_limits, storage_config
@@ -61,17 +60,22 @@ class Broker:
     Making one takes the log directories. Both that and `start` raise CannotStart.
     """
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, environment: Environment | None = None) -> None:
         self.config = config
+        self.environment = machine = environment or Environment()
         self.node_id = config.node_id
         self.loop = asyncio.get_running_loop()
         self.loop_lag = LoopLag(self.loop)
         self.purgatory = Purgatory(self.loop)
-        self.cold_reads = ColdReads(self.loop)
-        self.group_commit = GroupCommit(self.loop, acks_fsync=config.get_bool("penstock.acks.fsync"))
+        self.cold_reads = ColdReads(self.loop, machine.workers(READERS, "cold-reader"))
+        self.group_commit = GroupCommit(
+            self.loop,
+            acks_fsync=config.get_bool("penstock.acks.fsync"),
+            flushers=machine.workers(FLUSHERS, "group-commit"),
+        )
         self.fetch_max_bytes = config.get_int("fetch.max.bytes")
         self.fetch_sessions = FetchSessionCache(
-            config.get_int("max.incremental.fetch.session.cache.slots"), self.clock_ms
+            config.get_int("max.incremental.fetch.session.cache.slots"), self.clock_ms, machine.rng
         )
         self.dispatcher = Dispatcher(self)
         self.server = Server(
@@ -80,8 +84,10 @@ class Broker:
             server_limits(config),
             self.purgatory.complete_ready,
             self.cold_reads.reload,
+            bind=machine.bind,
+            sendfile=machine.sendfile,
         )
-        self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="worker")
+        self._workers = machine.workers(WORKERS, "worker")
         self._tick_timer: asyncio.TimerHandle | None = None
         self._metrics: MetricsServer | None = None
         self._following = asyncio.Lock()
@@ -96,6 +102,9 @@ class Broker:
                 config.log_dirs,
                 node_id=self.node_id,
                 clock=self.clock_ms,
+                files=machine.files,
+                rng=machine.rng,
+                workers=machine.log_workers,
                 config=storage_config(config),
                 cleaner=cleaner_config(config),
                 high_watermarks=self._high_watermarks,
@@ -128,7 +137,7 @@ class Broker:
 
     def clock_ms(self) -> int:
         """The wall clock, as records and leases have it."""
-        return time.time_ns() // 1_000_000
+        return self.environment.clock_ms()
 
     def run_in_worker(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
         """Call a function that blocks in a worker thread."""

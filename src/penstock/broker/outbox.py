@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol, cast
 
 JOINED_BYTES_MAX = 256 * 1024
@@ -53,10 +54,16 @@ class NotReady(Exception):
 class Outbox:
     """The unsent parts of one connection."""
 
-    __slots__ = ("_fd", "_file_ranges", "_has_waited", "_parts", "_sent_of_first", "_socket", "unsent_bytes")
+    __slots__ = (
+        *("_fd", "_file_ranges", "_has_waited", "_parts", "_sendfile", "_sent_of_first", "_socket"),
+        "unsent_bytes",
+    )
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(
+        self, sock: socket.socket, sendfile: Callable[[int, int, int, int], int] = os.sendfile
+    ) -> None:
         self._socket = sock
+        self._sendfile = sendfile
         self._fd = sock.fileno()
         self._parts: deque[Part] = deque()
         self._file_ranges = 0
@@ -150,7 +157,7 @@ class Outbox:
         if part.data is not None:
             sent = self._socket.send(part.data[offset:], socket.MSG_MORE if len(self._parts) > 1 else 0)
         else:
-            sent = os.sendfile(self._fd, part.fd, part.position + offset, left)
+            sent = self._sendfile(self._fd, part.fd, part.position + offset, left)
         if sent == 0:
             raise FileTooShort(f"{left} bytes missing from position {part.position + offset}")
         self.unsent_bytes -= sent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from collections import Counter
 from collections.abc import Callable
@@ -64,6 +65,9 @@ class Server:
         limits: ServerLimits,
         after_turn: Callable[[], None],
         reload: Callable[[FileRange, Callable[[str | None], None]], None],
+        *,
+        bind: Callable[[Listener, ServerLimits], socket.socket] | None = None,
+        sendfile: Callable[[int, int, int, int], int] = os.sendfile,
     ) -> None:
         self.loop = loop
         line = line_of(loop)
@@ -78,6 +82,8 @@ class Server:
         self.request_memory = RequestMemory(limits.queued_max_request_bytes)
         self.connections: dict[int, Connection] = {}
         self.stats = ServerStats()
+        self.sendfile = sendfile
+        self._bind = bind or listening_socket
         self._handle_request = handle_request
         self._per_ip: Counter[str] = Counter()
         self._listening: list[tuple[socket.socket, str]] = []
@@ -88,7 +94,7 @@ class Server:
         """Bind all of them; the real address of each by listener name. Accepts nothing before `accept`."""
         bound: dict[str, tuple[str, int]] = {}
         for listener in listeners:
-            sock = _bind(listener, self.limits)
+            sock = self._bind(listener, self.limits)
             self._listening.append((sock, listener.name))
             host, port = sock.getsockname()[:2]
             bound[listener.name] = (host, port)
@@ -182,7 +188,7 @@ class Server:
         self._schedule_idle_check()
 
 
-def _bind(listener: Listener, limits: ServerLimits) -> socket.socket:
+def listening_socket(listener: Listener, limits: ServerLimits) -> socket.socket:
     """A listening socket; OSError names the address."""
     host = listener.host or "0.0.0.0"
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
+import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -56,7 +57,8 @@ class LogManagerConfig(NamedTuple):
     producer_id_expiration_check_interval_ms: int = 600_000
 
 
-def _threads(count: int) -> Executor:
+def threads(count: int) -> Executor:
+    """A pool of so many threads."""
     return ThreadPoolExecutor(max_workers=max(1, count), thread_name_prefix="log-manager")
 
 
@@ -85,7 +87,7 @@ class LogManager:
         io_error: Callable[[Log, OSError], None] | None = None,
         metadata_directory: Path | None = None,
         directory_failed: Callable[[Path, OSError], None] = lambda directory, error: None,
-        workers: Callable[[int], Executor] = _threads,
+        workers: Callable[[int], Executor] = threads,
         cleaner: CleanerConfig | None = None,
         run_soon: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
@@ -138,7 +140,7 @@ class LogManager:
             clock=clock,
             files=files,
             rng=rng or random.Random(),
-            workers=cleaner_threads if workers is _threads else workers,
+            workers=cleaner_threads if workers is threads else workers,
         )
 
     def _take(self, path: Path, others: int) -> None:
@@ -223,7 +225,7 @@ class LogManager:
                 "move one of them away"
             )
         log, empty = (other, one) if other.log_end_offset else (one, other)
-        renamed = marked_directory_name(one.name, DELETE_DIRECTORY_SUFFIX)
+        renamed = marked_directory_name(one.name, DELETE_DIRECTORY_SUFFIX, self._uuid())
         empty.rename_for_deletion(empty.directory.with_name(renamed))
         self._delete_delays.append((self._clock(), empty.directory))
         return log, directory if log is other else self._directory_of[one.name]
@@ -356,11 +358,14 @@ class LogManager:
             return None
         self._recovered.discard(log)
         directory = self._directory_of.pop(name)
-        renamed = directory.path / marked_directory_name(name, mark)
+        renamed = directory.path / marked_directory_name(name, mark, self._uuid())
         directory.has_unsynced_renames = True
         log.rename_for_deletion(renamed)
         self.cleaner.deleted(log, directory.path)
         return log
+
+    def _uuid(self) -> uuid.UUID | None:
+        return uuid.UUID(int=self._rng.getrandbits(128), version=4) if self._rng is not None else None
 
     def _truncated(self, log: Log, offset: int) -> None:
         self.cleaner.truncated(log, offset)

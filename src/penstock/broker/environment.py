@@ -1,0 +1,57 @@
+"""What a node takes from the machine it runs on: clock, chance, disk, threads and listening sockets.
+
+All of it comes in here, so that a simulator can run real nodes on machines that it made up. Time that passes,
+and timers, are the event loop's.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from penstock.broker.peers.tcp import TcpDial
+from penstock.broker.server import ServerLimits, listening_socket
+from penstock.storage.files import REAL_FILES, FileSystem
+from penstock.storage.log_manager import threads
+
+if TYPE_CHECKING:
+    import socket
+
+    from penstock.broker.peers import Dial
+    from penstock.metadata.configs import Listener
+
+
+class Environment:
+    """The real machine. A substitute overrides any of these."""
+
+    files: FileSystem = REAL_FILES
+    rng: random.Random
+    sendfile: Callable[[int, int, int, int], int] = staticmethod(os.sendfile)
+    """(socket, file, position, count) → bytes sent. Raises OSError."""
+    log_workers: Callable[[int], Executor] = staticmethod(threads)
+    """A pool of so many for a log manager."""
+
+    def __init__(self) -> None:
+        self.rng = random.SystemRandom()  # nobody shall guess what session comes next
+        self.dial: Dial = TcpDial()
+
+    def clock_ms(self) -> int:
+        """The wall clock, as records and leases have it."""
+        return time.time_ns() // 1_000_000
+
+    def uuid(self) -> uuid.UUID:
+        """A random one (version 4)."""
+        return uuid.UUID(int=self.rng.getrandbits(128), version=4)
+
+    def workers(self, count: int, name: str) -> Executor:
+        """Threads for work that blocks; none is started before it is needed."""
+        return ThreadPoolExecutor(max(1, count), thread_name_prefix=name)
+
+    def bind(self, listener: Listener, limits: ServerLimits) -> socket.socket:
+        """A listening socket. Raises OSError, which names the address."""
+        return listening_socket(listener, limits)
