@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from crash_files import CrashFiles, Died
 from log_building import START_MS, Clock
 
 from penstock.protocol import batch
@@ -33,6 +32,7 @@ from penstock.storage.log_directory import CLEAN_SHUTDOWN_FILE
 from penstock.storage.log_manager import LogManager
 from penstock.storage.names import TopicPartition
 from penstock.storage.staged_append import Origin
+from penstock.testing.crash_files import CrashFiles, Died
 
 _UNCHECKED_BYTES = 16  # nothing tells a wrong leader epoch, nor always a wrong offset or length
 

@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from compaction_bench import Undisturbed, clean, keyed_batch
-from crash_files import CrashFiles, Died
 from log_building import Clock, append
 
 from penstock.protocol import batch
@@ -30,6 +29,7 @@ from penstock.storage.config import LogConfig
 from penstock.storage.errors import LogError
 from penstock.storage.log import Log
 from penstock.storage.staged_append import Origin
+from penstock.testing.crash_files import CrashFiles, Died
 
 HISTORIES = int(os.environ.get("PENSTOCK_HISTORIES", "150"))
 RETENTION_MS = 5_000

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -127,6 +128,8 @@ class CrashFiles(FileSystem):
         """Calls after which the process dies in the middle of one; -1 for never."""
         self.calls = 0
         self.dead = False
+        self.on_death: Callable[[], None] = lambda: None
+        """Called when `dies_in` is over, before anything else happens."""
         self.lost_pages = False
         """Whether a sync has failed: what it was to write is on no disk, whatever comes later."""
         self._short_write: int | None = None
@@ -176,6 +179,7 @@ class CrashFiles(FileSystem):
             self.dies_in -= 1
             if self.dies_in < 0:
                 self.dead = True
+                self.on_death()
                 return True
         if self.error_rate and self.rng.random() < self.error_rate:
             code = self.rng.choice((errno.EIO, errno.ENOSPC))
