@@ -6,6 +6,8 @@ import pytest
 
 from penstock.metadata.configs import SHIPPED_PROPERTIES, BrokerConfig, ConfigError, Listener, topic_config
 
+CONTROLLER = "CONTROLLER://h:2"
+
 
 def single_node(**properties: str) -> BrokerConfig:
     """Underscores for dots."""
@@ -68,11 +70,23 @@ def test_required_configs_must_be_there() -> None:
         ({"advertised_listeners": "PLAINTEXT://0.0.0.0:1"}, "advertised.listeners"),
         ({"inter_broker_listener_name": "SSL"}, "inter.broker.listener.name"),
         ({"listener_security_protocol_map": "PLAINTEXT"}, "listener.security.protocol.map"),
-        ({"controller_quorum_voters": "1@h:1,2@h:2"}, "controller.quorum.voters"),
+        ({"controller_quorum_voters": "1@h:1,2@h:2"}, "controller.listener.names"),
         ({"controller_quorum_voters": "1@h"}, "controller.quorum.voters"),
         ({"controller_quorum_voters": "2@h:1"}, "controller.quorum.voters"),
         ({"controller_quorum_bootstrap_servers": "h"}, "controller.quorum.bootstrap.servers"),
-        ({"process_roles": "broker"}, "process.roles"),
+        ({"process_roles": "broker"}, "controller.quorum.bootstrap.servers"),
+        ({"process_roles": "broker", "controller_quorum_voters": "1@h:1"}, "controller.quorum.voters"),
+        ({"process_roles": "controller"}, "controller.listener.names"),
+        ({"process_roles": "controller", "listeners": f"PLAINTEXT://h:1,{CONTROLLER}"}, "listeners"),
+        (
+            {"process_roles": "broker", "listeners": f"PLAINTEXT://h:1,{CONTROLLER}"},
+            "controller.listener.names",
+        ),
+        ({"controller_quorum_bootstrap_servers": "h:1,i:1"}, "controller.listener.names"),
+        (
+            {"process_roles": "broker", "controller_quorum_auto_join_enable": "true"},
+            "controller.quorum.auto.join.enable",
+        ),
         ({"authorizer_class_name": "x.Y"}, "authorizer.class.name"),
         ({"remote_log_storage_system_enable": "true"}, "remote.log.storage.system.enable"),
         ({"metadata_log_dir": "/elsewhere"}, "metadata.log.dir"),
@@ -81,6 +95,35 @@ def test_required_configs_must_be_there() -> None:
 )
 def test_what_cannot_be_honoured_is_refused(properties: dict[str, str], key: str) -> None:
     assert refusal(**properties).key == key
+
+
+def test_a_node_may_be_a_controller_only() -> None:
+    config = single_node(
+        process_roles="controller",
+        node_id="3",
+        listeners="CONTROLLER://:9093",
+        controller_quorum_voters="1@a:9093,3@c:9093",
+    )
+    assert (config.is_broker, config.is_controller, config.is_quorum_of_one) == (False, True, False)
+    assert [str(listener) for listener in config.advertised_controller_listeners] == ["CONTROLLER://c:9093"]
+
+
+def test_a_node_may_be_a_broker_only() -> None:
+    config = single_node(process_roles="broker", controller_quorum_bootstrap_servers="a:9093,[::1]:9094")
+    assert (config.is_broker, config.is_controller, config.is_quorum_of_one) == (True, False, False)
+    assert [str(server) for server in config.quorum_bootstrap_servers] == ["a:9093", "[::1]:9094"]
+
+
+def test_kafkas_own_properties_for_one_node_make_a_quorum_of_one() -> None:
+    config = single_node(
+        listeners="PLAINTEXT://:9092,CONTROLLER://:9093",
+        controller_quorum_bootstrap_servers="localhost:9093",
+    )
+    assert config.is_quorum_of_one
+    assert not single_node(
+        listeners="PLAINTEXT://:9092,CONTROLLER://:9093",
+        controller_quorum_bootstrap_servers="localhost:9093,localhost:9193",
+    ).is_quorum_of_one
 
 
 def test_controllers_listeners_are_not_for_clients() -> None:

@@ -14,14 +14,18 @@ from typing import Final
 from penstock.metadata.configs.cleaner import check_cleaner_memory
 from penstock.metadata.configs.definition import ConfigError, ConfigKey, ConfigValue, UpdateMode
 from penstock.metadata.configs.listeners import (
+    ANY_ADDRESS,
+    Address,
     Listener,
     Voter,
     check_advertised,
+    parse_addresses,
     parse_listeners,
     parse_protocol_map,
     parse_voters,
 )
 from penstock.metadata.configs.reference import BROKER_KEYS, belongs_to_plugin, broker_key, unknown_key
+from penstock.metadata.configs.roles import check_roles
 from penstock.metadata.configs.support import refuse_unsupported
 
 _PROTOCOL_MAP: Final = "listener.security.protocol.map"
@@ -85,6 +89,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
                 raise ConfigError(key.name, f"Missing required config {key.name}: {key.doc}")
         config = cls(_with_node_id(properties))
         refuse_unsupported(config)
+        check_roles(config)
         check_cleaner_memory(config)
         config.check_listeners()
         return config
@@ -167,14 +172,64 @@ class BrokerConfig(Mapping[str, ConfigValue]):
     @cached_property
     def listeners(self) -> list[Listener]:
         """Every listener, controllers' included."""
+        return parse_listeners("listeners", self.get_list("listeners"), self._protocols)
+
+    @cached_property
+    def is_broker(self) -> bool:
+        return "broker" in self.get_list("process.roles")
+
+    @cached_property
+    def is_controller(self) -> bool:
+        return "controller" in self.get_list("process.roles")
+
+    @cached_property
+    def _protocols(self) -> dict[str, str]:
+        """The security protocol of each listener name; PLAINTEXT for controllers' unless others are set."""
         protocols = parse_protocol_map(_PROTOCOL_MAP, self.get_str(_PROTOCOL_MAP))
-        return parse_listeners("listeners", self.get_list("listeners"), protocols)
+        if _PROTOCOL_MAP not in self.static:
+            for name in self.controller_listener_names:
+                protocols.setdefault(name, "PLAINTEXT")
+        return protocols
+
+    @cached_property
+    def controller_listener_names(self) -> list[str]:
+        """The listeners on which controllers serve; nodes connect to the first."""
+        return [name.upper() for name in self.get_list("controller.listener.names")]
+
+    @cached_property
+    def controller_listeners(self) -> list[Listener]:
+        """The listeners of this node that are for nodes and for who administers the quorum."""
+        return [listener for listener in self.listeners if listener.name in self.controller_listener_names]
+
+    @cached_property
+    def advertised_controller_listeners(self) -> list[Listener]:
+        """Where this controller is reached, by listener name: as advertised, else as the voters have it."""
+        uris = self["advertised.listeners"]
+        advertised = {
+            listener.name: listener
+            for listener in parse_listeners(
+                "advertised.listeners", uris if isinstance(uris, list) else [], self._protocols
+            )
+        }
+        return [
+            advertised.get(listener.name) or self._as_voter(listener)
+            for listener in self.controller_listeners
+        ]
+
+    def _as_voter(self, listener: Listener) -> Listener:
+        """The default listener bound to every interface has the address that static voters know."""
+        if listener.host in ANY_ADDRESS and listener.name == self.controller_listener_names[0]:
+            for voter in self.quorum_voters:
+                if voter.node_id == self.node_id:
+                    return listener._replace(host=voter.host, port=voter.port)
+        return listener._replace(host="") if listener.host in ANY_ADDRESS else listener
 
     @cached_property
     def broker_listeners(self) -> list[Listener]:
         """The listeners that clients and brokers connect to; one at least."""
-        controllers = self.get_list("controller.listener.names")
-        return [listener for listener in self.listeners if listener.name not in controllers]
+        return [
+            listener for listener in self.listeners if listener.name not in self.controller_listener_names
+        ]
 
     @cached_property
     def advertised_listeners(self) -> list[Listener]:
@@ -182,10 +237,8 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         uris = self["advertised.listeners"]
         if not isinstance(uris, list):
             return self.broker_listeners
-        protocols = parse_protocol_map(_PROTOCOL_MAP, self.get_str(_PROTOCOL_MAP))
-        listeners = parse_listeners("advertised.listeners", uris, protocols)
-        controllers = self.get_list("controller.listener.names")
-        return [listener for listener in listeners if listener.name not in controllers]
+        listeners = parse_listeners("advertised.listeners", uris, self._protocols)
+        return [listener for listener in listeners if listener.name not in self.controller_listener_names]
 
     @cached_property
     def inter_broker_listener_name(self) -> str:
@@ -207,8 +260,28 @@ class BrokerConfig(Mapping[str, ConfigValue]):
     def quorum_voters(self) -> list[Voter]:
         return parse_voters(self.get_list("controller.quorum.voters"))
 
+    @cached_property
+    def quorum_bootstrap_servers(self) -> list[Address]:
+        """Where the quorum is looked for."""
+        return parse_addresses(self.get_list("controller.quorum.bootstrap.servers"))
+
+    @cached_property
+    def is_quorum_of_one(self) -> bool:
+        """Whether this node is broker and controller, and its settings know of no other controller."""
+        ports = {listener.port for listener in self.controller_listeners}
+        return (
+            self.is_broker
+            and self.is_controller
+            and all(voter.node_id == self.node_id for voter in self.quorum_voters)
+            and len(self.quorum_bootstrap_servers) <= 1
+            and all(server.port in ports for server in self.quorum_bootstrap_servers)
+        )
+
     def check_listeners(self) -> None:
         """The rules that tie listeners, advertised listeners and listener names together."""
+        check_advertised("advertised.listeners", self.advertised_controller_listeners)
+        if not self.is_broker:
+            return
         names = [listener.name for listener in self.broker_listeners]
         if not names:
             raise ConfigError("listeners", "listeners: at least one must not be in controller.listener.names")

@@ -14,7 +14,7 @@ SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SAS
 _URI: Final = re.compile(
     r"(?P<name>[^:]+)://(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:\[\]]*)):(?P<port>-?\d+)"
 )
-_ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
+ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
 
 
 class Listener(NamedTuple):
@@ -28,6 +28,17 @@ class Listener(NamedTuple):
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.name}://{host}:{self.port}"
+
+
+class Address(NamedTuple):
+    """Where a server listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
 
 
 class Voter(NamedTuple):
@@ -76,7 +87,7 @@ def _parse_listener(key: str, uri: str, protocols: Mapping[str, str]) -> Listene
 def check_advertised(key: str, advertised: Sequence[Listener]) -> None:
     """An address told to clients must be one they can connect to."""
     for listener in advertised:
-        if listener.host in _ANY_ADDRESS[1:]:
+        if listener.host in ANY_ADDRESS[1:]:
             raise invalid(key, str(listener), "an advertised listener cannot be the nonroutable meta-address")
 
 
@@ -92,3 +103,12 @@ def parse_voters(items: Sequence[str]) -> list[Voter]:
             "controller.quorum.voters", "controller.quorum.voters: each id may appear only once"
         )
     return voters
+
+
+def parse_addresses(items: Sequence[str]) -> list[Address]:
+    """``host:port`` each, whose form its rule has checked."""
+    addresses = []
+    for item in items:
+        host, _, port = item.rpartition(":")
+        addresses.append(Address(host.strip("[]"), int(port)))
+    return addresses

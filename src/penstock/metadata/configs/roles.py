@@ -1,0 +1,77 @@
+"""What a node is, and what its listeners and its quorum must then look like (KIP-500, KIP-853).
+
+The rules are Kafka's, but for one: a node that is broker and controller may do without a listener for
+controllers if it is its own quorum. It then talks to nobody.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.metadata.configs.definition import ConfigError, invalid
+
+if TYPE_CHECKING:
+    from penstock.metadata.configs.broker_config import BrokerConfig
+
+
+def check_roles(config: BrokerConfig) -> None:
+    """ConfigError for the first setting that does not go with `process.roles`."""
+    if config.is_controller:
+        _check_controller(config)
+    else:
+        _check_broker_alone(config)
+    if not config.is_broker:
+        _check_controller_alone(config)
+    if config.metadata_log_dir not in config.log_dirs:
+        raise invalid("metadata.log.dir", str(config.metadata_log_dir), "it must be one of log.dirs")
+    if not config.is_quorum_of_one and not config.quorum_voters and not config.quorum_bootstrap_servers:
+        raise ConfigError(
+            "controller.quorum.bootstrap.servers",
+            "controller.quorum.bootstrap.servers: expected the addresses of controllers, since "
+            "controller.quorum.voters names none and this node is no quorum by itself",
+        )
+
+
+def _check_controller(config: BrokerConfig) -> None:
+    voters = config.quorum_voters
+    if voters and all(voter.node_id != config.node_id for voter in voters):
+        raise ConfigError(
+            "controller.quorum.voters",
+            f"controller.quorum.voters: node {config.node_id} is a controller and must be one of the voters, "
+            f"found {', '.join(str(voter.node_id) for voter in voters)}",
+        )
+    if not config.controller_listeners and not config.is_quorum_of_one:
+        raise ConfigError(
+            "controller.listener.names",
+            "controller.listener.names: at least one of the names must appear in listeners where several "
+            "nodes make the quorum",
+        )
+    missing = set(config.controller_listener_names) - {listener.name for listener in config.listeners}
+    if missing and config.controller_listeners:
+        raise ConfigError(
+            "controller.listener.names",
+            f"controller.listener.names: {', '.join(sorted(missing))} must appear in listeners",
+        )
+
+
+def _check_broker_alone(config: BrokerConfig) -> None:
+    if any(voter.node_id == config.node_id for voter in config.quorum_voters):
+        raise ConfigError(
+            "controller.quorum.voters",
+            f"controller.quorum.voters: node {config.node_id} is a broker only and must not be a voter",
+        )
+    if config.controller_listeners:
+        raise ConfigError(
+            "controller.listener.names",
+            "controller.listener.names: none of the names may appear in listeners of a node that is a broker "
+            f"only, found {config.controller_listeners[0]}",
+        )
+    if config.get_bool("controller.quorum.auto.join.enable"):
+        raise invalid("controller.quorum.auto.join.enable", "true", "only controllers join the voters")
+
+
+def _check_controller_alone(config: BrokerConfig) -> None:
+    if others := config.broker_listeners:
+        raise invalid(
+            "listeners", str(others[0]), "a node that is a controller only has listeners of controllers only"
+        )
