@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Final, NamedTuple
 
+from penstock.consensus.voters import ReplicaKey
 from penstock.protocol.uuids import ZERO_UUID, uuid_from_text, uuid_to_text
 
 FILE_NAME: Final = "quorum-state"
@@ -28,6 +29,10 @@ class ElectionState(NamedTuple):
     voted_id: int | None = None
     voted_directory_id: bytes = ZERO_UUID
     voters: tuple[int, ...] = ()
+
+    @property
+    def voted_key(self) -> ReplicaKey | None:
+        return None if self.voted_id is None else ReplicaKey(self.voted_id, self.voted_directory_id)
 
     def to_json(self, version: int) -> str:
         leader_id = _NOBODY if self.leader_id is None else self.leader_id
