@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Container, Iterator
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from penstock.broker.uncommitted import Hold, Uncommitted
 from penstock.coordinators.records import CoordinatorRecord, Records
 from penstock.protocol.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -15,10 +16,11 @@ from penstock.protocol.record_serde import encode_coordinator_key, encode_versio
 from penstock.protocol.records import Record, encode_batch
 
 if TYPE_CHECKING:
+    from penstock.broker.commit_waiters import OnCommit
     from penstock.storage.log import AppendInfo
     from penstock.storage.verification import Verification
 
-__all__ = ["Append", "CoordinatorPartition", "encode_records"]
+__all__ = ["CoordinatorLog", "CoordinatorPartition", "Outcome", "encode_records"]
 
 log = logging.getLogger(__name__)
 
@@ -31,11 +33,22 @@ MAX_BATCH_KEY_BYTES = 256 * 1024
 #: A wall clock that differs this much from the steady one was set, not slewed.
 CLOCK_JUMP_MS = 500
 
+NOBODY = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
-class Append(Protocol):
-    """Appends a batch to the partition's log as its leader. Raises KafkaError."""
+Outcome: TypeAlias = ErrorCode | asyncio.Future[ErrorCode]
+"""What became of an append: known at once where there is one replica, else when others have it, too."""
 
-    def __call__(self, records: bytes, *, verification: Verification | None = None) -> AppendInfo: ...
+
+class CoordinatorLog(Protocol):
+    """The partition's log as its leader sees it."""
+
+    @property
+    def high_watermark(self) -> int: ...
+    def when_committed(self, end_offset: int, then: OnCommit) -> None:
+        """As `Replica.when_committed`."""
+
+    def append(self, records: bytes, verification: Verification | None) -> AppendInfo:
+        """Append a batch as leader. Raises KafkaError."""
 
 
 class Coordinator(Protocol):
@@ -53,25 +66,41 @@ class Coordinator(Protocol):
 class CoordinatorPartition(ABC):
     """Does for a coordinator what its contract asks of the owner.
 
-    A record counts once it is appended: the append ends before anything else is looked at, so a decision
-    never rests on a record that is not in the log yet.
+    A record counts once it is committed: only then is it replayed. With one replica that is so when the
+    append returns, before anything else is looked at. With several it takes until the followers have it; who
+    asks for the same group or transactional id meanwhile waits in line (`line_of`), so that a decision never
+    rests on a record that an election may still take back.
     """
 
     def __init__(
-        self, coordinator: Coordinator, append: Append, clock_ms: Callable[[], int], compression: int
+        self,
+        coordinator: Coordinator,
+        partition_log: CoordinatorLog,
+        clock_ms: Callable[[], int],
+        compression: int,
+        *,
+        write_timeout_ms: int,
+        lost: Callable[[], None],
     ) -> None:
+        """`write_timeout_ms`: how long a client waits for the replication of a record. `lost` is called when
+        this node turns out to lead the partition no more."""
         self._coordinator = coordinator
-        self._append = append
+        self._log = partition_log
         self._clock_ms = clock_ms
         self._compression = compression
         self._loop = asyncio.get_running_loop()
+        self._uncommitted = Uncommitted(self._loop, partition_log, write_timeout_ms, self._on_committed, lost)
         self._clock_ahead_ms = clock_ms() - self._loop.time() * 1000
         self._timer: asyncio.TimerHandle | None = None
         self._armed_ms = 0
 
     @abstractmethod
-    def _replay(self, record: CoordinatorRecord, offset: int, now_ms: int) -> None:
-        """Apply a record that is in the log now."""
+    def _replay(self, record: CoordinatorRecord, offset: int, now_ms: int, producer_id: int) -> None:
+        """Apply a record that is committed now."""
+
+    @abstractmethod
+    def _hold(self, record: CoordinatorRecord) -> Hold:
+        """Whose requests have to wait until this record is committed."""
 
     @abstractmethod
     def _deliver(self) -> None:
@@ -98,36 +127,98 @@ class CoordinatorPartition(ABC):
             self._timer.cancel()
             self._timer = None
         self._coordinator.on_unloaded()
+        self._uncommitted.abandon(ErrorCode.NOT_COORDINATOR)
         self._deliver()
 
-    def settle(self, records: Records, *, atomic: bool = True) -> ErrorCode:
-        """Append and replay what a call has returned, answer who can be answered, set the timer.
+    # -- records -------------------------------------------------------------------------------------
 
-        The error is NONE, or why the records are not in the log; the coordinator knows of it then. Records
-        that need not be there together (`atomic=False`) may take several batches.
+    def settle(self, records: Records, *, atomic: bool = True) -> Outcome:
+        """Append what a call has returned, replay it once it is committed, answer who can be answered now,
+        set the timer.
+
+        The outcome is NONE, or why the records are not in the log; the coordinator knows of it then. One
+        that takes time may become NOT_COORDINATOR, or REQUEST_TIMED_OUT: then it will still be replayed if
+        it is ever committed. Records that need not be there together (`atomic=False`) may take several
+        batches.
         """
-        error = ErrorCode.NONE
+        outcome: Outcome = ErrorCode.NONE
         for batch in (records,) if atomic else _split(records):
-            error = self._write(batch) if batch else error
-            if error is not ErrorCode.NONE:
-                followups = self._coordinator.fail_append(batch, error, self.now_ms())
+            if not batch:
+                continue
+            outcome = self._write(batch)
+            if outcome is not ErrorCode.NONE and isinstance(outcome, ErrorCode):
+                followups = self._coordinator.fail_append(batch, outcome, self.now_ms())
                 if followups:
                     self.settle(followups)
                 break
         self._deliver()
         self._arm()
-        return error
+        return outcome
 
-    def _write(self, records: Records) -> ErrorCode:
+    def settled(self) -> Outcome:
+        """When all that has been appended by now is committed."""
+        return self._uncommitted.settled()
+
+    @property
+    def uncommitted(self) -> int:
+        """Appends that are not committed yet."""
+        return len(self._uncommitted)
+
+    def line_of(self, key: str, *, behind_all: bool = False) -> asyncio.Future[ErrorCode] | None:
+        """What a request has to wait for, or None: then it may be handled now.
+
+        Once it is done the request asks again, unless it is done with an error. `behind_all`: wait for
+        records of this key that do not exclude each other, too.
+        """
+        uncommitted = self._uncommitted
+        holders = uncommitted.held if behind_all else uncommitted.blocked
+        return uncommitted.line_of(key) if key in holders else None
+
+    @property
+    def _held(self) -> Container[str]:
+        """Keys that have records on the way."""
+        return self._uncommitted.held
+
+    @property
+    def _blocked(self) -> Container[str]:
+        """Keys that have records on the way which exclude all others."""
+        return self._uncommitted.blocked
+
+    def _write(
+        self,
+        records: Records,
+        producer: tuple[int, int] = NOBODY,
+        verification: Verification | None = None,
+    ) -> Outcome:
+        """Append records as one batch, in a producer's transaction or not, and replay them when committed."""
         now_ms = self.now_ms()
         try:
-            info = self._append(encode_records(records, now_ms, self._compression))
+            info = self._log.append(
+                encode_records(records, now_ms, self._compression, producer), verification
+            )
         except KafkaError as error:
-            log.error("cannot write coordinator records count=%d error=%s", len(records), error)
+            log.log(
+                logging.ERROR if producer is NOBODY else logging.INFO,
+                "cannot write coordinator records count=%d producer_id=%d error=%s",
+                len(records),
+                producer[0],
+                error,
+            )
             return error.code
-        for offset, record in enumerate(records, info.first_offset):
-            self._replay(record, offset, now_ms)
-        return ErrorCode.NONE
+
+        def replay() -> None:
+            for offset, record in enumerate(records, info.first_offset):
+                self._replay(record, offset, now_ms, producer[0])
+
+        if self._uncommitted.is_committed(info.last_offset + 1):
+            replay()
+            return ErrorCode.NONE
+        return self._uncommitted.add(info.last_offset + 1, replay, map(self._hold, records))
+
+    def _on_committed(self) -> None:
+        """Records have been replayed outside of any request."""
+        self._deliver()
+        self._arm()
 
     # -- timers --------------------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
 """The coordinators of one kind on this node: which partitions of their topic it owns, and from when on.
 
 This node coordinates the keys (groups, transactional ids) of every partition that it leads of an internal
-topic. A partition is loaded by a worker when this node begins to lead it; until then its clients are asked
-to wait. One that could not be loaded has no coordinator until another try succeeds. The topic is created
-when it is first needed.
+topic. A partition is loaded by a worker when this node begins to lead it, up to the log's end, and served
+when all of that is committed; until then its clients are asked to wait. One that could not be loaded has no
+coordinator until another try succeeds. The topic is created when it is first needed.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from penstock.broker.coordinator_partition import CoordinatorPartition
+from penstock.broker.coordinator_partition import CoordinatorPartition, Outcome
 from penstock.coordinators.append_errors import append_error
 from penstock.coordinators.java_strings import partition_for
 from penstock.metadata.controller.topics import internal_topic
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.messages import CreateTopicsRequest
+from penstock.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
     from penstock.broker.node import Broker
@@ -37,6 +37,7 @@ LOAD_RETRY_MAX_S = 60.0
 """Between tries to load a partition: what kept it from being read may pass, and each try reads all of it."""
 
 P = TypeVar("P", bound=CoordinatorPartition)
+R = TypeVar("R")
 
 
 class CoordinatorRuntime(ABC, Generic[P]):
@@ -44,15 +45,21 @@ class CoordinatorRuntime(ABC, Generic[P]):
 
     TOPIC: ClassVar[str]
     PARTITION_COUNT_CONFIG: ClassVar[str]
+    WRITE_TIMEOUT_CONFIG: ClassVar[str]
+    """How long a client waits for its records to be replicated."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._partition_count = broker.config.get_int(self.PARTITION_COUNT_CONFIG)
         self._loaded: dict[int, P] = {}
         self._loading: dict[int, asyncio.Task[None]] = {}
+        self._reading: dict[int, asyncio.Future[None]] = {}
+        """Those of them whose log is still being read; the others wait for their followers."""
         self._retries: dict[int, asyncio.TimerHandle] = {}
         """Of partitions that this node leads, but could not load."""
         self._creation: asyncio.Future[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._write_timeout_ms = broker.config.get_int(self.WRITE_TIMEOUT_CONFIG)
 
     @abstractmethod
     def _new_owner(self, partition: int, replica: Replica) -> P:
@@ -94,6 +101,45 @@ class CoordinatorRuntime(ABC, Generic[P]):
             and (self.TOPIC, partition) not in self._broker.replicas.failed
         )
 
+    # -- answers -------------------------------------------------------------------------------------
+
+    def _in_line(
+        self, key: str, call: Callable[[P], R | Awaitable[R]], *, behind_all: bool = False
+    ) -> R | Awaitable[R]:
+        """What `call` answers, once nothing of the key is on the way to the followers.
+
+        At once where there is one replica. `behind_all`: nothing at all; else only what excludes others.
+        """
+        owner = self._owner(key)
+        place = owner.line_of(key, behind_all=behind_all) if owner.uncommitted else None
+        return call(owner) if place is None else self._wait_in_line(key, place, call, behind_all)
+
+    async def _wait_in_line(
+        self,
+        key: str,
+        place: asyncio.Future[ErrorCode] | None,
+        call: Callable[[P], R | Awaitable[R]],
+        behind_all: bool,
+    ) -> R:
+        deadline_s = self._broker.loop.time() + self._write_timeout_ms / 1000
+        while place is not None:
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    raise_for(await place)
+            except TimeoutError:
+                raise_for(ErrorCode.REQUEST_TIMED_OUT)
+            owner = self._owner(key)
+            place = owner.line_of(key, behind_all=behind_all)
+        response = call(self._owner(key))
+        return await response if isinstance(response, Awaitable) else response
+
+    def _answer(self, outcome: Outcome, response: R) -> R | Awaitable[R]:
+        """The response, once the records it rests on are committed. Raises KafkaError if they are not."""
+        if isinstance(outcome, ErrorCode):
+            raise_for(outcome)
+            return response
+        return _answer_when_committed(outcome, response)
+
     # -- the topic -----------------------------------------------------------------------------------
 
     async def ensure_topic(self) -> None:
@@ -113,7 +159,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
     async def _create_topic(self) -> None:
         topic = internal_topic(self.TOPIC, self._broker.config)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_TIMEOUT_MS)
-        response = await self._broker.controller.create_topics(request)
+        response = await self._broker.forwarding.ask(request, CreateTopicsResponse)
         result = response.topics[0]
         if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, result.error_message)
@@ -136,11 +182,19 @@ class CoordinatorRuntime(ABC, Generic[P]):
     def close(self) -> None:
         """Stop serving; requests that wait are answered NOT_COORDINATOR."""
         self._resign([*self._loaded, *self._loading, *self._retries])
+        for task in self._tasks:
+            task.cancel()
+
+    def _start(self, work: Coroutine[object, object, None]) -> None:
+        """Work that nobody waits for; it ends with the node."""
+        task = self._broker.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def wait_until_loaded(self) -> None:
-        """Return when no partition is loading."""
-        while self._loading:
-            await asyncio.wait(list(self._loading.values()))
+        """Return when no partition is being read. One with followers may still wait for them."""
+        while self._reading:
+            await asyncio.wait(list(self._reading.values()))
 
     def _follow_leadership(self, partition: int) -> None:
         replica = self._broker.replicas.get(self.TOPIC, partition)
@@ -154,24 +208,54 @@ class CoordinatorRuntime(ABC, Generic[P]):
         owner = self._new_owner(partition, replica)
         if replica.log.log_end_offset == replica.log.log_start_offset:
             self._serve(partition, owner)
-        else:
-            self._loading[partition] = asyncio.create_task(self._load(partition, replica, owner, retry_s))
+            return
+        self._loading[partition] = asyncio.create_task(self._load(partition, replica, owner, retry_s))
+        self._reading[partition] = self._broker.loop.create_future()
 
     async def _load(self, partition: int, replica: Replica, owner: P, retry_s: float) -> None:
+        """Nothing else is appended to the partition meanwhile: only coordinators do."""
+        end_offset = replica.log.log_end_offset
+        is_lost = False
         try:
             await self._broker.run_in_worker(
-                self._replay, owner, replica.log, replica.high_watermark, self._broker.clock_ms()
+                self._replay, owner, replica.log, end_offset, self._broker.clock_ms()
             )
+            is_lost = not await self._has_committed(partition, replica, end_offset)
+            if not is_lost:
+                self._serve(partition, owner)
         except Exception:
             log.exception("cannot load topic=%s partition=%d retry_s=%g", self.TOPIC, partition, retry_s)
             self._retries[partition] = self._broker.loop.call_later(
                 retry_s, self._elect, partition, replica, min(retry_s * 2, LOAD_RETRY_MAX_S)
             )
-        else:
-            self._serve(partition, owner)
         finally:
             if self._loading.get(partition) is asyncio.current_task():
                 del self._loading[partition]
+                self._end_reading(partition)
+                if is_lost:
+                    self._lost(partition)
+
+    async def _has_committed(self, partition: int, replica: Replica, end_offset: int) -> bool:
+        """Wait until what the last leader left is committed; False if this node leads no more before."""
+        if replica.high_watermark >= end_offset:
+            return True
+        self._end_reading(partition)
+        committed: asyncio.Future[ErrorCode] = self._broker.loop.create_future()
+        replica.when_committed(
+            end_offset, lambda error: None if committed.done() else committed.set_result(error)
+        )
+        return await committed is ErrorCode.NONE
+
+    def _end_reading(self, partition: int) -> None:
+        reading = self._reading.pop(partition, None)
+        if reading is not None:
+            reading.set_result(None)
+
+    def _lost(self, partition: int) -> None:
+        """The coordinator has found out that this node leads its partition no more."""
+        self._resign([partition])
+        # by now it may lead it again, in another epoch
+        self._broker.loop.call_soon(self._follow_leadership, partition)
 
     def _serve(self, partition: int, owner: P) -> None:
         self._loaded[partition] = owner
@@ -183,6 +267,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
             loading = self._loading.pop(partition, None)
             if loading is not None:
                 loading.cancel()
+                self._end_reading(partition)
             owner = self._loaded.pop(partition, None)
             if owner is not None:
                 owner.stop()
@@ -191,6 +276,11 @@ class CoordinatorRuntime(ABC, Generic[P]):
         retry = self._retries.pop(partition, None)
         if retry is not None:
             retry.cancel()
+
+
+async def _answer_when_committed(outcome: asyncio.Future[ErrorCode], response: R) -> R:
+    raise_for(await outcome)
+    return response
 
 
 def raise_for(error: ErrorCode) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections import Counter
 from collections.abc import Awaitable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.broker import group_loader
+from penstock.broker.coordinator_log import ReplicaLog
+from penstock.broker.coordinator_partition import Outcome
 from penstock.broker.coordinator_runtime import CoordinatorRuntime, raise_for
 from penstock.broker.group_partition import GroupPartition
 from penstock.broker.transaction_verification import (
@@ -48,11 +49,12 @@ from penstock.protocol.messages import (
 
 if TYPE_CHECKING:
     from penstock.broker.context import RequestContext
+    from penstock.broker.marker_writes import Marker
     from penstock.broker.node import Broker
     from penstock.broker.replica import Replica
-    from penstock.broker.transaction_markers import Marker
     from penstock.metadata.configs import BrokerConfig
     from penstock.metadata.image.image import MetadataDelta
+    from penstock.metadata.image.topics import TopicImage
     from penstock.storage.log import Log
 
 __all__ = ["GROUP_METADATA_TOPIC", "GroupCoordinatorRuntime"]
@@ -64,12 +66,19 @@ ABORTABLE_VERSION = 4
 ADD_PARTITION_VERSION = 5
 """and from this one on they leave it to the broker to add the partition to the transaction (KIP-890)."""
 
+FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
+
 
 class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
-    """Requests in, answers out; every method raises KafkaError if this node cannot serve the group."""
+    """Requests in, answers out; every method raises KafkaError if this node cannot serve the group.
+
+    Answers come at once where the group's partition has one replica; else when what they rest on is
+    committed.
+    """
 
     TOPIC = GROUP_METADATA_TOPIC
     PARTITION_COUNT_CONFIG = "offsets.topic.num.partitions"
+    WRITE_TIMEOUT_CONFIG = "offsets.commit.timeout.ms"
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker)
@@ -79,55 +88,75 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
 
     def join_group(
         self, request: JoinGroupRequest, context: RequestContext
-    ) -> JoinGroupResponse | asyncio.Future[JoinGroupResponse]:
+    ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
         """Answered at once, or when the join round ends."""
-        owner = self._owner(request.group_id)
-        ticket: asyncio.Future[JoinGroupResponse] = asyncio.get_running_loop().create_future()
-        records, response = owner.coordinator.handle_join_group(request, context, ticket, owner.now_ms())
-        error = owner.settle(records)
-        if isinstance(response, Parked):
-            return ticket
-        raise_for(error)
-        return response
 
-    def sync_group(self, request: SyncGroupRequest) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
-        """Answered at once, or when the leader's assignment is in the log."""
-        owner = self._owner(request.group_id)
-        ticket: asyncio.Future[SyncGroupResponse] = asyncio.get_running_loop().create_future()
-        records, response = owner.coordinator.handle_sync_group(request, ticket)
-        owner.settle(records)
-        return ticket if isinstance(response, Parked) else response
+        def join(owner: GroupPartition) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+            ticket: asyncio.Future[JoinGroupResponse] = asyncio.get_running_loop().create_future()
+            records, response = owner.coordinator.handle_join_group(request, context, ticket, owner.now_ms())
+            outcome = owner.settle(records)
+            return ticket if isinstance(response, Parked) else self._answer(outcome, response)
+
+        return self._in_line(request.group_id, join)
+
+    def sync_group(self, request: SyncGroupRequest) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+        """Answered at once, or when the leader's assignment is committed."""
+
+        def sync(owner: GroupPartition) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+            ticket: asyncio.Future[SyncGroupResponse] = asyncio.get_running_loop().create_future()
+            records, response = owner.coordinator.handle_sync_group(request, ticket)
+            owner.settle(records)
+            return ticket if isinstance(response, Parked) else response
+
+        return self._in_line(request.group_id, sync)
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
         # A heartbeat only moves a deadline later: there is nothing to append, answer or arm.
         owner = self._owner(request.group_id)
         return owner.coordinator.handle_heartbeat(request, owner.now_ms())
 
-    def leave_group(self, request: LeaveGroupRequest) -> LeaveGroupResponse:
-        owner = self._owner(request.group_id)
-        records, response = owner.coordinator.handle_leave_group(request, owner.now_ms())
-        raise_for(owner.settle(records))
-        return response
+    def leave_group(self, request: LeaveGroupRequest) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
+        def leave(owner: GroupPartition) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
+            records, response = owner.coordinator.handle_leave_group(request, owner.now_ms())
+            return self._answer(owner.settle(records), response)
 
-    def commit_offsets(self, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
+        return self._in_line(request.group_id, leave)
+
+    def commit_offsets(
+        self, request: OffsetCommitRequest, context: RequestContext
+    ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
         """The request's topics must exist and have their ids filled in."""
-        owner = self._owner(request.group_id)
-        records, response = owner.coordinator.handle_offset_commit(request, context, owner.now_ms())
-        if records:
-            raise_for(owner.settle(records))
-        return response
+
+        def commit(owner: GroupPartition) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+            records, response = owner.coordinator.handle_offset_commit(request, context, owner.now_ms())
+            return self._answer(owner.settle(records), response) if records else response
+
+        return self._in_line(request.group_id, commit)
 
     def fetch_offsets(
         self, request: OffsetFetchRequest.OffsetFetchRequestGroup, *, require_stable: bool
-    ) -> OffsetFetchResponse.OffsetFetchResponseGroup:
-        coordinator = self._owner(request.group_id).coordinator
-        return coordinator.handle_offset_fetch(request, require_stable=require_stable)
-
-    def delete_offsets(self, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    ) -> FetchedGroup | Awaitable[FetchedGroup]:
+        """What is committed; with `require_stable` (KIP-447) once all that was appended before is so."""
         owner = self._owner(request.group_id)
-        records, response = owner.coordinator.handle_offset_delete(request)
-        raise_for(owner.settle(records))
-        return response
+        if require_stable and owner.uncommitted:
+            return self._fetch_settled_offsets(owner, request)
+        return owner.coordinator.handle_offset_fetch(request, require_stable=require_stable)
+
+    async def _fetch_settled_offsets(
+        self, owner: GroupPartition, request: OffsetFetchRequest.OffsetFetchRequestGroup
+    ) -> FetchedGroup:
+        outcome = owner.settled()
+        raise_for(outcome if isinstance(outcome, ErrorCode) else await outcome)
+        return self._owner(request.group_id).coordinator.handle_offset_fetch(request, require_stable=True)
+
+    def delete_offsets(
+        self, request: OffsetDeleteRequest
+    ) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
+        def delete(owner: GroupPartition) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
+            records, response = owner.coordinator.handle_offset_delete(request)
+            return self._answer(owner.settle(records), response)
+
+        return self._in_line(request.group_id, delete, behind_all=True)
 
     def describe_group(self, group_id: str, context: RequestContext) -> DescribeGroupsResponse.DescribedGroup:
         return self._owner(group_id).coordinator.handle_describe_group(group_id, context)
@@ -145,11 +174,14 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
             for group in owner.coordinator.handle_list_groups(states, types)
         ]
 
-    def delete_group(self, group_id: str) -> None:
-        owner = self._owner(group_id)
-        records, error = owner.coordinator.handle_delete_group(group_id)
-        raise_for(owner.settle(records))
-        raise_for(error)
+    def delete_group(self, group_id: str) -> ErrorCode | Awaitable[ErrorCode]:
+        """NONE, or why not."""
+
+        def delete(owner: GroupPartition) -> ErrorCode | Awaitable[ErrorCode]:
+            records, error = owner.coordinator.handle_delete_group(group_id)
+            return self._answer(owner.settle(records), append_error(error))
+
+        return self._in_line(group_id, delete, behind_all=True)
 
     # -- transactions --------------------------------------------------------------------------------
 
@@ -162,7 +194,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
         """
         if not request.group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-        owner = self._owner(request.group_id)
+        self._owner(request.group_id)
         try:
             replica = self._broker.replicas.leader(self.TOPIC, self.partition_of(request.group_id))
         except KafkaError as error:
@@ -179,21 +211,41 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
         )
         verified = verify(self._broker, producer, {replica: NO_SEQUENCE})
         if isinstance(verified, Verified):
-            return _commit_in_transaction(owner, request, replica, verified)
+            return self._commit_verified(request, replica, verified)
         return self._commit_when_verified(request, replica, verified)
 
     async def _commit_when_verified(
         self, request: TxnOffsetCommitRequest, replica: Replica, verified: Awaitable[Verified]
     ) -> TxnOffsetCommitResponse:
-        outcome = await verified
-        return _commit_in_transaction(self._owner(request.group_id), request, replica, outcome)
+        response = self._commit_verified(request, replica, await verified)
+        return await response if isinstance(response, Awaitable) else response
 
-    def end_transaction(self, partition: int, marker: Marker) -> None:
-        """Write a transaction's marker, and make its offsets count or forget them. Raises KafkaError."""
+    def _commit_verified(
+        self, request: TxnOffsetCommitRequest, replica: Replica, verified: Verified
+    ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+        try:
+            verification = verified.of(replica)
+        except KafkaError as error:
+            raise KafkaError(append_error(error.code)) from error
+        producer = (request.producer_id, request.producer_epoch)
+
+        def commit(owner: GroupPartition) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+            records, response = owner.coordinator.handle_txn_offset_commit(request, owner.now_ms())
+            if not records:
+                return response
+            return self._answer(owner.write_in_transaction(records, producer, verification), response)
+
+        return self._in_line(request.group_id, commit)
+
+    def end_transaction(self, partition: int, marker: Marker) -> Outcome:
+        """Write a transaction's marker, and make its offsets count or forget them. Raises KafkaError.
+
+        The outcome says when the marker is committed.
+        """
         owner = self._owner_of_partition(partition)
         replica = self._broker.replicas.leader(GROUP_METADATA_TOPIC, partition)
-        replica.append_marker(**marker._asdict())
-        owner.coordinator.replay_end_transaction(marker.producer_id, committed=marker.committed)
+        info = replica.append_marker(**marker._asdict())
+        return owner.marker_appended(info.last_offset + 1, marker.producer_id, committed=marker.committed)
 
     # -- life ----------------------------------------------------------------------------------------
 
@@ -201,15 +253,34 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
         """Follow leadership and deleted topics; to be called after the replicas have followed."""
         super().on_image_change(delta)
         for deleted in delta.deleted_topics:
-            for owner in list(self._loaded.values()):
-                records = owner.coordinator.handle_topic_deleted(deleted.name, deleted.topic_id)
-                owner.settle(records, atomic=False)
+            for partition, owner in list(self._loaded.items()):
+                if owner.uncommitted:  # commits that are on the way have to be forgotten, too
+                    self._start(self._forget_topic_when_settled(partition, owner, deleted))
+                else:
+                    _forget_topic(owner, deleted)
+
+    async def _forget_topic_when_settled(
+        self, partition: int, owner: GroupPartition, deleted: TopicImage
+    ) -> None:
+        outcome = owner.settled()
+        while isinstance(outcome, asyncio.Future):
+            # what takes longer than clients wait is waited for again
+            if await outcome is not ErrorCode.REQUEST_TIMED_OUT:
+                break
+            outcome = owner.settled()
+        if self._loaded.get(partition) is owner:
+            _forget_topic(owner, deleted)
 
     def _new_owner(self, partition: int, replica: Replica) -> GroupPartition:
-        coordinator = GroupCoordinator(self._config, lambda: str(uuid.uuid4()))
-        append = partial(self._broker.replicas.append, GROUP_METADATA_TOPIC, partition)
-        compression = self._broker.config.get_int("offsets.topic.compression.codec")
-        return GroupPartition(coordinator, append, self._broker.clock_ms, compression)
+        coordinator = GroupCoordinator(self._config, lambda: str(self._broker.environment.uuid()))
+        return GroupPartition(
+            coordinator,
+            ReplicaLog(self._broker.replicas, replica, needs_in_sync_replicas=False),
+            self._broker.clock_ms,
+            self._broker.config.get_int("offsets.topic.compression.codec"),
+            write_timeout_ms=self._write_timeout_ms,
+            lost=partial(self._lost, partition),
+        )
 
     def _replay(self, owner: GroupPartition, partition_log: Log, end_offset: int, now_ms: int) -> None:
         group_loader.load(partition_log, end_offset, owner.coordinator, now_ms)
@@ -252,15 +323,7 @@ def coordinator_config(config: BrokerConfig) -> GroupCoordinatorConfig:
     )
 
 
-def _commit_in_transaction(
-    owner: GroupPartition, request: TxnOffsetCommitRequest, replica: Replica, verified: Verified
-) -> TxnOffsetCommitResponse:
-    try:
-        verification = verified.of(replica)
-    except KafkaError as error:
-        raise KafkaError(append_error(error.code)) from error
-    records, response = owner.coordinator.handle_txn_offset_commit(request, owner.now_ms())
-    if records:
-        producer = (request.producer_id, request.producer_epoch)
-        raise_for(owner.write_in_transaction(records, producer, verification))
-    return response
+def _forget_topic(owner: GroupPartition, deleted: TopicImage) -> None:
+    """Offsets of a topic that is gone go as well."""
+    records = owner.coordinator.handle_topic_deleted(deleted.name, deleted.topic_id)
+    owner.settle(records, atomic=False)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from penstock.broker.coordinator_partition import Append, CoordinatorPartition, encode_records
+from penstock.broker.coordinator_partition import CoordinatorLog, CoordinatorPartition, Outcome
+from penstock.broker.uncommitted import Hold
 from penstock.coordinators.records import CoordinatorRecord, Records
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import GroupMetadataKey, OffsetCommitKey
 
 if TYPE_CHECKING:
     from penstock.coordinators.group.coordinator import GroupCoordinator
     from penstock.storage.verification import Verification
 
 __all__ = ["GroupPartition"]
-
-log = logging.getLogger(__name__)
 
 
 class GroupPartition(CoordinatorPartition):
@@ -26,33 +25,47 @@ class GroupPartition(CoordinatorPartition):
     def __init__(
         self,
         coordinator: GroupCoordinator,
-        append: Append,
+        partition_log: CoordinatorLog,
         clock_ms: Callable[[], int],
         compression: int,
+        *,
+        write_timeout_ms: int,
+        lost: Callable[[], None],
     ) -> None:
-        super().__init__(coordinator, append, clock_ms, compression)
+        super().__init__(
+            coordinator, partition_log, clock_ms, compression, write_timeout_ms=write_timeout_ms, lost=lost
+        )
         self.coordinator = coordinator
+        coordinator.watch(held=self._held, blocked=self._blocked)
 
     def write_in_transaction(
         self, records: Records, producer: tuple[int, int], verification: Verification | None
-    ) -> ErrorCode:
+    ) -> Outcome:
         """Append offsets that count once the producer's marker comes; NONE, or why they are not in the log.
 
         `producer` is its id and epoch. Nothing rests on the offsets yet: a failed append needs no way back.
         """
-        now_ms = self.now_ms()
-        batch = encode_records(records, now_ms, self._compression, producer)
-        try:
-            info = self._append(batch, verification=verification)
-        except KafkaError as error:
-            log.info("offsets of a transaction refused producer_id=%d error=%s", producer[0], error)
-            return error.code
-        for offset, record in enumerate(records, info.first_offset):
-            self.coordinator.replay(record, offset, now_ms, producer[0])
-        return ErrorCode.NONE
+        return self._write(records, producer, verification)
 
-    def _replay(self, record: CoordinatorRecord, offset: int, now_ms: int) -> None:
-        self.coordinator.replay(record, offset, now_ms)
+    def marker_appended(self, end_offset: int, producer_id: int, *, committed: bool) -> Outcome:
+        """A transaction's marker is in the log and ends at `end_offset`; it counts once it is committed."""
+
+        def replay() -> None:
+            self.coordinator.replay_end_transaction(producer_id, committed=committed)
+
+        if self._uncommitted.is_committed(end_offset):
+            replay()
+            return ErrorCode.NONE
+        return self._uncommitted.add(end_offset, replay, ())
+
+    def _replay(self, record: CoordinatorRecord, offset: int, now_ms: int, producer_id: int) -> None:
+        self.coordinator.replay(record, offset, now_ms, producer_id)
+
+    def _hold(self, record: CoordinatorRecord) -> Hold:
+        """Commits of a group do not exclude each other: the last one in the log counts."""
+        key = record.key
+        assert isinstance(key, OffsetCommitKey | GroupMetadataKey)
+        return Hold(key.group, blocks=isinstance(key, GroupMetadataKey) or record.value is None)
 
     def _deliver(self) -> None:
         for ticket, response in self.coordinator.take_replies():

@@ -10,10 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.broker import transaction_loader
-from penstock.broker.coordinator_runtime import CoordinatorRuntime, raise_for
+from penstock.broker.coordinator_log import ReplicaLog
+from penstock.broker.coordinator_runtime import CoordinatorRuntime
 from penstock.broker.transaction_markers import MarkerSender
 from penstock.broker.transaction_partition import TransactionPartition
-from penstock.coordinators.append_errors import append_error
 from penstock.coordinators.records import Records
 from penstock.coordinators.transaction.admin import TransactionFilter
 from penstock.coordinators.transaction.config import TransactionCoordinatorConfig
@@ -39,10 +39,9 @@ if TYPE_CHECKING:
     from penstock.broker.replica import Replica
     from penstock.metadata.configs import BrokerConfig
     from penstock.metadata.image.image import MetadataDelta
-    from penstock.storage.log import AppendInfo, Log
-    from penstock.storage.verification import Verification
+    from penstock.storage.log import Log
 
-__all__ = ["TRANSACTION_STATE_TOPIC", "TV0", "TV2", "TransactionCoordinatorRuntime", "fenced_error"]
+__all__ = ["TRANSACTION_STATE_TOPIC", "TV0", "TV2", "Codes", "TransactionCoordinatorRuntime", "fenced_error"]
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +52,7 @@ TV0 = 0
 TV2 = 2
 """Of KIP-890's, in which brokers do that, and every transaction has an epoch of its own."""
 
+Codes = dict[TopicPartition, ErrorCode]
 R = TypeVar("R")
 Decide = Callable[[TransactionPartition, int | None], tuple[Records, R | NeedsProducerId]]
 """A decision of the coordinator, with a new producer id if it has asked for one."""
@@ -62,18 +62,19 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
     """Requests in, answers out.
 
     Unless said otherwise methods raise KafkaError if this node cannot serve the transactional id, or cannot
-    write down what it has decided. Answers come at once but for those that take a new producer id.
+    write down what it has decided. Answers come at once but for those that take a new producer id, or whose
+    records other replicas have to get first.
     """
 
     TOPIC = TRANSACTION_STATE_TOPIC
     PARTITION_COUNT_CONFIG = "transaction.state.log.num.partitions"
+    WRITE_TIMEOUT_CONFIG = "request.timeout.ms"
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker)
         self._config = coordinator_config(broker.config)
         self._epochs: dict[int, int] = {}
         """Leader epochs that the partitions of this node were taken over in: its coordinators' own."""
-        self._aborts: set[asyncio.Task[None]] = set()
         self.markers = MarkerSender(broker)
 
     # -- requests ------------------------------------------------------------------------------------
@@ -109,7 +110,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         partitions: Collection[TopicPartition],
         *,
         verify_only: bool,
-    ) -> dict[TopicPartition, ErrorCode] | Awaitable[dict[TopicPartition, ErrorCode]]:
+    ) -> Codes | Awaitable[Codes]:
         """For the leader of these partitions, who is about to append to them (KIP-890). Raises nothing.
 
         Where power cuts count the answer is durable: else one could leave a batch in a partition, and no
@@ -123,7 +124,8 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
             return codes
         return self._when_durable(codes)
 
-    async def _when_durable(self, codes: dict[TopicPartition, ErrorCode]) -> dict[TopicPartition, ErrorCode]:
+    async def _when_durable(self, answer: Codes | Awaitable[Codes]) -> Codes:
+        codes = await answer if isinstance(answer, Awaitable) else answer
         durable: asyncio.Future[BaseException | None] = self._broker.loop.create_future()
         self._broker.group_commit.when_durable(
             lambda error: None if durable.cancelled() else durable.set_result(error)
@@ -141,22 +143,25 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         *,
         verify_only: bool = False,
         client_version: int = TV2,
-    ) -> dict[TopicPartition, ErrorCode]:
+    ) -> Codes | Awaitable[Codes]:
         """Take the partitions into the transaction, all or none; or see if they are in it. Raises nothing."""
+
+        def add_or_verify(owner: TransactionPartition) -> Codes | Awaitable[Codes]:
+            if verify_only:
+                return owner.coordinator.handle_verify_partitions(
+                    transactional_id, producer_id, producer_epoch, partitions
+                )
+            records, code = owner.coordinator.handle_add_partitions(
+                transactional_id, producer_id, producer_epoch, partitions, client_version, owner.now_ms()
+            )
+            codes = dict.fromkeys(partitions, code)
+            return self._answer(owner.settle(records), codes) if records else codes
+
         try:
-            owner = self._owner(transactional_id)
+            answer = self._in_line(transactional_id, add_or_verify)
         except KafkaError as error:
             return dict.fromkeys(partitions, error.code)
-        if verify_only:
-            return owner.coordinator.handle_verify_partitions(
-                transactional_id, producer_id, producer_epoch, partitions
-            )
-        records, code = owner.coordinator.handle_add_partitions(
-            transactional_id, producer_id, producer_epoch, partitions, client_version, owner.now_ms()
-        )
-        if records:
-            code = append_error(owner.settle(records))
-        return dict.fromkeys(partitions, code)
+        return _codes_of(answer, partitions) if isinstance(answer, Awaitable) else answer
 
     def describe(self, transactional_id: str) -> DescribeTransactionsResponse.TransactionState:
         """Raises nothing: why it can't be told stands in the state."""
@@ -178,20 +183,24 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         return await self._broker.decode_in_worker(_list, coordinators, request, self._broker.clock_ms())
 
     def _decide(self, transactional_id: str, decide: Decide[R]) -> R | Awaitable[R]:
-        owner = self._owner(transactional_id)
-        records, response = decide(owner, None)
-        if isinstance(response, NeedsProducerId):
-            return self._decide_with_producer_id(transactional_id, decide)
-        raise_for(owner.settle(records))
-        return response
+        def decide_now(owner: TransactionPartition) -> R | Awaitable[R]:
+            records, response = decide(owner, None)
+            if isinstance(response, NeedsProducerId):
+                return self._decide_with_producer_id(transactional_id, decide)
+            return self._answer(owner.settle(records), response)
+
+        return self._in_line(transactional_id, decide_now)
 
     async def _decide_with_producer_id(self, transactional_id: str, decide: Decide[R]) -> R:
         producer_id = await self._broker.producer_ids.next()
-        owner = self._owner(transactional_id)  # it may have moved meanwhile
-        records, response = decide(owner, producer_id)
-        assert not isinstance(response, NeedsProducerId), "it has got one"
-        raise_for(owner.settle(records))
-        return response
+
+        def decide_now(owner: TransactionPartition) -> R | Awaitable[R]:
+            records, response = decide(owner, producer_id)
+            assert not isinstance(response, NeedsProducerId), "it has got one"
+            return self._answer(owner.settle(records), response)
+
+        answer = self._in_line(transactional_id, decide_now)  # it may have moved meanwhile
+        return await answer if isinstance(answer, Awaitable) else answer
 
     # -- life ----------------------------------------------------------------------------------------
 
@@ -203,8 +212,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
 
     def close(self) -> None:
         super().close()
-        for abort in self._aborts:
-            abort.cancel()
+        self.markers.close()
 
     @property
     def transaction_version(self) -> int:
@@ -218,18 +226,16 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
             coordinator_epoch=replica.leader_epoch,
             transaction_version=self.transaction_version,
         )
-        append = partial(self._append, partition)
         return TransactionPartition(
-            coordinator, append, self._broker.clock_ms, self.markers, self._abort_with_producer_id
+            coordinator,
+            # as with acks=all: a decision must be on enough replicas
+            ReplicaLog(self._broker.replicas, replica, needs_in_sync_replicas=True),
+            self._broker.clock_ms,
+            self.markers,
+            self._abort_with_producer_id,
+            write_timeout_ms=self._write_timeout_ms,
+            lost=partial(self._lost, partition),
         )
-
-    def _append(
-        self, partition: int, records: bytes, *, verification: Verification | None = None
-    ) -> AppendInfo:
-        """As with acks=all: a decision must be on enough replicas (`min.insync.replicas`)."""
-        replicas = self._broker.replicas
-        replicas.leader(self.TOPIC, partition).check_enough_replicas()
-        return replicas.append(self.TOPIC, partition, records, verification=verification)
 
     def _replay(self, owner: TransactionPartition, partition_log: Log, end_offset: int, now_ms: int) -> None:
         transaction_loader.load(partition_log, end_offset, owner.coordinator, now_ms)
@@ -244,9 +250,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
     # -- transactions that take too long -------------------------------------------------------------
 
     def _abort_with_producer_id(self, owner: TransactionPartition, timed_out: TimedOut) -> None:
-        abort = asyncio.ensure_future(self._abort(owner, timed_out))
-        self._aborts.add(abort)
-        abort.add_done_callback(self._aborts.discard)
+        self._start(self._abort(owner, timed_out))
 
     async def _abort(self, owner: TransactionPartition, timed_out: TimedOut) -> None:
         try:
@@ -276,6 +280,13 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
             total.timed_out += each.timed_out
             total.expired += each.expired
         return total
+
+
+async def _codes_of(answer: Awaitable[Codes], partitions: Collection[TopicPartition]) -> Codes:
+    try:
+        return await answer
+    except KafkaError as error:
+        return dict.fromkeys(partitions, error.code)
 
 
 def _list(

@@ -1,27 +1,31 @@
 """Tells the partitions of a decided transaction how it ended.
 
-A decision counts once it is in `__transaction_state`; its markers are what readers and logs learn it from.
-Those of partitions led here are written in the turn of the decision, so that a client that has its answer
-finds its records readable. What can't be written now (no leader, a full disk, a group coordinator that is
-loading) is tried again until it can, or until its topic is gone. Markers may be written twice: logs take the
-second for what it is.
+A decision counts once it is committed in `__transaction_state`; its markers are what readers and logs learn
+it from. Those of partitions led here are written in the turn of the decision, so that a client that has its
+answer finds its records readable; those of others are sent to the brokers that lead them. What can't be
+written now (no leader, a full disk, a group coordinator that is loading) is tried again until it can, or
+until its topic is gone. Markers may be written twice: logs take the second for what it is.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
-from penstock.broker.group_coordinator import GROUP_METADATA_TOPIC
+from penstock.broker.broker_peers import BrokerPeers
+from penstock.broker.marker_queue import MarkerQueue
+from penstock.broker.marker_writes import Marker, write_marker
 from penstock.coordinators.transaction.metadata import TopicPartition
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from penstock.broker.node import Broker
     from penstock.coordinators.transaction.results import TransactionMarkers
 
-__all__ = ["Marker", "MarkerOwner", "MarkerSender", "write_marker"]
+__all__ = ["MarkerOwner", "MarkerSender"]
 
 log = logging.getLogger(__name__)
 
@@ -35,30 +39,8 @@ AFTER_DISK_FAILURE_S = 5.0
 GIVE_UP = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 """A newer coordinator, or a newer epoch of the producer, has decided here: this one has no say any more."""
 
-
-class Marker(NamedTuple):
-    """How a producer's transaction ended, as one partition is told."""
-
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-    committed: bool
-    transaction_version: int
-
-
-def write_marker(broker: Broker, topic: str, partition: int, marker: Marker) -> ErrorCode:
-    """Write a marker to a replica of this node; for `__consumer_offsets` the groups learn of it too."""
-    replica = broker.replicas.get(topic, partition)
-    if replica is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    try:
-        if topic == GROUP_METADATA_TOPIC:
-            broker.groups.end_transaction(partition, marker)
-        else:
-            replica.append_marker(**marker._asdict())
-    except KafkaError as error:
-        return error.code
-    return ErrorCode.NONE
+NO_MARKER_NEEDED = frozenset({ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION})
+"""Of a broker whose partition can hold no transactions: nothing of this one is in it."""
 
 
 class MarkerOwner(Protocol):
@@ -71,7 +53,7 @@ class MarkerOwner(Protocol):
 class _Delivery:
     """The markers of one transaction on their way."""
 
-    __slots__ = ("failed", "is_retry", "marker", "markers", "owner", "to_write")
+    __slots__ = ("failed", "is_retry", "marker", "markers", "owner", "to_write", "under_way")
 
     def __init__(self, owner: MarkerOwner, markers: TransactionMarkers) -> None:
         self.owner = owner
@@ -85,7 +67,12 @@ class _Delivery:
         )
         self.to_write: list[TopicPartition] = list(markers.partitions)
         self.failed: list[TopicPartition] = []
+        self.under_way = 0
+        """Markers that other replicas, or other brokers, are to have."""
         self.is_retry = False
+
+    def begin_again(self) -> None:
+        self.to_write, self.failed = list(self.markers.partitions), []
 
 
 class MarkerSender:
@@ -94,6 +81,14 @@ class MarkerSender:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._deliveries: dict[str, _Delivery] = {}
+        self._peers = BrokerPeers(
+            lambda: broker.image,
+            broker.config.inter_broker_listener_name,
+            lambda: broker.environment.dial,
+            f"broker-{broker.node_id}-txn-marker-sender",
+            broker.environment.rng,
+        )
+        self._queues: dict[int, MarkerQueue] = {}
         self.written = 0
         self.retries = 0
 
@@ -112,6 +107,17 @@ class MarkerSender:
         self._deliveries[markers.transactional_id] = delivery
         self._when_durable(delivery, self._go_on)
 
+    def cancel(self, owner: MarkerOwner) -> None:
+        """Another node coordinates these now, and sends the markers again."""
+        self._deliveries = {key: kept for key, kept in self._deliveries.items() if kept.owner is not owner}
+
+    def close(self) -> None:
+        """Send no more."""
+        self._deliveries.clear()
+        for queue in self._queues.values():
+            queue.close()
+        self._peers.close()
+
     def _when_durable(self, delivery: _Delivery, then: Callable[[_Delivery], None]) -> None:
         group_commit = self._broker.group_commit
         if not group_commit.acks_fsync or group_commit.is_idle:
@@ -126,43 +132,38 @@ class MarkerSender:
             log.error("markers held back transactional_id=%s error=%s", transactional_id, error)
             # All again, once the log that failed has lost its leader: if it is the coordinator's own, this
             # delivery has ended by then.
-            delivery.to_write, delivery.failed = list(delivery.markers.partitions), []
+            delivery.begin_again()
             self._broker.loop.call_later(AFTER_DISK_FAILURE_S, self._when_durable, delivery, self._go_on)
 
         group_commit.when_durable(durable)
 
-    def cancel(self, owner: MarkerOwner) -> None:
-        """Another node coordinates these now, and sends the markers again."""
-        self._deliveries = {key: kept for key, kept in self._deliveries.items() if kept.owner is not owner}
+    def _is_current(self, delivery: _Delivery) -> bool:
+        return self._deliveries.get(delivery.markers.transactional_id) is delivery
 
     def _go_on(self, delivery: _Delivery) -> None:
-        transactional_id = delivery.markers.transactional_id
-        if self._deliveries.get(transactional_id) is not delivery:
+        """Write or send some, then look how the round stands."""
+        if not self._is_current(delivery):
             return
         for _ in range(min(MARKERS_PER_TURN, len(delivery.to_write))):
             place = delivery.to_write.pop()
-            error = self._write(place, delivery.marker)
-            if error in GIVE_UP:
-                log.warning(
-                    "markers given up transactional_id=%s topic=%s partition=%d error=%s",
-                    transactional_id,
-                    *place,
-                    error.name,
-                )
-                del self._deliveries[transactional_id]
-                return
-            if error is not ErrorCode.NONE:
-                if not delivery.is_retry:
-                    log.info(
-                        "marker to be tried again transactional_id=%s topic=%s partition=%d error=%s",
-                        transactional_id,
-                        *place,
-                        error.name,
-                    )
-                delivery.failed.append(place)
+            registration = self._broker.image.topics.partition(*place)
+            if registration is None:
+                continue  # its topic is gone
+            error = self._write(place, registration.leader, delivery)
+            if error is not None:
+                self._note(delivery, place, error)
+                if not self._is_current(delivery):
+                    return
         if delivery.to_write:
             self._broker.loop.call_soon(self._go_on, delivery)
-        elif delivery.failed:
+        else:
+            self._end_round(delivery)
+
+    def _end_round(self, delivery: _Delivery) -> None:
+        """Once every partition has been tried: again with those that failed, or all is done."""
+        if delivery.to_write or delivery.under_way:
+            return
+        if delivery.failed:
             delivery.to_write, delivery.failed = delivery.failed, []
             delivery.is_retry = True
             self.retries += 1
@@ -171,19 +172,67 @@ class MarkerSender:
             self._when_durable(delivery, self._complete)
 
     def _complete(self, delivery: _Delivery) -> None:
-        transactional_id = delivery.markers.transactional_id
-        if self._deliveries.get(transactional_id) is delivery:
-            del self._deliveries[transactional_id]
+        if self._is_current(delivery):
+            del self._deliveries[delivery.markers.transactional_id]
             delivery.owner.markers_written(delivery.markers)
 
-    def _write(self, place: TopicPartition, marker: Marker) -> ErrorCode:
-        """To the partition's leader, which is this node or none; NONE as well where the topic is gone."""
-        registration = self._broker.image.topics.partition(*place)
-        if registration is None:
-            return ErrorCode.NONE
-        if registration.leader != self._broker.node_id:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        error = write_marker(self._broker, *place, marker)
+    def _write(self, place: TopicPartition, leader: int, delivery: _Delivery) -> ErrorCode | None:
+        """To the partition's leader. None if it takes time to tell what has become of it."""
+        told = partial(self._told, delivery, place)
+        if leader != self._broker.node_id:
+            if leader < 0:
+                return ErrorCode.LEADER_NOT_AVAILABLE
+            delivery.under_way += 1
+            self._queue_of(leader).add(place, delivery.marker, told)
+            return None
+        outcome = write_marker(self._broker, *place, delivery.marker)
+        if isinstance(outcome, ErrorCode):
+            return outcome
+        delivery.under_way += 1
+        outcome.add_done_callback(lambda done: told(_result_of(done)))
+        return None
+
+    def _told(self, delivery: _Delivery, place: TopicPartition, error: ErrorCode) -> None:
+        """What has become of a marker that took time."""
+        delivery.under_way -= 1
+        if self._is_current(delivery):
+            self._note(delivery, place, error)
+            if self._is_current(delivery):
+                self._end_round(delivery)
+
+    def _note(self, delivery: _Delivery, place: TopicPartition, error: ErrorCode) -> None:
+        """Count the marker as written, to be tried again, or as a reason to give the delivery up."""
         if error is ErrorCode.NONE:
             self.written += 1
-        return error
+            return
+        if error in NO_MARKER_NEEDED:
+            return
+        transactional_id = delivery.markers.transactional_id
+        if error in GIVE_UP:
+            log.warning(
+                "markers given up transactional_id=%s topic=%s partition=%d error=%s",
+                transactional_id,
+                *place,
+                error.name,
+            )
+            del self._deliveries[transactional_id]
+            return
+        if not delivery.is_retry:
+            log.info(
+                "marker to be tried again transactional_id=%s topic=%s partition=%d error=%s",
+                transactional_id,
+                *place,
+                error.name,
+            )
+        delivery.failed.append(place)
+
+    def _queue_of(self, broker_id: int) -> MarkerQueue:
+        queue = self._queues.get(broker_id)
+        if queue is None:
+            timeout_ms = self._broker.config.get_int("request.timeout.ms")
+            queue = self._queues[broker_id] = MarkerQueue(partial(self._peers.of, broker_id), timeout_ms)
+        return queue
+
+
+def _result_of(done: asyncio.Future[ErrorCode]) -> ErrorCode:
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if done.cancelled() else done.result()

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from penstock.broker.coordinator_partition import Append, CoordinatorPartition
+from penstock.broker.coordinator_partition import CoordinatorLog, CoordinatorPartition
+from penstock.broker.uncommitted import Hold
 from penstock.coordinators.records import CoordinatorRecord
+from penstock.protocol.messages import TransactionLogKey
 
 if TYPE_CHECKING:
     from penstock.broker.transaction_markers import MarkerSender
@@ -24,13 +26,18 @@ class TransactionPartition(CoordinatorPartition):
     def __init__(
         self,
         coordinator: TransactionCoordinator,
-        append: Append,
+        partition_log: CoordinatorLog,
         clock_ms: Callable[[], int],
         markers: MarkerSender,
         request_producer_id: Callable[[TransactionPartition, TimedOut], None],
+        *,
+        write_timeout_ms: int,
+        lost: Callable[[], None],
     ) -> None:
         """`request_producer_id` has a producer id fetched, and calls `abort` with it."""
-        super().__init__(coordinator, append, clock_ms, UNCOMPRESSED)
+        super().__init__(
+            coordinator, partition_log, clock_ms, UNCOMPRESSED, write_timeout_ms=write_timeout_ms, lost=lost
+        )
         self.coordinator = coordinator
         self._markers = markers
         self._request_producer_id = request_producer_id
@@ -51,8 +58,13 @@ class TransactionPartition(CoordinatorPartition):
         """Abort a transaction whose time is up and whose producer id is used up."""
         self.settle(self.coordinator.abort_timed_out(timed_out, new_producer_id, self.now_ms()))
 
-    def _replay(self, record: CoordinatorRecord, offset: int, now_ms: int) -> None:
+    def _replay(self, record: CoordinatorRecord, offset: int, now_ms: int, producer_id: int) -> None:
         self.coordinator.replay(record, now_ms)
+
+    def _hold(self, record: CoordinatorRecord) -> Hold:
+        """One step of a transactional id after the other."""
+        assert isinstance(record.key, TransactionLogKey)
+        return Hold(record.key.transactional_id, blocks=True)
 
     def _deliver(self) -> None:
         for markers in self.coordinator.take_markers():

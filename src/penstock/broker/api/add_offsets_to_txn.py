@@ -6,11 +6,14 @@ version 2 leave it to TxnOffsetCommit (KIP-890).
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from penstock.broker.group_coordinator import GROUP_METADATA_TOPIC
-from penstock.broker.transaction_coordinator import TV0, fenced_error
+from penstock.broker.transaction_coordinator import TV0, Codes, fenced_error
+from penstock.coordinators.transaction.metadata import TopicPartition
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ FENCED_ERROR_VERSION = 2
 
 def handle(
     broker: Broker, request: AddOffsetsToTxnRequest, context: RequestContext
-) -> AddOffsetsToTxnResponse:
+) -> AddOffsetsToTxnResponse | Awaitable[AddOffsetsToTxnResponse]:
     place = (GROUP_METADATA_TOPIC, broker.groups.partition_of(request.group_id))
     codes = broker.transactions.add_or_verify_partitions(
         request.transactional_id,
@@ -33,5 +36,15 @@ def handle(
         [place],
         client_version=TV0,
     )
-    knows_fenced = context.api_version >= FENCED_ERROR_VERSION
-    return AddOffsetsToTxnResponse(error_code=fenced_error(codes[place], knows_fenced=knows_fenced))
+    if isinstance(codes, Awaitable):
+        return _wait(codes, place, context.api_version)
+    return _answer(codes[place], context.api_version)
+
+
+async def _wait(codes: Awaitable[Codes], place: TopicPartition, version: int) -> AddOffsetsToTxnResponse:
+    return _answer((await codes)[place], version)
+
+
+def _answer(code: ErrorCode, version: int) -> AddOffsetsToTxnResponse:
+    error = fenced_error(code, knows_fenced=version >= FENCED_ERROR_VERSION)
+    return AddOffsetsToTxnResponse(error_code=error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from penstock.broker.transaction_coordinator import TV0, TV2, fenced_error
+from penstock.broker.transaction_coordinator import TV0, TV2, Codes, fenced_error
 from penstock.broker.turns import Steps, in_turns
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
@@ -27,38 +27,50 @@ SEVERAL_TRANSACTIONS_VERSION = 4
 Transaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
 TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
 PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
+Asked = tuple[Transaction, Codes | Awaitable[Codes]]
+"""A transaction and what its coordinator says of its partitions."""
 
 
 def handle(
     broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
 ) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
-    return in_turns(_answer(broker, request, context.api_version))
+    version = context.api_version
+    asked = in_turns(_ask(broker, request, version))
+    if isinstance(asked, list) and not any(isinstance(codes, Awaitable) for _, codes in asked):
+        return in_turns(_answer(asked, version))
+    return _wait(asked, version)
 
 
-def _answer(
-    broker: Broker, request: AddPartitionsToTxnRequest, version: int
-) -> Steps[AddPartitionsToTxnResponse]:
+async def _wait(asked: list[Asked] | Awaitable[list[Asked]], version: int) -> AddPartitionsToTxnResponse:
+    if isinstance(asked, Awaitable):
+        asked = await asked
+    known: list[Asked] = [
+        (transaction, await codes if isinstance(codes, Awaitable) else codes) for transaction, codes in asked
+    ]
+    response = in_turns(_answer(known, version))
+    return await response if isinstance(response, Awaitable) else response
+
+
+def _ask(broker: Broker, request: AddPartitionsToTxnRequest, version: int) -> Steps[list[Asked]]:
     if version < SEVERAL_TRANSACTIONS_VERSION:
-        transaction = Transaction(
-            transactional_id=request.v3_and_below_transactional_id,
-            producer_id=request.v3_and_below_producer_id,
-            producer_epoch=request.v3_and_below_producer_epoch,
-            topics=request.v3_and_below_topics,
-        )
-        topics = yield from _add(broker, transaction, version)
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
-    results = []
-    for transaction in request.transactions:
-        topics = yield from _add(broker, transaction, version)
-        results.append(
-            AddPartitionsToTxnResponse.AddPartitionsToTxnResult(
-                transactional_id=transaction.transactional_id, topic_results=topics
+        transactions = [
+            Transaction(
+                transactional_id=request.v3_and_below_transactional_id,
+                producer_id=request.v3_and_below_producer_id,
+                producer_epoch=request.v3_and_below_producer_epoch,
+                topics=request.v3_and_below_topics,
             )
-        )
-    return AddPartitionsToTxnResponse(results_by_transaction=results)
+        ]
+    else:
+        transactions = request.transactions
+    asked: list[Asked] = []
+    for transaction in transactions:
+        codes = yield from _add(broker, transaction, version)
+        asked.append((transaction, codes))
+    return asked
 
 
-def _add(broker: Broker, transaction: Transaction, version: int) -> Steps[list[TopicResult]]:
+def _add(broker: Broker, transaction: Transaction, version: int) -> Steps[Codes | Awaitable[Codes]]:
     """One transaction's partitions: if one of them does not exist none is added."""
     yield
     partitions = set()
@@ -72,15 +84,33 @@ def _add(broker: Broker, transaction: Transaction, version: int) -> Steps[list[T
     if missing:
         codes = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
         codes.update(dict.fromkeys(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    else:
-        codes = broker.transactions.add_or_verify_partitions(
-            transaction.transactional_id,
-            transaction.producer_id,
-            transaction.producer_epoch,
-            partitions,
-            verify_only=transaction.verify_only,
-            client_version=TV2 if version >= SEVERAL_TRANSACTIONS_VERSION else TV0,
+        return codes
+    return broker.transactions.add_or_verify_partitions(
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        partitions,
+        verify_only=transaction.verify_only,
+        client_version=TV2 if version >= SEVERAL_TRANSACTIONS_VERSION else TV0,
+    )
+
+
+def _answer(known: list[Asked], version: int) -> Steps[AddPartitionsToTxnResponse]:
+    results = []
+    for transaction, codes in known:
+        assert isinstance(codes, dict), "waited for"
+        topics = yield from _topics(transaction, codes, version)
+        if version < SEVERAL_TRANSACTIONS_VERSION:
+            return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
+        results.append(
+            AddPartitionsToTxnResponse.AddPartitionsToTxnResult(
+                transactional_id=transaction.transactional_id, topic_results=topics
+            )
         )
+    return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+
+def _topics(transaction: Transaction, codes: Codes, version: int) -> Steps[list[TopicResult]]:
     knows_fenced = version >= FENCED_ERROR_VERSION
     topics = []
     for topic in transaction.topics:

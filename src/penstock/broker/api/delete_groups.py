@@ -5,6 +5,8 @@ Versions 0 to 2. As Kafka.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from penstock.protocol.api_keys import ApiKey
@@ -18,18 +20,46 @@ if TYPE_CHECKING:
 API_KEY = ApiKey.DELETE_GROUPS
 
 
-def handle(broker: Broker, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
+def handle(
+    broker: Broker, request: DeleteGroupsRequest, context: RequestContext
+) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
+    codes: dict[str, ErrorCode] = {}
+    under_way: dict[str, Awaitable[ErrorCode]] = {}
+    for group_id in dict.fromkeys(request.groups_names):
+        code = _delete(broker, group_id)
+        codes[group_id] = ErrorCode.NONE
+        if isinstance(code, ErrorCode):
+            codes[group_id] = code
+        else:
+            under_way[group_id] = code
+    return _wait(codes, under_way) if under_way else _response(codes)
+
+
+async def _wait(
+    codes: dict[str, ErrorCode], under_way: dict[str, Awaitable[ErrorCode]]
+) -> DeleteGroupsResponse:
+    deleted = await asyncio.gather(*map(_code_of, under_way.values()))
+    return _response(codes | dict(zip(under_way, deleted, strict=True)))
+
+
+def _response(codes: dict[str, ErrorCode]) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(
         results=[
-            DeleteGroupsResponse.DeletableGroupResult(group_id=group_id, error_code=_delete(broker, group_id))
-            for group_id in dict.fromkeys(request.groups_names)
+            DeleteGroupsResponse.DeletableGroupResult(group_id=group_id, error_code=code)
+            for group_id, code in codes.items()
         ]
     )
 
 
-def _delete(broker: Broker, group_id: str) -> ErrorCode:
+def _delete(broker: Broker, group_id: str) -> ErrorCode | Awaitable[ErrorCode]:
     try:
-        broker.groups.delete_group(group_id)
+        return broker.groups.delete_group(group_id)
     except KafkaError as error:
         return error.code
-    return ErrorCode.NONE
+
+
+async def _code_of(deletion: Awaitable[ErrorCode]) -> ErrorCode:
+    try:
+        return await deletion
+    except KafkaError as error:
+        return error.code

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.transaction_coordinator import TV0, TV2, fenced_error
 from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.errors import KafkaError
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
@@ -34,11 +34,24 @@ def handle(
     try:
         response = broker.transactions.end_txn(request, client_version)
     except KafkaError as error:
-        return EndTxnResponse(
-            error_code=error.code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
-        )
+        return _refusal(error.code)
     if isinstance(response, Awaitable):
-        return response  # of a client that is young enough for all errors
-    knows_fenced = context.api_version >= FENCED_ERROR_VERSION
+        return _wait(response, context.api_version)
+    return _in_version(response, context.api_version)
+
+
+async def _wait(response: Awaitable[EndTxnResponse], version: int) -> EndTxnResponse:
+    try:
+        return _in_version(await response, version)
+    except KafkaError as error:
+        return _refusal(error.code)
+
+
+def _refusal(code: ErrorCode) -> EndTxnResponse:
+    return EndTxnResponse(error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
+
+
+def _in_version(response: EndTxnResponse, version: int) -> EndTxnResponse:
+    knows_fenced = version >= FENCED_ERROR_VERSION
     response.error_code = fenced_error(response.error_code, knows_fenced=knows_fenced)
     return response

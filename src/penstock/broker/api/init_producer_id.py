@@ -37,14 +37,28 @@ def handle(
     except KafkaError as error:
         return _refusal(error.code)
     if isinstance(response, Awaitable):
-        return response  # what takes a new producer id is never fenced
-    knows_fenced = context.api_version >= FENCED_ERROR_VERSION
+        return _wait(response, context.api_version)
+    return _in_version(response, context.api_version)
+
+
+async def _wait(response: Awaitable[InitProducerIdResponse], version: int) -> InitProducerIdResponse:
+    try:
+        return _in_version(await response, version)
+    except KafkaError as error:
+        return _refusal(error.code)
+
+
+def _in_version(response: InitProducerIdResponse, version: int) -> InitProducerIdResponse:
+    knows_fenced = version >= FENCED_ERROR_VERSION
     response.error_code = fenced_error(response.error_code, knows_fenced=knows_fenced)
     return response
 
 
 async def _next_producer_id(broker: Broker) -> InitProducerIdResponse:
-    return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
+    try:
+        return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
+    except KafkaError as error:
+        return _refusal(error.code)
 
 
 def _refusal(code: ErrorCode) -> InitProducerIdResponse:

@@ -33,11 +33,17 @@ def handle(
         response = JoinGroupResponse(error_code=error.code, member_id=request.member_id)
     if isinstance(response, JoinGroupResponse):
         return _in_version(response, context.api_version)
-    return _later(response, context.api_version)
+    return _later(request, response, context.api_version)
 
 
-async def _later(response: Awaitable[JoinGroupResponse], version: int) -> JoinGroupResponse:
-    return _in_version(await response, version)
+async def _later(
+    request: JoinGroupRequest, response: Awaitable[JoinGroupResponse], version: int
+) -> JoinGroupResponse:
+    try:
+        joined = await response
+    except KafkaError as error:
+        joined = JoinGroupResponse(error_code=error.code, member_id=request.member_id)
+    return _in_version(joined, version)
 
 
 def _in_version(response: JoinGroupResponse, version: int) -> JoinGroupResponse:

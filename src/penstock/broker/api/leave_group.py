@@ -5,6 +5,7 @@ Versions 0 to 5. As Kafka: up to version 2 one member, whose error is the respon
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from penstock.protocol.api_keys import ApiKey
@@ -20,7 +21,9 @@ API_KEY = ApiKey.LEAVE_GROUP
 SEVERAL_MEMBERS_VERSION = 3
 
 
-def handle(broker: Broker, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+def handle(
+    broker: Broker, request: LeaveGroupRequest, context: RequestContext
+) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
     is_single = context.api_version < SEVERAL_MEMBERS_VERSION
     if is_single:
         request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
@@ -28,6 +31,17 @@ def handle(broker: Broker, request: LeaveGroupRequest, context: RequestContext) 
         response = broker.groups.leave_group(request)
     except KafkaError as error:
         return LeaveGroupResponse(error_code=error.code)
+    return _wait(response, is_single) if isinstance(response, Awaitable) else _answer(response, is_single)
+
+
+async def _wait(response: Awaitable[LeaveGroupResponse], is_single: bool) -> LeaveGroupResponse:
+    try:
+        return _answer(await response, is_single)
+    except KafkaError as error:
+        return LeaveGroupResponse(error_code=error.code)
+
+
+def _answer(response: LeaveGroupResponse, is_single: bool) -> LeaveGroupResponse:
     if is_single:
         error_code = response.error_code or response.members[0].error_code
         return LeaveGroupResponse(error_code=error_code)

@@ -6,6 +6,7 @@ refused one by one and the rest is committed.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from penstock.coordinators.group.offset_commit import commit_error_response
@@ -25,7 +26,9 @@ RequestTopic = OffsetCommitRequest.OffsetCommitRequestTopic
 ResponseTopic = OffsetCommitResponse.OffsetCommitResponseTopic
 
 
-def handle(broker: Broker, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
+def handle(
+    broker: Broker, request: OffsetCommitRequest, context: RequestContext
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     by_id = context.api_version >= TOPIC_IDS_VERSION
     refused: list[ResponseTopic] = []
     known: list[RequestTopic] = []
@@ -38,7 +41,19 @@ def handle(broker: Broker, request: OffsetCommitRequest, context: RequestContext
         response = broker.groups.commit_offsets(request, context)
     except KafkaError as error:
         response = commit_error_response(request, error.code)
+    if isinstance(response, Awaitable):
+        return _wait(request, response, refused)
     return _merge(response, refused) if refused else response
+
+
+async def _wait(
+    request: OffsetCommitRequest, response: Awaitable[OffsetCommitResponse], refused: list[ResponseTopic]
+) -> OffsetCommitResponse:
+    try:
+        committed = await response
+    except KafkaError as error:
+        committed = commit_error_response(request, error.code)
+    return _merge(committed, refused)
 
 
 def _sort_out(

@@ -5,6 +5,7 @@ Version 0. As Kafka.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from penstock.protocol.api_keys import ApiKey
@@ -20,7 +21,9 @@ API_KEY = ApiKey.OFFSET_DELETE
 ResponsePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
-def handle(broker: Broker, request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
+def handle(
+    broker: Broker, request: OffsetDeleteRequest, context: RequestContext
+) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
     unknown: dict[str, list[ResponsePartition]] = {}
     for topic in request.topics:
         image = broker.image.topics.by_name.get(topic.name)
@@ -40,6 +43,21 @@ def handle(broker: Broker, request: OffsetDeleteRequest, context: RequestContext
         response = broker.groups.delete_offsets(request)
     except KafkaError as error:
         return OffsetDeleteResponse(error_code=error.code)
+    return _wait(response, unknown) if isinstance(response, Awaitable) else _merge(response, unknown)
+
+
+async def _wait(
+    response: Awaitable[OffsetDeleteResponse], unknown: dict[str, list[ResponsePartition]]
+) -> OffsetDeleteResponse:
+    try:
+        return _merge(await response, unknown)
+    except KafkaError as error:
+        return OffsetDeleteResponse(error_code=error.code)
+
+
+def _merge(
+    response: OffsetDeleteResponse, unknown: dict[str, list[ResponsePartition]]
+) -> OffsetDeleteResponse:
     if response.error_code:
         return response
     for answered in response.topics:

@@ -6,6 +6,7 @@ Versions 1 to 10. As Kafka: several groups at once from version 8 on (KIP-709), 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from penstock.protocol.api_keys import ApiKey
@@ -29,19 +30,36 @@ ResponseTopics = OffsetFetchResponse.OffsetFetchResponseTopics
 ResponsePartitions = OffsetFetchResponse.OffsetFetchResponsePartitions
 
 
-def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+def handle(
+    broker: Broker, request: OffsetFetchRequest, context: RequestContext
+) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     version = context.api_version
     require_stable = version >= REQUIRE_STABLE_VERSION and request.require_stable
+    by_id = version >= TOPIC_IDS_VERSION
+    asked = request.groups if version >= SEVERAL_GROUPS_VERSION else [_single_group(request)]
+    groups = [_fetch(broker, group, require_stable, by_id) for group in asked]
+    known = [group for group in groups if isinstance(group, ResponseGroup)]
+    if len(known) == len(groups):
+        return _response(request, known, version)
+    return _wait(request, groups, version)
+
+
+async def _wait(
+    request: OffsetFetchRequest, groups: list[ResponseGroup | Awaitable[ResponseGroup]], version: int
+) -> OffsetFetchResponse:
+    known = [group if isinstance(group, ResponseGroup) else await group for group in groups]
+    return _response(request, known, version)
+
+
+def _response(request: OffsetFetchRequest, groups: list[ResponseGroup], version: int) -> OffsetFetchResponse:
     if version >= SEVERAL_GROUPS_VERSION:
-        by_id = version >= TOPIC_IDS_VERSION
-        return OffsetFetchResponse(
-            groups=[_fetch(broker, group, require_stable, by_id) for group in request.groups]
-        )
-    group = _fetch(broker, _single_group(request), require_stable, by_id=False)
-    return _single_response(request, group, version)
+        return OffsetFetchResponse(groups=groups)
+    return _single_response(request, groups[0], version)
 
 
-def _fetch(broker: Broker, request: RequestGroup, require_stable: bool, by_id: bool) -> ResponseGroup:
+def _fetch(
+    broker: Broker, request: RequestGroup, require_stable: bool, by_id: bool
+) -> ResponseGroup | Awaitable[ResponseGroup]:
     unknown: list[ResponseTopics] = []
     if by_id and request.topics is not None:
         unknown = _name_topics(broker, request)
@@ -49,6 +67,32 @@ def _fetch(broker: Broker, request: RequestGroup, require_stable: bool, by_id: b
         response = broker.groups.fetch_offsets(request, require_stable=require_stable)
     except KafkaError as error:
         return ResponseGroup(group_id=request.group_id, topics=[], error_code=error.code)
+    if isinstance(response, Awaitable):
+        return _fetch_later(broker, request, response, by_id, unknown)
+    return _completed(broker, request, response, by_id, unknown)
+
+
+async def _fetch_later(
+    broker: Broker,
+    request: RequestGroup,
+    response: Awaitable[ResponseGroup],
+    by_id: bool,
+    unknown: list[ResponseTopics],
+) -> ResponseGroup:
+    try:
+        return _completed(broker, request, await response, by_id, unknown)
+    except KafkaError as error:
+        return ResponseGroup(group_id=request.group_id, topics=[], error_code=error.code)
+
+
+def _completed(
+    broker: Broker,
+    request: RequestGroup,
+    response: ResponseGroup,
+    by_id: bool,
+    unknown: list[ResponseTopics],
+) -> ResponseGroup:
+    """With ids where the client speaks of topics by them, and what nobody knows."""
     if by_id and request.topics is None:
         response.topics = _identified(broker, response.topics)
     response.topics += unknown

@@ -29,6 +29,14 @@ def handle(
     ):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     try:
-        return broker.groups.sync_group(request)
+        response = broker.groups.sync_group(request)
+    except KafkaError as error:
+        return SyncGroupResponse(error_code=error.code)
+    return _wait(response) if isinstance(response, Awaitable) else response
+
+
+async def _wait(response: Awaitable[SyncGroupResponse]) -> SyncGroupResponse:
+    try:
+        return await response
     except KafkaError as error:
         return SyncGroupResponse(error_code=error.code)

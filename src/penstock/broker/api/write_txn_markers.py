@@ -1,15 +1,18 @@
 """WriteTxnMarkers (27): how transactions ended, told to the leaders of their partitions.
 
 Versions 1 and 2. Coordinators send it to other brokers, and administrators to end a transaction that nobody
-coordinates any more. Version 2 says by which protocol the transaction was run (KIP-1228).
+coordinates any more. Version 2 says by which protocol the transaction was run (KIP-1228). Answered once the
+markers are committed, or REQUEST_TIMED_OUT after `request.timeout.ms`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from penstock.broker.transaction_markers import Marker, write_marker
+from penstock.broker.coordinator_partition import Outcome
+from penstock.broker.marker_writes import Marker, write_marker
 from penstock.broker.turns import Steps, in_turns
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
@@ -25,6 +28,10 @@ MarkerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
 TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
 PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 
+Place = tuple[int, str, int]
+"""Producer id, topic and partition."""
+Outcomes = dict[Place, Outcome]
+
 COORDINATOR_ERRORS = frozenset(
     {
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -38,11 +45,40 @@ COORDINATOR_ERRORS = frozenset(
 def handle(
     broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext
 ) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
-    return in_turns(_answer(broker, request))
+    written = in_turns(_write_all(broker, request))
+    if not isinstance(written, Awaitable):
+        codes = _codes_now(written)
+        if codes is not None:
+            return _response(codes)
+    return _when_committed(broker, written)
 
 
-def _answer(broker: Broker, request: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse]:
-    by_producer: dict[int, dict[str, dict[int, ErrorCode]]] = {}
+async def _when_committed(broker: Broker, written: Outcomes | Awaitable[Outcomes]) -> WriteTxnMarkersResponse:
+    outcomes = await written if isinstance(written, Awaitable) else written
+    under_way = [outcome for outcome in outcomes.values() if not isinstance(outcome, ErrorCode)]
+    if under_way:
+        await asyncio.wait(under_way, timeout=broker.config.get_int("request.timeout.ms") / 1000)
+    return _response({place: _code_of(outcome) for place, outcome in outcomes.items()})
+
+
+def _code_of(outcome: Outcome) -> ErrorCode:
+    if not isinstance(outcome, ErrorCode):
+        outcome = outcome.result() if outcome.done() else ErrorCode.REQUEST_TIMED_OUT
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if outcome in COORDINATOR_ERRORS else outcome
+
+
+def _codes_now(outcomes: Outcomes) -> dict[Place, ErrorCode] | None:
+    """None if something is not committed yet."""
+    codes = {}
+    for place, outcome in outcomes.items():
+        if not isinstance(outcome, ErrorCode):
+            return None
+        codes[place] = _code_of(outcome)
+    return codes
+
+
+def _write_all(broker: Broker, request: WriteTxnMarkersRequest) -> Steps[Outcomes]:
+    outcomes: Outcomes = {}
     for told in request.markers:
         marker = Marker(
             told.producer_id,
@@ -51,25 +87,29 @@ def _answer(broker: Broker, request: WriteTxnMarkersRequest) -> Steps[WriteTxnMa
             told.transaction_result,
             told.transaction_version,
         )
-        by_topic = by_producer.setdefault(told.producer_id, {})
         for topic in told.topics:
-            by_partition = by_topic.setdefault(topic.name, {})
             for index in dict.fromkeys(topic.partition_indexes):
                 yield
-                by_partition[index] = _write(broker, topic.name, index, marker)
+                outcomes[told.producer_id, topic.name, index] = _write(broker, topic.name, index, marker)
+    return outcomes
+
+
+def _write(broker: Broker, topic: str, index: int, marker: Marker) -> Outcome:
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which cannot make a batch of it
+    return write_marker(broker, topic, index, marker)
+
+
+def _response(codes: dict[Place, ErrorCode]) -> WriteTxnMarkersResponse:
+    by_producer: dict[int, dict[str, dict[int, ErrorCode]]] = {}
+    for (producer_id, topic, index), code in codes.items():
+        by_producer.setdefault(producer_id, {}).setdefault(topic, {})[index] = code
     return WriteTxnMarkersResponse(
         markers=[
             MarkerResult(producer_id=producer_id, topics=[_result(*item) for item in by_topic.items()])
             for producer_id, by_topic in by_producer.items()
         ]
     )
-
-
-def _write(broker: Broker, topic: str, index: int, marker: Marker) -> ErrorCode:
-    if marker.producer_id < 0 or marker.producer_epoch < 0:
-        return ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which cannot make a batch of it
-    error = write_marker(broker, topic, index, marker)
-    return ErrorCode.NOT_LEADER_OR_FOLLOWER if error in COORDINATOR_ERRORS else error
 
 
 def _result(topic: str, by_partition: dict[int, ErrorCode]) -> TopicResult:

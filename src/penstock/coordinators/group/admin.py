@@ -22,7 +22,7 @@ DescribedGroup = DescribeGroupsResponse.DescribedGroup
 def handle_describe_group(shard: Shard, group_id: str, caller: Caller) -> DescribedGroup:
     """One group. Protocol and subscriptions are shown while it is Stable, assignments always."""
     group = shard.classic_group(group_id)
-    if group is None:
+    if group is None or not group.is_durable:  # a group that is not committed yet may never have been
         return _describe_missing(shard, group_id, caller)
     is_stable = group.state is ClassicGroupState.STABLE
     protocol = (group.protocol_name or "") if is_stable else ""
@@ -77,6 +77,7 @@ def handle_list_groups(
         )
         for group in shard.groups.values()
         if isinstance(group, ClassicGroup)
+        and group.is_durable
         and (not wanted_states or group.state.value.lower() in wanted_states)
         and (not wanted_types or group.type.value in wanted_types)
     ]

@@ -1,13 +1,13 @@
 """The coordinator of one partition of `__consumer_offsets`: every request, every record, every timer."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from penstock.coordinators.group import admin, expiration, offset_commit, offset_fetch, rebalance, replay
 from penstock.coordinators.group.config import GroupCoordinatorConfig
 from penstock.coordinators.group.group import ClassicGroup
 from penstock.coordinators.group.heartbeat import handle_heartbeat
-from penstock.coordinators.group.join import handle_join_group
+from penstock.coordinators.group.join import finish_static_replacement, handle_join_group
 from penstock.coordinators.group.leave import handle_leave_group
 from penstock.coordinators.group.results import Caller, Parked, Ticket
 from penstock.coordinators.group.shard import Counters, Shard, TimerKind
@@ -42,13 +42,18 @@ from penstock.protocol.messages import (
 
 __all__ = ["GroupCoordinator"]
 
+#: A timer that fires while records of its group are on the way to the followers waits so long at a time.
+BLOCKED_RETRY_MS = 20
+
 
 class GroupCoordinator:
     """A pure state machine. Its owner must
 
-    - append the records of each call as one batch, in the order of the calls, and make no other call
-      that returns records until that is settled;
-    - then either `replay` each of them, or tell `fail_append`;
+    - append the records of each call as one batch, in the order of the calls;
+    - then either `replay` each of them, in the order of the log, once they are committed, or tell
+      `fail_append`;
+    - make no call for a group that has records on the way, as `watch` tells; commits of offsets may follow
+      each other;
     - send what `take_replies` returns after every call;
     - call `on_timeout` until `next_deadline_ms` lies ahead.
 
@@ -58,6 +63,11 @@ class GroupCoordinator:
 
     def __init__(self, config: GroupCoordinatorConfig, new_uuid: Callable[[], str]) -> None:
         self._shard = Shard(config, new_uuid)
+
+    def watch(self, *, held: Container[str], blocked: Container[str]) -> None:
+        """Say which groups have records on their way between the append and `replay`; they are looked into
+        when timers fire. `blocked` are those with records other than committed offsets."""
+        self._shard.held, self._shard.blocked = held, blocked
 
     # -- requests ------------------------------------------------------------------------------------
 
@@ -156,6 +166,7 @@ class GroupCoordinator:
         """Another broker takes over: whoever waits here is told to look for it."""
         error = ErrorCode.NOT_COORDINATOR
         for group in self._classic_groups():
+            finish_static_replacement(self._shard, group, error, group.state_timestamp_ms)
             for member in group.members.values():
                 response = JoinGroupResponse(error_code=error, member_id=member.member_id)
                 self._shard.answer_join(group, member, response)
@@ -180,8 +191,13 @@ class GroupCoordinator:
 
     def on_timeout(self, now_ms: int) -> Records:
         """Fire one timer that is due, if there is one."""
-        key = self._shard.timers.pop_due(now_ms)
+        shard = self._shard
+        key = shard.timers.pop_due(now_ms)
         match key:
+            case (TimerKind.SESSION | TimerKind.JOIN | TimerKind.SYNC, str() as group_id, *_) if (
+                group_id in shard.blocked
+            ):
+                shard.timers.schedule(key, now_ms + BLOCKED_RETRY_MS)
             case (TimerKind.SESSION, str() as group_id, str() as member_id):
                 return rebalance.on_session_timeout(self._shard, group_id, member_id, now_ms)
             case (TimerKind.JOIN, str() as group_id):

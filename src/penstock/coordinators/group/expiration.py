@@ -50,8 +50,8 @@ def on_expiration(shard: Shard, now_ms: int) -> Records:
 
 
 def _expire_group(shard: Shard, group: Group, now_ms: int) -> Records:
-    if not isinstance(group, ClassicGroup):
-        return []
+    if not isinstance(group, ClassicGroup) or group.group_id in shard.held:
+        return []  # a commit that is on the way keeps what it commits
     group_id = group.group_id
     records: Records = []
     offset_count = 0

@@ -1,6 +1,6 @@
 """What the handlers of one partition of `__consumer_offsets` share: groups, offsets, timers, answers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -38,10 +38,12 @@ class Shard:
     """State and small operations; the decisions are in the modules named after the requests."""
 
     __slots__ = (
+        "blocked",
         "config",
         "counters",
         "expiration_queue",
         "groups",
+        "held",
         "new_uuid",
         "offsets",
         "replies",
@@ -57,6 +59,10 @@ class Shard:
         self.counters = Counters()
         self.expiration_queue: list[str] = []  # groups that the running expiration has yet to look at
         self.replies: list[tuple[Ticket, JoinGroupResponse | SyncGroupResponse]] = []
+        #: Groups with records that have been appended, but neither replayed nor refused yet;
+        self.held: Container[str] = ()
+        #: and those of them of which nothing else may be decided until then.
+        self.blocked: Container[str] = ()
 
     def classic_group(self, group_id: str) -> ClassicGroup | None:
         """The group if it exists and is of the classic type."""

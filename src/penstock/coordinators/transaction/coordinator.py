@@ -30,9 +30,10 @@ __all__ = ["TransactionCoordinator"]
 class TransactionCoordinator:
     """A pure state machine. Its owner must
 
-    - append the records of each call as one batch, in the order of the calls, and make no other call
-      that returns records until that is settled;
-    - then either `replay` each of them, or tell `fail_append`;
+    - append the records of each call as one batch, in the order of the calls, and make no other call for
+      their transactional ids until that is settled;
+    - then either `replay` each of them, in the order of the log, once they are committed, or tell
+      `fail_append`;
     - take `take_markers` after every call, write them no earlier than the records of that call are durable,
       again and again until every partition has its marker or is gone, and say so by `on_markers_written`;
     - where a handler answers `NEEDS_PRODUCER_ID`, make the same call again with a new one, and serve

@@ -18,6 +18,9 @@ __all__ = [
 
 EXPIRATION_KEY = (TimerKind.EXPIRATION, "")
 
+#: A transaction whose time is up while a record of it is on the way to the followers waits so long.
+DECIDED_RETRY_MS = 20
+
 #: Work for one turn, so that a large partition does not hold up the event loop.
 MAX_IDS_PER_TURN = 1_000
 
@@ -26,6 +29,9 @@ def on_transaction_timeout(shard: Shard, transactional_id: str, now_ms: int) -> 
     """Abort the transaction. If that takes a producer id, the owner is asked for one."""
     metadata = shard.transactions.get(transactional_id)
     if metadata is None or metadata.state is not TransactionState.ONGOING:
+        return []
+    if transactional_id in shard.decided:  # on the way to the followers: perhaps its end
+        shard.timers.schedule((TimerKind.TRANSACTION, transactional_id), now_ms + DECIDED_RETRY_MS)
         return []
     records = fence_and_abort(shard, metadata, now_ms, None)
     if isinstance(records, NeedsProducerId):
@@ -42,6 +48,7 @@ def abort_timed_out(shard: Shard, timed_out: TimedOut, new_producer_id: int, now
     if (
         metadata is None
         or metadata.state is not TransactionState.ONGOING
+        or timed_out.transactional_id in shard.decided
         or metadata.start_timestamp_ms != timed_out.start_timestamp_ms
     ):
         return []
@@ -85,5 +92,6 @@ def _is_expired(shard: Shard, transactional_id: str, now_ms: int) -> bool:
     return (
         metadata is not None
         and metadata.state.has_no_transaction
+        and transactional_id not in shard.decided
         and metadata.last_update_timestamp_ms <= now_ms - shard.config.transactional_id_expiration_ms
     )

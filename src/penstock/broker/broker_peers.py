@@ -1,0 +1,64 @@
+"""The other brokers, by their ids, as one part of this node speaks to them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.broker.peers import Dial, Peer
+
+if TYPE_CHECKING:
+    from penstock.metadata.image import MetadataImage
+
+__all__ = ["BrokerPeers"]
+
+
+class BrokerPeers:
+    """A connection to each broker that is spoken to, on the listener between brokers.
+
+    Each part of the node that sends requests has its own, so that one's slow answers hold up no other's. A
+    broker that registers with another address is spoken to there.
+    """
+
+    def __init__(
+        self,
+        image: Callable[[], MetadataImage],
+        listener_name: str,
+        dial: Callable[[], Dial],
+        client_id: str,
+        rng: random.Random,
+    ) -> None:
+        self._image = image
+        self._listener_name = listener_name
+        self._dial = dial
+        self._client_id = client_id
+        self._rng = rng
+        self._peers: dict[int, Peer] = {}
+
+    def of(self, broker_id: int) -> Peer | None:
+        """None for a broker that is not registered, is fenced, or has no such listener."""
+        registration = self._image().brokers.get(broker_id)
+        endpoint = None if registration is None else registration.endpoint(self._listener_name)
+        if registration is None or endpoint is None or registration.fenced:
+            return None
+        peer = self._peers.get(broker_id)
+        if peer is not None and (peer.host, peer.port) != (endpoint.host, endpoint.port):
+            peer.close()
+            peer = None
+        if peer is None:
+            peer = self._peers[broker_id] = Peer(
+                self._dial(),
+                endpoint.host,
+                endpoint.port,
+                node_id=broker_id,
+                client_id=self._client_id,
+                rng=self._rng,
+            )
+        return peer
+
+    def close(self) -> None:
+        """Drop all connections; calls under way fail."""
+        for peer in self._peers.values():
+            peer.close()
+        self._peers.clear()
