@@ -35,6 +35,7 @@ class FetchTarget:
         "log_start_offset",
         "max_bytes",
         "partition",
+        "replica_log_start_offset",
         "topic",
     )
 
@@ -50,6 +51,7 @@ class FetchTarget:
         self.max_bytes = wanted.partition_max_bytes
         self.current_leader_epoch = wanted.current_leader_epoch
         self.last_fetched_epoch = wanted.last_fetched_epoch
+        self.replica_log_start_offset = wanted.log_start_offset
 
     def heard(self, data: FetchResponse.PartitionData) -> bool:
         """Note what a response tells of this partition; whether it tells anything."""
@@ -70,11 +72,25 @@ class FetchTarget:
 class FetchSession:
     """The partitions of one client in the order in which they're read next."""
 
-    __slots__ = ("by_topic_id", "created_ms", "epoch", "last_used_ms", "session_id", "targets")
+    __slots__ = (
+        "by_topic_id",
+        "created_ms",
+        "epoch",
+        "is_followers",
+        "last_used_ms",
+        "session_id",
+        "targets",
+    )
 
     def __init__(
-        self, session_id: int, targets: dict[PartitionKey, FetchTarget], by_topic_id: bool, now_ms: int
+        self,
+        session_id: int,
+        targets: dict[PartitionKey, FetchTarget],
+        by_topic_id: bool,
+        now_ms: int,
+        is_followers: bool = False,
     ) -> None:
+        self.is_followers = is_followers
         self.session_id = session_id
         self.targets = targets
         self.by_topic_id = by_topic_id
@@ -101,7 +117,7 @@ class SessionError(Exception):
 class FetchPlan:
     """What one request fetches, and how its answer is told to its session, if it has one."""
 
-    __slots__ = ("_cache", "_session", "by_topic_id", "opens_session", "targets")
+    __slots__ = ("_cache", "_session", "by_topic_id", "is_followers", "opens_session", "targets")
 
     def __init__(
         self,
@@ -111,7 +127,9 @@ class FetchPlan:
         by_topic_id: bool,
         session: FetchSession | None = None,
         opens_session: bool = False,
+        is_followers: bool = False,
     ) -> None:
+        self.is_followers = is_followers
         self._cache = cache
         self._session = session
         self.targets = targets
@@ -129,7 +147,7 @@ class FetchPlan:
         targets = {(target.topic, target.partition): target for target, _ in results}
         for target, data in results:
             target.heard(data)
-        session = self._cache.open(targets, self.by_topic_id)
+        session = self._cache.open(targets, self.by_topic_id, self.is_followers)
         return (session.session_id if session else INVALID_SESSION_ID), results
 
     def _news(
@@ -171,7 +189,13 @@ class FetchSessionCache:
                 self._sessions.pop(request.session_id, None)
             targets = list(targets_of(request, by_topic_id, {}))
             opens = request.session_epoch == INITIAL_EPOCH and version >= 7
-            return FetchPlan(self, targets, by_topic_id=by_topic_id, opens_session=opens)
+            return FetchPlan(
+                self,
+                targets,
+                by_topic_id=by_topic_id,
+                opens_session=opens,
+                is_followers=replica_id_of(request) >= 0,
+            )
         session = self._sessions.get(request.session_id)
         if session is None:
             raise SessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -187,31 +211,48 @@ class FetchSessionCache:
         session.last_used_ms = self._clock_ms()
         return FetchPlan(self, list(session.targets.values()), by_topic_id=by_topic_id, session=session)
 
-    def open(self, targets: dict[PartitionKey, FetchTarget], by_topic_id: bool) -> FetchSession | None:
+    def open(
+        self, targets: dict[PartitionKey, FetchTarget], by_topic_id: bool, is_followers: bool = False
+    ) -> FetchSession | None:
         """A new session, or None: a client without one sends full requests, which always work."""
         now_ms = self._clock_ms()
-        if not targets or (len(self._sessions) >= self._slots and not self._evict(len(targets), now_ms)):
+        if not targets:
+            return None
+        if len(self._sessions) >= self._slots and not self._evict(len(targets), is_followers, now_ms):
             return None
         session_id = INVALID_SESSION_ID
         while session_id == INVALID_SESSION_ID or session_id in self._sessions:
             session_id = self._rng.randrange(1, 2**31)
-        session = FetchSession(session_id, targets, by_topic_id, now_ms)
+        session = FetchSession(session_id, targets, by_topic_id, now_ms, is_followers)
         self._sessions[session_id] = session
         return session
 
-    def _evict(self, size: int, now_ms: int) -> bool:
-        """Make room for a session of that many partitions: a stale one goes, else an old and smaller one."""
+    def _evict(self, size: int, for_follower: bool, now_ms: int) -> bool:
+        """Make room for a session of that many partitions: a stale one goes, else an old and smaller one.
+
+        Followers' sessions go for followers' only, and consumers' always do.
+        """
         if not self._sessions:
             return False
         oldest = min(self._sessions.values(), key=lambda session: session.last_used_ms)
         if now_ms - oldest.last_used_ms <= EVICTION_MS:
-            settled = [s for s in self._sessions.values() if now_ms - s.created_ms > EVICTION_MS]
-            oldest = min(settled, key=lambda session: len(session.targets), default=oldest)
-            if not settled or len(oldest.targets) >= size:
-                return False
+            consumers = [session for session in self._sessions.values() if not session.is_followers]
+            if for_follower and consumers:
+                oldest = min(consumers, key=lambda session: session.last_used_ms)
+            else:
+                rivals = self._sessions.values() if for_follower else consumers
+                settled = [session for session in rivals if now_ms - session.created_ms > EVICTION_MS]
+                oldest = min(settled, key=lambda session: len(session.targets), default=oldest)
+                if not settled or len(oldest.targets) >= size:
+                    return False
         del self._sessions[oldest.session_id]
         self.evictions += 1
         return True
+
+
+def replica_id_of(request: FetchRequest) -> int:
+    """The broker that fetches as a follower; -1 for a consumer."""
+    return max(request.replica_state.replica_id, request.replica_id)
 
 
 def targets_of(

@@ -1,4 +1,4 @@
-"""Fetches that wait for data.
+"""Requests that wait: fetches for data, produce requests for their replicas.
 
 A fetch that found less than `min_bytes` waits until the partitions it asked for have grown by what was
 missing, one of them has news of another kind, or `max_wait_ms` is over. Then it is read again, whole.
@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 TICK_S = 0.005
 """How much later than its time a fetch may be answered; never earlier."""
@@ -39,6 +40,20 @@ class WaitList:
         """Something else happened that a waiting fetch must answer: truncation, deletion, a new epoch."""
         for waiter in list(self.waiting):
             waiter.ready()
+
+
+class Waiter(Protocol):
+    """A request that waits in the purgatory."""
+
+    @property
+    def tick(self) -> int:
+        """As `Purgatory.enter` gave it."""
+
+    def run(self) -> None:
+        """What was waited for has happened."""
+
+    def expire(self) -> None:
+        """The time is over; the waiter has left by the end of this."""
 
 
 class DelayedFetch:
@@ -90,21 +105,21 @@ class DelayedFetch:
 
 
 class Purgatory:
-    """All waiting fetches of the node."""
+    """All waiting requests of the node."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.waiting = 0
         self.expired = 0
-        self._ready: list[DelayedFetch] = []
+        self._ready: list[Waiter] = []
         self._completing = False
-        self._due: dict[int, dict[DelayedFetch, None]] = {}
+        self._due: dict[int, dict[Waiter, None]] = {}
         """By tick; the heap has the ticks."""
         self._ticks: list[int] = []
         self._timer: asyncio.TimerHandle | None = None
         self._armed_tick = 0
 
-    def enter(self, waiter: DelayedFetch, max_wait_ms: int) -> int:
+    def enter(self, waiter: Waiter, max_wait_ms: int) -> int:
         """Have `waiter` expire once its time is over; returns its tick."""
         self.waiting += 1
         tick = int((self.loop.time() + max_wait_ms / 1000) / TICK_S) + 1
@@ -117,7 +132,7 @@ class Purgatory:
             self._arm(tick)
         return tick
 
-    def leave(self, waiter: DelayedFetch) -> None:
+    def leave(self, waiter: Waiter) -> None:
         self.waiting -= 1
         due = self._due.get(waiter.tick)
         if due is not None:  # else its tick has come
@@ -140,7 +155,7 @@ class Purgatory:
         if self._ticks and self._timer is None:
             self._arm(self._ticks[0])
 
-    def schedule(self, waiter: DelayedFetch) -> None:
+    def schedule(self, waiter: Waiter) -> None:
         if not self._ready:
             self.loop.call_soon(self.complete_ready)  # for appends outside of any connection's turn
         self._ready.append(waiter)

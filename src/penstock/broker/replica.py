@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING
 from penstock.broker import produce_conversion
 from penstock.broker.commit_waiters import CommitWaiters, OnCommit
 from penstock.broker.purgatory import WaitList
+from penstock.broker.replication.replicated_partition import ReplicatedPartition
+from penstock.metadata.image.topics import NO_LEADER
 from penstock.protocol.batch import TRANSACTIONAL_MASK, check_batches, set_log_append_time
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import encode_end_txn_marker
 from penstock.storage.staged_append import Origin
 
 if TYPE_CHECKING:
+    from penstock.broker.replication.replicated_partition import LeaderContext
     from penstock.broker.topic_settings import TopicSettings
+    from penstock.metadata.image import PartitionRegistration
     from penstock.protocol.batch import BatchHeader
     from penstock.storage.log import AppendInfo, Log
     from penstock.storage.producer_snapshot import SnapshotEntry
@@ -45,10 +49,12 @@ class Replica:
         "is_leader",
         "isr_size",
         "leader_epoch",
+        "leader_id",
         "log",
         "partition",
         "produce_responses",
         "replica_count",
+        "replicated",
         "sees_every_batch",
         "stable_waiters",
         "stamps_append_time",
@@ -66,8 +72,10 @@ class Replica:
         log: Log,
         settings: TopicSettings,
         clock_ms: Callable[[], int],
-        unsynced: set[Log] | None = None,
+        unsynced: dict[Log, None] | None = None,
+        high_watermark: int | None = None,
     ) -> None:
+        """`high_watermark` is that of before the start, where the log's end may not be committed."""
         self._clock_ms = clock_ms
         self._unsynced = unsynced
         self.topic = topic
@@ -76,11 +84,14 @@ class Replica:
         self.log = log
         self.configure(settings)
         self.leader_epoch = NO_EPOCH
+        self.leader_id = NO_LEADER
         self.is_leader = False
         self.isr_size = 1
         self.replica_count = 1
         self.high_watermark = log.log_end_offset
-        log.producer_state.on_high_watermark(log.log_end_offset)
+        if high_watermark is not None:
+            self.high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
+        log.producer_state.on_high_watermark(self.high_watermark)
         self.waiters = WaitList()
         self.stable_waiters = WaitList()
         """Those of `read_committed` clients: what an open transaction holds back is no news for them."""
@@ -89,6 +100,8 @@ class Replica:
         self.appended_bytes = 0
         self._opened_at_bytes = dict.fromkeys(log.producer_state.open_offsets, 0)
         """`appended_bytes` when each transaction began, by its first offset; the first of them is open."""
+        self.replicated: ReplicatedPartition | None = None
+        """What moves the high watermark, where the partition has several replicas; with one the log does."""
         self.produce_responses: dict[int, tuple[bytes, bytes]] = {}
         """By version, what stands around the offsets of a good produce response; see `api.produce`."""
 
@@ -155,11 +168,14 @@ class Replica:
             verification=verification,
         )
         if not info.duplicate:
-            self.high_watermark = self.log.log_end_offset
             size_bytes = len(records)
             self.appended_bytes += size_bytes
             if self._unsynced is not None:
-                self._unsynced.add(self.log)
+                self._unsynced[self.log] = None
+            if self.replicated is not None:
+                self.replicated.appended(info.first_offset, size_bytes)
+                return info
+            self.high_watermark = self.log.log_end_offset
             if self.waiters.waiting:
                 self.waiters.grown(size_bytes)
             if self._opened_at_bytes or headers[0].attributes & TRANSACTIONAL_MASK:
@@ -184,10 +200,54 @@ class Replica:
         if grown_bytes:
             self.stable_waiters.grown(grown_bytes)
 
+    def lead_or_follow(
+        self, registration: PartitionRegistration, node_id: int, context: LeaderContext
+    ) -> bool:
+        """Take the part in the partition that the metadata log gives this node; whether it is another one.
+
+        A part in another leader epoch is another one.
+        """
+        is_leader = registration.leader == node_id
+        changed = registration.leader_epoch != self.leader_epoch or is_leader != self.is_leader
+        self.leader_epoch = registration.leader_epoch
+        self.leader_id = registration.leader
+        self.is_leader = is_leader
+        self.isr_size = len(registration.isr)
+        self.replica_count = len(registration.replicas)
+        if changed and is_leader:
+            self.log.leader_epochs.assign(registration.leader_epoch, self.log.log_end_offset)
+        if self.replica_count > 1:
+            if self.replicated is None:
+                self.replicated = ReplicatedPartition(self, context)
+            if is_leader:
+                self.replicated.lead(registration)
+            else:
+                self.replicated.follow()
+        elif self.replicated is not None:
+            self._become_only_replica(self.replicated)
+        if changed:
+            self.wake_all()
+        return changed
+
+    def _become_only_replica(self, replicated: ReplicatedPartition) -> None:
+        """All others are gone: what this node has as leader is committed."""
+        replicated.follow()
+        if self.is_leader:
+            replicated.commit(self.log.log_end_offset)
+        self.replicated = None
+        self._opened_at_bytes = dict.fromkeys(self.log.producer_state.open_offsets, self.appended_bytes)
+
+    def note_unsynced(self) -> None:
+        """Have the log synced with the next round, if anybody waits for such."""
+        if self._unsynced is not None:
+            self._unsynced[self.log] = None
+
     def wake_all(self) -> None:
         """Something else than an append has happened that waiting fetches must answer."""
         self.waiters.changed()
         self.stable_waiters.changed()
+        if self.replicated is not None:
+            self.replicated.log_end_waiters.changed()
         if not self.is_leader:
             self.commit_waiters.failed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -262,6 +322,15 @@ class Replica:
         """`min.insync.replicas`, for acks=all; never more than the partition has replicas."""
         if self.isr_size < min(self.config.min_insync_replicas, self.replica_count):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    def check_enough_replicas_after_append(self) -> ErrorCode:
+        """`min.insync.replicas` once more, when what acks=all waited for is committed; NONE if it holds."""
+        leading = None if self.replicated is None else self.replicated.leading
+        if leading is None or len(leading.maximal_isr) >= leading.effective_min_isr(
+            self.config.min_insync_replicas
+        ):
+            return ErrorCode.NONE
+        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def epoch_of(self, offset: int) -> int:
         """The leader epoch in which the record at `offset` was written, -1 if unknown."""

@@ -14,6 +14,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.storage.staged_append import Origin
 
 if TYPE_CHECKING:
+    from penstock.broker.replication.replication import Replication
     from penstock.broker.topic_settings import TopicSettings
     from penstock.metadata.image import (
         ConfigResource,
@@ -53,8 +54,10 @@ class ReplicaManager:
         settings_of: Callable[[str], TopicSettings],
         clock_ms: Callable[[], int],
         run_in_worker: RunInWorker,
-        unsynced: set[Log] | None = None,
+        unsynced: dict[Log, None] | None,
+        replication: Replication,
     ) -> None:
+        self._replication = replication
         self._node_id = node_id
         self._image = image
         self._logs = logs
@@ -86,6 +89,15 @@ class ReplicaManager:
         if not replica.is_leader or (
             current_leader_epoch >= 0 and current_leader_epoch != replica.leader_epoch
         ):
+            replica.check_leader(current_leader_epoch)
+        return replica
+
+    def readable(self, topic: str | bytes, partition: int, current_leader_epoch: int = NO_EPOCH) -> Replica:
+        """The replica to read committed records from, led here or not (KIP-392). Raises KafkaError."""
+        replica = self._replicas.get((topic, partition))
+        if replica is None:
+            raise KafkaError(self._why_absent(topic, partition))
+        if current_leader_epoch >= 0 and current_leader_epoch != replica.leader_epoch:
             replica.check_leader(current_leader_epoch)
         return replica
 
@@ -139,18 +151,25 @@ class ReplicaManager:
                 continue
             del self._replicas[replica.topic_id, partition]
             self.failed.add((topic, partition))
-            replica.is_leader = False
-            replica.wake_all()
+            self._stop(replica)
+
+    def _stop(self, replica: Replica) -> None:
+        """Whoever waits for a replica that is served no longer shall look elsewhere."""
+        replica.is_leader = False
+        self._replication.forget(replica)
+        replica.wake_all()
 
     def set_aside_strays(self) -> None:
         """Keep logs that belong to no topic of the image away from topics to come. Raises OSError.
 
-        A node that was killed while it deleted a topic leaves some behind; so does whoever copies data in.
+        A node that was killed while it deleted a topic leaves some behind; so does whoever copies data in. A
+        partition may have been reassigned to other nodes while this one was down.
         """
         for found in self._logs:
             topic = self._image.topics.by_name.get(found.name.topic)
             known = topic is not None and found.topic_id in (None, topic.topic_id)
-            if topic is None or not known or found.name.partition not in topic.partitions:
+            registration = None if topic is None else topic.partitions.get(found.name.partition)
+            if not known or registration is None or self._node_id not in registration.replicas:
                 self._logs.set_aside(found.name.topic, found.name.partition)
 
     async def apply(self, delta: MetadataDelta) -> None:
@@ -181,6 +200,9 @@ class ReplicaManager:
             for changed, partition in some:
                 self._lead_or_follow(changed, partition, changed.partitions[partition])
         self._apply_configs(delta.changed_configs)
+        self._replication.close_idle_fetchers()
+        if delta.brokers_changed:
+            self._replication.brokers_changed()
 
     async def _open(self, places: list[tuple[TopicImage, int]]) -> None:
         """Take the logs found at the start, create the others: a worker does, half a millisecond each."""
@@ -201,9 +223,16 @@ class ReplicaManager:
                 settings[topic.name],
                 self._clock_ms,
                 self._unsynced,
+                self._first_high_watermark(topic, partition),
             )
             self._replicas[topic.name, partition] = replica
             self._replicas[topic.topic_id, partition] = replica
+
+    def _first_high_watermark(self, topic: TopicImage, partition: int) -> int | None:
+        """Of a partition with several replicas, which may not all have what this one has; None with one."""
+        if len(topic.partitions[partition].replicas) == 1:
+            return None
+        return self._logs.checkpointed_high_watermark(topic.name, partition) or 0
 
     def _open_logs(
         self, places: list[tuple[TopicImage, int]], settings: dict[str, TopicSettings]
@@ -230,15 +259,9 @@ class ReplicaManager:
         replica = self._replicas.get((topic.topic_id, partition))
         if replica is None:
             return
-        replica.isr_size = len(registration.isr)
-        replica.replica_count = len(registration.replicas)
-        is_leader = registration.leader == self._node_id
-        if registration.leader_epoch != replica.leader_epoch or is_leader != replica.is_leader:
-            replica.leader_epoch = registration.leader_epoch
-            replica.is_leader = is_leader
-            if is_leader:
-                replica.log.leader_epochs.assign(registration.leader_epoch, replica.log.log_end_offset)
-            replica.wake_all()
+        changed = replica.lead_or_follow(registration, self._node_id, self._replication)
+        if changed or replica.replicated is not None:
+            self._replication.follow_change(replica, changed)
 
     def _delete(self, topic: TopicImage, partition: int) -> None:
         self.failed.discard((topic.name, partition))
@@ -246,8 +269,7 @@ class ReplicaManager:
         if replica is None:
             return
         del self._replicas[topic.name, partition]
-        replica.is_leader = False
-        replica.wake_all()
+        self._stop(replica)
         try:
             self._logs.delete(topic.name, partition)
         except OSError as error:
@@ -255,6 +277,13 @@ class ReplicaManager:
 
     def _apply_configs(self, changed: set[ConfigResource]) -> None:
         topics = {resource.name for resource in changed if resource.type == ResourceType.TOPIC}
+        for topic in topics:
+            overrides = self._image.configs.of(ResourceType.TOPIC, topic)
+            self._replication.throttle_topic(
+                topic,
+                overrides.get("leader.replication.throttled.replicas", "").split(","),
+                overrides.get("follower.replication.throttled.replicas", "").split(","),
+            )
         everywhere = any(resource.type == ResourceType.BROKER for resource in changed)
         for replica in self:
             if everywhere or replica.topic in topics:

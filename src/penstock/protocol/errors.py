@@ -27,6 +27,11 @@ class ErrorCode(IntEnum):
         """A code of a later release is an unknown error, as Kafka's own clients have it."""
         return cls.UNKNOWN_SERVER_ERROR if isinstance(value, int) else None
 
+    @classmethod
+    def of(cls, code: int) -> ErrorCode:
+        """The error that a response bears."""
+        return cls(code)  # type: ignore[call-arg]  # a lookup; the arguments of __new__ are a member's own
+
     UNKNOWN_SERVER_ERROR = -1, "the broker met an unexpected error while handling the request"
     NONE = 0, "no error"
     OFFSET_OUT_OF_RANGE = 1, "no record has the requested offset: it lies outside the log"

@@ -32,6 +32,15 @@ class OffsetOutOfRange(LogError):
     error_code = ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+class UnexpectedOffset(LogError):
+    """A leader's batch begins below the follower's end; `first_offset` and `last_offset` are what came."""
+
+    def __init__(self, message: str, first_offset: int, last_offset: int) -> None:
+        super().__init__(message)
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+
+
 class MessageTooLarge(LogError):
     """A batch is larger than `max.message.bytes`."""
 

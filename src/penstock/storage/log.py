@@ -1,6 +1,6 @@
 """The log of one partition.
 
-**What may run where.** One thread, the broker's event loop, owns a log: `append`, `roll`, `truncate_to`,
+**What may run where.** One thread, the broker's event loop, owns a log: the appends, `roll`, `truncate_to`,
 `truncate_fully_and_start_at`, `delete_records_before`, `delete_old_segments`, `replace_segments`,
 `update_config` and the producer state are its own. `end_offset_for_epoch` and the methods of its `LogReader`
 (`read`, `offset_for_timestamp`, `max_timestamp_offset`, `aborted_transactions`) may run in any thread beside
@@ -24,7 +24,7 @@ from penstock.protocol.batch import (
     BatchHeader,
     assign_offsets,
 )
-from penstock.storage import partition_metadata, retention
+from penstock.storage import follower_append, partition_metadata, retention
 from penstock.storage.compaction.cleaned_segment import CleanedSegment
 from penstock.storage.compaction.errors import CleaningAborted
 from penstock.storage.config import LogConfig
@@ -215,6 +215,59 @@ class Log:
         append_time_ms = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_MASK else NO_TIMESTAMP
         return _new_tuple(AppendInfo, (first_offset, next_offset - 1, append_time_ms, False))
 
+    def append_as_follower(
+        self, records: bytes | bytearray | memoryview, headers: Sequence[BatchHeader]
+    ) -> None:
+        """Append batches as their leader has numbered them, in offsets and epochs; no byte is changed.
+
+        `headers` are those of `records`, checksums checked. There may be gaps between them, where the leader
+        has compacted. What does not fit into one segment goes into several, so that some may be appended when
+        others fail. Raises UnexpectedOffset below the end offset, StorageFailed.
+        """
+        if self.failure is not None:
+            raise StorageFailed(f"{self.name}: {self.failure}")
+        for run in follower_append.runs(headers, self.log_end_offset, self.config.segment_bytes, self.name):
+            with memoryview(records)[run.position : run.position + run.size_bytes] as view:
+                self._append_run(view, run)
+
+    def _append_run(self, records: memoryview, run: follower_append.Run) -> None:
+        segment = self.segments.active
+        first_offset, next_offset = run.first_offset, run.next_offset
+        staged: dict[int, StagedAppend] = {}
+        if any(header.producer_id >= 0 for header in run.headers):
+            staged = self.producer_state.stage(records, run.headers, first_offset, Origin.REPLICATION)
+        try:
+            rolls = segment.should_roll(
+                self.config, run.size_bytes, run.max_timestamp, next_offset - 1, self._clock
+            )
+        except OSError as error:
+            raise StorageFailed(f"{self.name}: reading {segment.file.path} failed: {error}") from error
+        if rolls:
+            segment = self._roll(first_offset)
+        try:
+            segment.append(records, run.headers, first_offset)
+        except OSError as error:
+            raise self._append_failed(segment, error) from error
+        self._reader.tail = (next_offset, segment, segment.size)
+        self.log_end_offset = next_offset
+        for header in run.headers:
+            if header.partition_leader_epoch != self.leader_epochs.latest:
+                self._note_epoch(header)
+        if staged:
+            try:
+                note_append(self.producer_state, staged.values(), segment)
+            except OSError as error:
+                raise self._fail("its index of aborted transactions is incomplete", error) from error
+        self.producer_state.end_offset = next_offset
+
+    def _note_epoch(self, header: BatchHeader) -> None:
+        """The epoch in which a leader wrote this batch, the first one of it here."""
+        if header.partition_leader_epoch >= 0:
+            self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+        elif self.leader_epochs.entries:
+            # A batch of an old format bears none: what lies below must not be taken for all there was.
+            self.leader_epochs.clear()
+
     def _survey(self, headers: Sequence[BatchHeader], size_bytes: int) -> tuple[int, int, bool]:
         """(records, largest timestamp, is any producer idempotent); sizes that are refused raise."""
         count, max_timestamp, idempotent = 0, NO_TIMESTAMP, False
@@ -309,6 +362,8 @@ class Log:
     def truncate_to(self, offset: int) -> None:
         """Drop all records at or above `offset`, for good. Blocks for some syncs. Raises StorageFailed."""
         if offset >= self.log_end_offset:
+            # An epoch may have begun at the end, that its leader here never wrote in: another one did.
+            self.leader_epochs.truncate_from_end(self.log_end_offset)
             return
         if offset < self.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)

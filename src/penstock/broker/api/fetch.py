@@ -2,10 +2,10 @@
 
 Versions 4 to 18. Records leave as slices of segment files (`sendfile`). A fetch that finds less than
 `min_bytes` waits in the purgatory. What isn't in memory, or was never checked since it came from the disk,
-is read and checked by a worker first (`broker.cold_reads`). Differences from Kafka:
+is read and checked by a worker first (`broker.cold_reads`). Followers read to the log's end, and what they
+ask for tells how far they are (`broker.replication`). Differences from Kafka:
 - damaged batches are never sent: the client hears CORRUPT_MESSAGE where Kafka leaves the finding to it;
 - a response ends with a whole batch, never with a torn one;
-- requests of followers are served as those of consumers until there are followers;
 - a session that holds the id of a topic that is gone hears UNKNOWN_TOPIC_ID as everybody does, not first
   UNKNOWN_TOPIC_OR_PARTITION and, once a topic of that name is back, INCONSISTENT_TOPIC_ID;
 - a partition that a request names twice is answered twice.
@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.cold_reads import ColdRead
 from penstock.broker.dispatch import Promise
-from penstock.broker.fetch_session import FetchPlan, FetchTarget, SessionError, TopicKey
+from penstock.broker.fetch_session import FetchPlan, FetchTarget, SessionError, TopicKey, replica_id_of
 from penstock.broker.leader_hints import LeaderHints
-from penstock.broker.purgatory import DelayedFetch
+from penstock.broker.purgatory import DelayedFetch, WaitList
+from penstock.broker.replication.nearest_replica import nearest_replica
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import FetchRequest, FetchResponse
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
     from penstock.broker.context import RequestContext
     from penstock.broker.node import Broker
     from penstock.broker.replica import Replica
+    from penstock.broker.replication.leadership import Leadership
     from penstock.storage.transaction_index import AbortedTransaction
 
 API_KEY = ApiKey.FETCH
 
 READ_COMMITTED = 1
+NEAREST_SINCE_VERSION = 11
 LEADER_HINTS_SINCE_VERSION = 12
 ENDPOINTS_SINCE_VERSION = 16
 NO_RECORDS = b""
@@ -49,7 +52,8 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> Fe
         plan = broker.fetch_sessions.plan(request, context.api_version)
     except SessionError as error:
         return FetchResponse(error_code=error.code)
-    fetch = _Fetch(broker, request, context, plan)
+    is_follower = replica_id_of(request) >= 0
+    fetch = (_FollowerFetch if is_follower else _Fetch)(broker, request, context, plan)
     results, missing_bytes = fetch.read()
     if missing_bytes <= 0 or request.max_wait_ms <= 0 or not plan.targets:
         return fetch.read_cold(results) if fetch.cold else fetch.respond(results)
@@ -57,15 +61,17 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> Fe
 
 
 class _Fetch:
-    """One request: read at once, and read again if it had to wait."""
+    """A consumer's request: read at once, and read again if it had to wait."""
 
     __slots__ = (
         "_broker",
         "_context",
+        "_find",
         "_max_bytes",
         "_min_bytes",
         "_now_s",
         "_plan",
+        "_rack",
         "_read_committed",
         "_replicas",
         "cold",
@@ -80,6 +86,9 @@ class _Fetch:
         self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._read_committed = request.isolation_level == READ_COMMITTED
+        replicas = broker.replicas
+        self._find = replicas.readable if context.api_version >= NEAREST_SINCE_VERSION else replicas.leader
+        self._rack = request.rack_id if broker.replication.sends_to_nearest else ""
         self._replicas: list[Replica] = []
         self._now_s = 0.0
         self.cold: list[ColdRead] = []
@@ -97,16 +106,14 @@ class _Fetch:
         cold = self.cold = []
         for target in self._plan.targets:
             try:
-                replica = self._broker.replicas.leader(
-                    target.topic, target.partition, target.current_leader_epoch
-                )
+                replica = self._find(target.topic, target.partition, target.current_leader_epoch)
                 data = self._read_partition(len(results), replica, target, left_bytes, found_bytes == 0)
             except KafkaError as error:
                 data = _refusal(target, error.code)
                 urgent = True
             else:
                 self._replicas.append(replica)
-                if data.diverging_epoch.end_offset >= 0:
+                if data.diverging_epoch.end_offset >= 0 or data.preferred_read_replica >= 0:
                     urgent = True
                 size_bytes = len(data.records or NO_RECORDS)
                 if cold and cold[-1].place == len(results) and cold[-1].found is None:
@@ -139,10 +146,15 @@ class _Fetch:
             aborted_transactions=[] if self._read_committed else None,
             records=NO_RECORDS,
         )
-        if target.last_fetched_epoch >= 0 and _diverges(replica, target, data):
-            return data
         offset = target.fetch_offset
-        end_offset = stable if self._read_committed else high_watermark
+        if target.last_fetched_epoch >= 0 and _diverges(replica, target, data):
+            if offset < log.log_start_offset:
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+            return data
+        if self._rack and (nearest := self._nearest(replica, offset)) is not None:
+            data.preferred_read_replica = nearest
+            return data
+        end_offset = self._end_of(replica, stable if self._read_committed else high_watermark)
         limit_bytes = min(target.max_bytes, left_bytes)
         if log.log_start_offset <= offset < end_offset:
             if limit_bytes > 0 or may_exceed:
@@ -173,14 +185,30 @@ class _Fetch:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         return data
 
+    def _nearest(self, replica: Replica, offset: int) -> int | None:
+        """KIP-392: whom to read from in the consumer's own rack, if that is not this node."""
+        leading = None if replica.replicated is None else replica.replicated.leading
+        if leading is None:
+            return None
+        brokers = self._broker.replication.brokers
+        own_rack = brokers.rack_of(self._broker.node_id)
+        return nearest_replica(leading, self._rack, own_rack, brokers.rack_of, offset)
+
+    def _end_of(self, replica: Replica, committed: int) -> int:
+        """Up to where this client reads."""
+        return committed
+
+    def _wait_lists(self) -> list[WaitList]:
+        """Who tells that there is more to read."""
+        if self._read_committed:
+            return [replica.stable_waiters for replica in self._replicas]
+        return [replica.waiters for replica in self._replicas]
+
     def wait(self, missing_bytes: int, max_wait_ms: int) -> Promise:
         promise = Promise()
         delayed = DelayedFetch(
             self._broker.purgatory,
-            [
-                replica.stable_waiters if self._read_committed else replica.waiters
-                for replica in self._replicas
-            ],
+            self._wait_lists(),
             missing_bytes,
             max_wait_ms,
             lambda: self._answer(promise),
@@ -240,6 +268,78 @@ class _Fetch:
                 )
                 for node in hints.endpoints()
             ]
+
+
+class _FollowerFetch(_Fetch):
+    """A follower's request: to the log's end, from the leader alone, and it says what the follower has."""
+
+    __slots__ = ("_broker_epoch", "_broker_id", "_is_first_read")
+
+    def __init__(
+        self, broker: Broker, request: FetchRequest, context: RequestContext, plan: FetchPlan
+    ) -> None:
+        super().__init__(broker, request, context, plan)
+        self._broker_id = replica_id_of(request)
+        self._broker_epoch = request.replica_state.replica_epoch
+        self._find = broker.replicas.leader
+        self._read_committed = False
+        self._rack = ""
+        self._is_first_read = True
+
+    def read(self) -> tuple[Results, int]:
+        found = super().read()
+        self._is_first_read = False
+        return found
+
+    def _read_partition(
+        self, place: int, replica: Replica, target: FetchTarget, left_bytes: int, may_exceed: bool
+    ) -> PartitionData:
+        """Also notes how far the follower is, before anything is waited for."""
+        partition = replica.replicated
+        if partition is None or partition.leading is None:
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)  # its partition has got other replicas
+        partition.leading.follower(self._broker_id, target.current_leader_epoch)
+        end_offset = replica.log.log_end_offset
+        data = super()._read_partition(place, replica, target, left_bytes, may_exceed)
+        if self._is_first_read and data.diverging_epoch.end_offset < 0:
+            partition.fetched(
+                self._broker_id,
+                target.fetch_offset,
+                target.replica_log_start_offset,
+                end_offset,
+                self._broker_epoch,
+            )
+            data.high_watermark = replica.high_watermark
+        if self._must_pause(replica, partition.leading):
+            data.records = NO_RECORDS
+            if self.cold and self.cold[-1].place == place:
+                self.cold.pop()
+        return data
+
+    def _must_pause(self, replica: Replica, leading: Leadership) -> bool:
+        """Whether a throttled follower has to wait (KIP-73); not one that is in sync."""
+        throttle = self._broker.replication.leader_throttle
+        return (
+            not throttle.is_idle
+            and self._broker_id not in leading.isr
+            and throttle.is_throttled(replica.topic, replica.partition)
+            and throttle.is_exceeded
+        )
+
+    def _end_of(self, replica: Replica, committed: int) -> int:
+        return replica.log.log_end_offset
+
+    def _wait_lists(self) -> list[WaitList]:
+        return [replica.replicated.log_end_waiters for replica in self._replicas if replica.replicated]
+
+    def respond(self, results: Results) -> FetchResponse:
+        throttle = self._broker.replication.leader_throttle
+        if not throttle.is_idle:
+            for target, data in results:
+                replica = self._broker.replicas.get(target.topic, target.partition)
+                if replica is not None and throttle.is_throttled(replica.topic, replica.partition):
+                    throttle.record(len(data.records or NO_RECORDS))
+        return super().respond(results)
 
 
 def _diverges(replica: Replica, target: FetchTarget, data: PartitionData) -> bool:

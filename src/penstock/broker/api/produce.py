@@ -9,7 +9,8 @@ Versions 3 to 13; 0 to 2 are advertised and refused, since librdkafka stops comp
 - a header that makes no sense is refused where Kafka lets it pass or fails inside (see `batch.validate`), and
   null records, which Kafka never answers, are refused;
 - a refusal says why in `error_message`, which Kafka does for few, but seldom tells where the log starts;
-- a partition that a request names twice is appended to twice (Kafka keeps the last).
+- a partition that a request names twice is appended to twice (Kafka keeps the last);
+- a connection's next requests go ahead while acks=all waits for replicas; responses keep their order.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from penstock.broker import produce_conversion
 from penstock.broker.connection import CloseConnection
+from penstock.broker.delayed_produce import DelayedProduce, Uncommitted
+from penstock.broker.dispatch import Kept, Promise
 from penstock.broker.leader_hints import LeaderHints
 from penstock.broker.produce_conversion import RecordsRefused
 from penstock.broker.transaction_verification import (
@@ -56,6 +59,8 @@ LEADER_HINTS_SINCE_VERSION = 10
 ABORTABLE_ERROR_SINCE_VERSION = 11
 ADDS_PARTITIONS_SINCE_VERSION = 12
 CLIENT_OF_ADMINS = "__admin_client"
+ALL = -1
+"""acks: the in-sync replicas have to have it."""
 
 BYTES_PER_STEP = 128 * 1024
 """After so many of them it is asked whether others should have their turn."""
@@ -72,7 +77,7 @@ Refusal = (KafkaError, InvalidBatch, CorruptBatch, MalformedRecords)
 
 def handle(
     broker: Broker, request: ProduceRequest, context: RequestContext
-) -> ProduceResponse | bytes | Awaitable[ProduceResponse | None] | None:
+) -> ProduceResponse | bytes | Awaitable[ProduceResponse | None] | Promise | None:
     acks = request.acks
     by_id = context.api_version >= TOPIC_IDS_SINCE_VERSION
     if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:
@@ -137,8 +142,7 @@ def _transactional_batches(
 async def _append_verified(
     broker: Broker, request: ProduceRequest, context: RequestContext, verified: Awaitable[Verified]
 ) -> ProduceResponse | None:
-    response = _append_in_turns(broker, request, context, await verified)
-    return await response if isinstance(response, Awaitable) else response
+    return await _settled(_append_in_turns(broker, request, context, await verified))
 
 
 class Appended(NamedTuple):
@@ -148,30 +152,52 @@ class Appended(NamedTuple):
     later: list[Awaitable[object]]
     """What has to end before it can be answered."""
     failed: bool
+    uncommitted: list[Uncommitted]
+    """What acks=all waits for, where partitions have several replicas; it grows until `later` has ended."""
 
 
 def _append_in_turns(
     broker: Broker, request: ProduceRequest, context: RequestContext, verified: Verified
-) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | Promise | None:
     appended = in_turns(_append_all(broker, request, context, verified))
     if type(appended) is Appended:
-        return _conclude(broker, appended, request.acks, context)
-    return _conclude_later(broker, cast("Awaitable[Appended]", appended), request.acks, context)
+        return _conclude(broker, appended, request.acks, context, request.timeout_ms)
+    later = cast("Awaitable[Appended]", appended)
+    return _conclude_later(broker, later, request.acks, context, request.timeout_ms)
 
 
 async def _conclude_later(
-    broker: Broker, appended: Awaitable[Appended], acks: int, context: RequestContext
+    broker: Broker, appended: Awaitable[Appended], acks: int, context: RequestContext, timeout_ms: int
 ) -> ProduceResponse | None:
-    response = _conclude(broker, await appended, acks, context)
-    return await response if isinstance(response, Awaitable) else response
+    return await _settled(_conclude(broker, await appended, acks, context, timeout_ms))
+
+
+async def _settled(
+    response: ProduceResponse | Awaitable[ProduceResponse | None] | Promise | None,
+) -> ProduceResponse | None:
+    """The response, whenever it comes."""
+    if not isinstance(response, Promise):
+        return await response if isinstance(response, Awaitable) else response
+    settled: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
+    response.deliver_to(settled.set_result)
+    try:
+        kept = await settled
+    except asyncio.CancelledError:
+        if response.on_abandon is not None:
+            response.on_abandon()
+        raise
+    assert kept is None or isinstance(kept, ProduceResponse)
+    return kept
 
 
 def _conclude(
-    broker: Broker, appended: Appended, acks: int, context: RequestContext
-) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    response, later, failed = appended
+    broker: Broker, appended: Appended, acks: int, context: RequestContext, timeout_ms: int
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | Promise | None:
+    response, later, failed, uncommitted = appended
     if later:
-        return _finish(broker, later, response, acks, context)
+        return _finish(broker, appended, acks, context, timeout_ms)
+    if uncommitted:
+        return _await_commit(broker, appended, acks, context, timeout_ms)
     if failed:
         return _with_errors(broker, response, acks, context)
     return response if acks else None
@@ -184,6 +210,8 @@ def _append_all(
     by_id = context.api_version >= TOPIC_IDS_SINCE_VERSION
     topics: list[TopicResponse] = []
     later: list[Awaitable[object]] = []
+    uncommitted: list[Uncommitted] = []
+    waits_for_commit = request.acks == ALL
     failed = False
     done_bytes = 0
     for topic in request.topic_data:
@@ -205,13 +233,16 @@ def _append_all(
             if info is None:
                 # A copy: should another partition's conversion fail, the frame's memory may be used anew.
                 records = bytearray(wanted.records or b"")
-                later.append(_convert_and_append(broker, replica, records, answer, verified))
+                waiting = uncommitted if waits_for_commit else None
+                later.append(_convert_and_append(broker, replica, records, answer, verified, waiting))
                 continue
             _accept(answer, replica, info)
+            if waits_for_commit and replica.replicated is not None:
+                uncommitted.append(Uncommitted(replica, replica.leader_epoch, info.last_offset + 1, answer))
             if replica.flushes_by_count and (flush := replica.flush_if_due(broker.group_commit.flush)):
                 later.append(flush)
         topics.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
-    return Appended(ProduceResponse(responses=topics), later, failed)
+    return Appended(ProduceResponse(responses=topics), later, failed, uncommitted)
 
 
 def _append_single(
@@ -227,6 +258,8 @@ def _append_single(
     try:
         replica = broker.replicas.leader(topic.topic_id if by_id else topic.name, wanted.index)
         if context.api_version < LOG_START_OFFSET_SINCE_VERSION or replica.flushes_by_count:
+            return None
+        if replica.replicated is not None and request.acks == ALL:
             return None
         info = _append(replica, wanted.records, request, context, None)
     except Refusal as error:
@@ -279,7 +312,7 @@ def _append(
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {replica.topic}"
         )
-    if acks == -1:
+    if acks == ALL:
         replica.check_enough_replicas()
     if not records:
         raise InvalidBatch("a produce request must have one record batch a partition")
@@ -301,15 +334,24 @@ def _append(
 
 
 async def _convert_and_append(
-    broker: Broker, replica: Replica, records: bytearray, answer: PartitionResponse, verified: Verified
+    broker: Broker,
+    replica: Replica,
+    records: bytearray,
+    answer: PartitionResponse,
+    verified: Verified,
+    uncommitted: list[Uncommitted] | None,
 ) -> None:
+    """`uncommitted` is where to note what acks=all waits for."""
     try:
         converted = await broker.decode_in_worker(
             produce_conversion.convert, records, replica, broker.clock_ms()
         )
         replica.check_leader()  # the topic may be gone by now
         headers = batch.check_batches(converted)
-        _accept(answer, replica, replica.append(converted, headers, verification=verified.of(replica)))
+        info = replica.append(converted, headers, verification=verified.of(replica))
+        _accept(answer, replica, info)
+        if uncommitted is not None and replica.replicated is not None:
+            uncommitted.append(Uncommitted(replica, replica.leader_epoch, info.last_offset + 1, answer))
     except RecordsRefused as error:
         _refuse(answer, error)
         answer.log_start_offset = replica.log.log_start_offset
@@ -338,14 +380,27 @@ def _refuse(
 
 
 async def _finish(
-    broker: Broker,
-    later: list[Awaitable[object]],
-    response: ProduceResponse,
-    acks: int,
-    context: RequestContext,
+    broker: Broker, appended: Appended, acks: int, context: RequestContext, timeout_ms: int
 ) -> ProduceResponse | None:
-    await asyncio.gather(*later)
-    return _with_errors(broker, response, acks, context)
+    await asyncio.gather(*appended.later)
+    if appended.uncommitted:
+        return await _settled(_await_commit(broker, appended, acks, context, timeout_ms))
+    return _with_errors(broker, appended.response, acks, context)
+
+
+def _await_commit(
+    broker: Broker, appended: Appended, acks: int, context: RequestContext, timeout_ms: int
+) -> Promise:
+    """Answer once the in-sync replicas have what was appended, or the producer's time is over."""
+    promise = Promise()
+    delayed = DelayedProduce(
+        broker.purgatory,
+        appended.uncommitted,
+        timeout_ms,
+        lambda: promise.complete(_with_errors(broker, appended.response, acks, context)),
+    )
+    promise.on_abandon = delayed.cancel
+    return promise
 
 
 def _with_errors(

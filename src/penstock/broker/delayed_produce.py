@@ -1,0 +1,98 @@
+"""Produce requests with acks=all that wait for their records to be committed.
+
+A request waits for all its partitions, each until the high watermark has passed what was appended there, for
+as long as the producer said. What is not committed by then may be later: the producer is told that the
+request has timed out, and repeats it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from penstock.broker.purgatory import Purgatory
+    from penstock.broker.replica import Replica
+    from penstock.protocol.messages import ProduceResponse
+
+MESSAGES = {
+    ErrorCode.REQUEST_TIMED_OUT: "the in-sync replicas did not have the records in time",
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "fewer in-sync replicas than min.insync.replicas have it",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "another node has begun to lead before the records were committed",
+}
+
+
+class Uncommitted(NamedTuple):
+    """What was appended to one partition, and the answer that it will have."""
+
+    replica: Replica
+    leader_epoch: int
+    end_offset: int
+    answer: ProduceResponse.PartitionProduceResponse
+
+
+class DelayedProduce:
+    """One waiting request; `complete` is called once, from the loop, with the answers filled in."""
+
+    __slots__ = ("_complete", "_purgatory", "_waiting", "tick")
+
+    def __init__(
+        self,
+        purgatory: Purgatory,
+        appended: list[Uncommitted],
+        timeout_ms: int,
+        complete: Callable[[], None],
+    ) -> None:
+        self._purgatory = purgatory
+        self._complete: Callable[[], None] | None = complete
+        self._waiting = dict(enumerate(appended))
+        self.tick = purgatory.enter(self, timeout_ms)
+        for number, (replica, leader_epoch, end_offset, _) in enumerate(appended):
+            if replica.leader_epoch != leader_epoch:
+                self._done(number, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            else:
+                replica.when_committed(end_offset, lambda error, n=number: self._done(n, error))  # type: ignore[misc]
+
+    def _done(self, number: int, error: ErrorCode) -> None:
+        waiting = self._waiting.pop(number, None)
+        if waiting is None:
+            return  # its time was over
+        if error is ErrorCode.NONE:
+            error = waiting.replica.check_enough_replicas_after_append()
+        _tell(waiting, error)
+        if not self._waiting:
+            self._purgatory.leave(self)
+            self._purgatory.schedule(self)
+
+    def cancel(self) -> None:
+        """Forget it: the client is gone."""
+        if self._waiting:
+            self._purgatory.leave(self)
+            self._waiting.clear()
+        self._complete = None
+
+    def run(self) -> None:
+        """Answer."""
+        complete, self._complete = self._complete, None
+        if complete is not None:
+            complete()
+
+    def expire(self) -> None:
+        """Its time is over."""
+        for waiting in self._waiting.values():
+            _tell(waiting, ErrorCode.REQUEST_TIMED_OUT)
+        if self._waiting:
+            self._purgatory.leave(self)
+            self._waiting.clear()
+        self.run()
+
+
+def _tell(waiting: Uncommitted, error: ErrorCode) -> None:
+    if error is not ErrorCode.NONE:
+        answer = waiting.answer
+        answer.error_code = error
+        answer.error_message = MESSAGES.get(error)
+        answer.base_offset = -1
+        answer.log_append_time_ms = -1

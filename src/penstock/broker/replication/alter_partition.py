@@ -1,0 +1,179 @@
+"""Changes of in-sync replicas on their way to the controller (AlterPartition, KIP-497 and KIP-903).
+
+One request is under way at a time and carries all that gathered meanwhile, each partition's latest proposal.
+It is repeated until it is answered: a proposal that the metadata log has made void meanwhile is known by its
+epochs, to the controller and to the partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+
+from penstock.broker.peers import PeerError
+from penstock.protocol.codec import Message
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import AlterPartitionRequest, AlterPartitionResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.replication.leadership import IsrProposal
+    from penstock.broker.replication.replicated_partition import ReplicatedPartition
+
+log = logging.getLogger(__name__)
+
+Response = TypeVar("Response", bound=Message)
+
+RETRY_S: Final = 0.05
+"""After a request that was refused as a whole."""
+
+PartitionKey = tuple[bytes, int]
+"""Topic id and partition."""
+
+
+class Controller(Protocol):
+    """The way to the active controller."""
+
+    async def call(self, request: Message, response_type: type[Response]) -> Response:
+        """Its response, for as long as it takes. Raises PeerError when the node stops."""
+
+
+class IsrStats:
+    """What became of proposals since the start."""
+
+    __slots__ = ("expands", "failed", "shrinks")
+
+    def __init__(self) -> None:
+        self.shrinks = 0
+        self.expands = 0
+        self.failed = 0
+
+
+class _Item(NamedTuple):
+    partition: ReplicatedPartition
+    proposal: IsrProposal
+
+
+class AlterPartitionManager:
+    """Belongs to the event loop.
+
+    Args:
+        controller: the way to the active controller, once there is one.
+        broker_epoch: that of this node's registration.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        controller: Callable[[], Controller],
+        broker_epoch: Callable[[], int],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.stats = IsrStats()
+        self._node_id = node_id
+        self._controller = controller
+        self._broker_epoch = broker_epoch
+        self._loop = loop
+        self._unsent: dict[PartitionKey, _Item] = {}
+        self._sending: asyncio.Task[None] | None = None
+
+    def submit(self, partition: ReplicatedPartition, proposal: IsrProposal) -> None:
+        """Send the proposal with the next request, in place of an earlier one of the partition."""
+        self._unsent[partition.replica.topic_id, partition.replica.partition] = _Item(partition, proposal)
+        if self._sending is None:
+            self._sending = self._loop.create_task(self._send_all())
+
+    async def close(self) -> None:
+        """Send nothing more."""
+        if self._sending is not None:
+            self._sending.cancel()
+            await asyncio.gather(self._sending, return_exceptions=True)
+
+    async def _send_all(self) -> None:
+        try:
+            while self._unsent:
+                items, self._unsent = self._unsent, {}
+                if not await self._send(items):
+                    await asyncio.sleep(RETRY_S)
+        except PeerError as error:
+            log.info("in-sync replicas are not altered any more: %s", error)
+        finally:
+            self._sending = None
+
+    async def _send(self, items: dict[PartitionKey, _Item]) -> bool:
+        """One request; whether nothing of it has to be sent again. Proposals made since go first."""
+        request = self._request(items)
+        try:
+            response = await self._controller().call(request, AlterPartitionResponse)
+        except KafkaError as error:
+            log.warning("AlterPartition failed error=%s", error)
+            self._unsent = {**items, **self._unsent}
+            return False
+        if response.error_code != ErrorCode.NONE:
+            error_name = ErrorCode.of(response.error_code).name
+            log.warning("AlterPartition refused error=%s broker_epoch=%d", error_name, request.broker_epoch)
+            self._unsent = {**items, **self._unsent}
+            return False
+        answers = {
+            (topic.topic_id, answer.partition_index): answer
+            for topic in response.topics
+            for answer in topic.partitions
+        }
+        again = {
+            key: item
+            for key, item in items.items()
+            if (answer := answers.get(key)) is None or self._take(item, answer)
+        }
+        self._unsent = {**again, **self._unsent}
+        return not again
+
+    def _request(self, items: dict[PartitionKey, _Item]) -> AlterPartitionRequest:
+        topics: dict[bytes, AlterPartitionRequest.TopicData] = {}
+        for (topic_id, partition), (_, proposal) in items.items():
+            topic = topics.setdefault(topic_id, AlterPartitionRequest.TopicData(topic_id=topic_id))
+            topic.partitions.append(
+                AlterPartitionRequest.PartitionData(
+                    partition_index=partition,
+                    leader_epoch=proposal.leader_epoch,
+                    new_isr_with_epochs=[
+                        AlterPartitionRequest.BrokerState(broker_id=broker_id, broker_epoch=epoch)
+                        for broker_id, epoch in zip(proposal.isr, proposal.broker_epochs, strict=True)
+                    ],
+                    partition_epoch=proposal.partition_epoch,
+                )
+            )
+        return AlterPartitionRequest(
+            broker_id=self._node_id, broker_epoch=self._broker_epoch(), topics=list(topics.values())
+        )
+
+    def _take(self, item: _Item, answer: AlterPartitionResponse.PartitionData) -> bool:
+        """Whether to send it again."""
+        partition, proposal = item
+        replica = partition.replica
+        if answer.error_code == ErrorCode.NONE:
+            if not partition.accepted(proposal, answer.isr, answer.leader_epoch, answer.partition_epoch):
+                self.stats.failed += 1
+                return False
+            if proposal.joins is not None:
+                self.stats.expands += 1
+            else:
+                self.stats.shrinks += 1
+            log.info(
+                "in-sync replicas altered topic=%s partition=%d isr=%s partition_epoch=%d",
+                replica.topic,
+                replica.partition,
+                answer.isr,
+                answer.partition_epoch,
+            )
+            return False
+        self.stats.failed += 1
+        error = ErrorCode.of(answer.error_code)
+        log.info(
+            "in-sync replicas not altered topic=%s partition=%d proposed=%s error=%s",
+            replica.topic,
+            replica.partition,
+            list(proposal.isr),
+            error.name,
+        )
+        return partition.refused(proposal, error)

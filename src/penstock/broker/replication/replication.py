@@ -1,0 +1,199 @@
+"""Replication on one node: the partitions that it leads with followers, and the leaders that it follows."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from penstock.broker.replication.alter_partition import AlterPartitionManager
+from penstock.broker.replication.fetcher import Fetcher, FetcherSettings
+from penstock.broker.replication.image_brokers import ImageBrokers
+from penstock.broker.replication.throttle import ReplicationThrottle
+from penstock.metadata.configs.support import RACK_AWARE_SELECTOR
+from penstock.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from penstock.broker.peers import Peer
+    from penstock.broker.replica import Replica
+    from penstock.broker.replication.alter_partition import Controller
+    from penstock.broker.replication.leader_session import PartitionKey
+    from penstock.broker.replication.leadership import IsrProposal
+    from penstock.broker.replication.replicated_partition import ReplicatedPartition
+    from penstock.metadata.configs import BrokerConfig
+    from penstock.metadata.image import MetadataImage
+
+log = logging.getLogger(__name__)
+
+ConnectPeer = Callable[[str, int, int, str], "Peer"]
+"""(host, port, node id, client id) → a peer that is not connected yet."""
+
+
+class Replication:
+    """Belongs to the event loop. Nothing runs here until a partition has several replicas.
+
+    Args:
+        image: the cluster's metadata as of now.
+        own_epoch: that of this broker's registration.
+        controller: the way to the active controller, asked when it is needed.
+        connect: makes a connection to another broker, for fetches alone.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        loop: asyncio.AbstractEventLoop,
+        image: Callable[[], MetadataImage],
+        own_epoch: Callable[[], int],
+        controller: Callable[[], Controller],
+        connect: ConnectPeer,
+    ) -> None:
+        self.node_id = config.node_id
+        self.loop = loop
+        self.brokers = ImageBrokers(image, own_epoch)
+        self.lag_time_max_ms = config.get_int("replica.lag.time.max.ms")
+        self.sends_to_nearest = config["replica.selector.class"] == RACK_AWARE_SELECTOR
+        self.fetcher_settings = _fetcher_settings(config)
+        samples = config.get_int("replication.quota.window.num")
+        sample_ms = config.get_int("replication.quota.window.size.seconds") * 1000
+        self.leader_throttle = ReplicationThrottle(samples, sample_ms, self.now_ms)
+        self.follower_throttle = ReplicationThrottle(samples, sample_ms, self.now_ms)
+        self.alter_partition = AlterPartitionManager(self.node_id, controller, own_epoch, loop)
+        self.fetchers: dict[int, Fetcher] = {}
+        self._image = image
+        self._own_epoch = own_epoch
+        self._connect = connect
+        self._listener = config.inter_broker_listener_name
+        self._replicated: dict[PartitionKey, ReplicatedPartition] = {}
+        self._followed: dict[PartitionKey, int] = {}
+        """By whom each partition is led that this node follows."""
+        self._closing: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self.reconfigure(config)
+
+    def now_ms(self) -> float:
+        """The loop's clock, which never goes back."""
+        return self.loop.time() * 1000
+
+    @property
+    def own_epoch(self) -> int:
+        return self._own_epoch()
+
+    def __iter__(self) -> Iterator[ReplicatedPartition]:
+        return iter(list(self._replicated.values()))
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Obey broker configs that changed (KIP-226)."""
+        self.leader_throttle.bytes_per_second_max = config.get_int("leader.replication.throttled.rate")
+        self.follower_throttle.bytes_per_second_max = config.get_int("follower.replication.throttled.rate")
+
+    def throttle_topic(self, topic: str, leader_replicas: list[str], follower_replicas: list[str]) -> None:
+        """Obey a topic's lists of throttled replicas."""
+        self.leader_throttle.mark(topic, leader_replicas, self.node_id)
+        self.follower_throttle.mark(topic, follower_replicas, self.node_id)
+
+    # --- partitions come, change their leader, and go
+
+    def follow_change(self, replica: Replica, changed: bool) -> None:
+        """The replica has taken the part that the metadata log gives it; `changed` if it is another one."""
+        key = (replica.topic_id, replica.partition)
+        partition = replica.replicated
+        if partition is None:
+            self._replicated.pop(key, None)
+            self._stop_fetching(key)
+            return
+        self._replicated[key] = partition
+        self._start_timer()
+        if replica.is_leader:
+            self._stop_fetching(key)
+        elif changed or key not in self._followed:
+            self._stop_fetching(key)
+            self._start_fetching(key, partition)
+
+    def forget(self, replica: Replica) -> None:
+        """The replica is served no longer."""
+        key = (replica.topic_id, replica.partition)
+        self._stop_fetching(key)
+        partition = self._replicated.pop(key, None)
+        if partition is not None:
+            partition.follow()
+
+    def _start_fetching(self, key: PartitionKey, partition: ReplicatedPartition) -> None:
+        leader_id = partition.replica.leader_id
+        if leader_id < 0:
+            return
+        fetcher = self.fetchers.get(leader_id)
+        if fetcher is None:
+            fetcher = self.fetchers[leader_id] = Fetcher(leader_id, self)
+        try:
+            fetcher.add(partition)
+        except KafkaError as error:
+            replica = partition.replica
+            log.error("cannot follow topic=%s partition=%d: %s", replica.topic, replica.partition, error)
+        else:
+            self._followed[key] = leader_id
+
+    def _stop_fetching(self, key: PartitionKey) -> None:
+        leader_id = self._followed.pop(key, None)
+        if leader_id is not None:
+            self.fetchers[leader_id].remove(key)
+
+    def close_idle_fetchers(self) -> None:
+        """After a change was followed: leave the leaders that lead nothing here any more."""
+        for leader_id, fetcher in list(self.fetchers.items()):
+            if not len(fetcher):
+                del self.fetchers[leader_id]
+                closing = self.loop.create_task(fetcher.close())
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
+
+    def brokers_changed(self) -> None:
+        """Brokers were fenced, or came back."""
+        for partition in self:
+            partition.brokers_changed()
+
+    async def close(self) -> None:
+        """Follow nobody any more, with nothing under way."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await self.alter_partition.close()
+        fetchers, self.fetchers = list(self.fetchers.values()), {}
+        self._followed.clear()
+        await asyncio.gather(*(fetcher.close() for fetcher in fetchers), *self._closing)
+
+    # --- what leading and following take from here
+
+    def alter(self, partition: ReplicatedPartition, proposal: IsrProposal) -> None:
+        self.alter_partition.submit(partition, proposal)
+
+    def peer(self, leader_id: int, former: Peer | None) -> Peer | None:
+        """A connection to a broker where it is registered now: `former` if that is still right."""
+        broker = self._image().brokers.get(leader_id)
+        endpoint = broker.endpoint(self._listener) if broker is not None else None
+        if former is not None:
+            if endpoint is not None and (former.host, former.port) == (endpoint.host, endpoint.port):
+                return former
+            former.close()
+        if endpoint is None:
+            return None
+        client_id = f"broker-{self.node_id}-fetcher-0"
+        return self._connect(endpoint.host, endpoint.port, leader_id, client_id)
+
+    # --- in-sync replicas
+
+    def _start_timer(self) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(self.lag_time_max_ms / 2000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self._replicated:
+            self._start_timer()
+        for partition in self:
+            partition.shrink_if_lagging()
+
+
+def _fetcher_settings(config: BrokerConfig) -> FetcherSettings:
+    values = (config.get_int(name.replace("_", ".")) for name in FetcherSettings._fields)
+    return FetcherSettings(*values)
