@@ -67,9 +67,7 @@ class _Session:
         self._waiting: deque[_Waiting] = deque()
         self._correlation_id = 0
 
-    def send(
-        self, request: Message, version: int, loop: asyncio.AbstractEventLoop
-    ) -> asyncio.Future[Message]:
+    def send(self, request: Message, version: int) -> asyncio.Future[Message]:
         """Send a request; who will have its response. UnencodableMessage leaves the link as it was."""
         assert self.link is not None, "dialled before anything is sent"
         correlation_id = self._correlation_id
