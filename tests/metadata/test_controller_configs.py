@@ -98,7 +98,7 @@ TOPIC "t" retention.ms=null
 3 "t" foo=5
     INVALID_REQUEST: Unknown resource type 3
 BROKER "2" max.connections=5
-    INVALID_REQUEST: Unexpected broker id, expected 1, but received 2
+    BROKER_ID_NOT_REGISTERED: No node with id 2 found.
 BROKER "x" max.connections=5
     INVALID_REQUEST: Node id must be an integer, but it is: x
 BROKER "1" node.id=5

@@ -3,7 +3,8 @@
 import pytest
 from controller_bench import DIRECTORY, ControllerBench
 
-from penstock.metadata.controller.partitions import create_partitions, elect_leaders
+from penstock.metadata.controller.elections import elect_leaders
+from penstock.metadata.controller.partitions import create_partitions
 from penstock.metadata.controller.topics import create_topics, delete_topics, internal_topic
 from penstock.metadata.image import UNASSIGNED_DIRECTORY, ResourceType
 from penstock.protocol.errors import ErrorCode

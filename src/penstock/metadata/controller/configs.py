@@ -22,6 +22,7 @@ from penstock.metadata.configs.reference import (
     TOPIC_KEYS,
     broker_key,
 )
+from penstock.metadata.controller.activation import MIN_INSYNC_REPLICAS
 from penstock.metadata.controller.state import ControllerState, Decision, Refusal, repeated
 from penstock.metadata.controller.topic_names import check_topic_name
 from penstock.metadata.image import ResourceType
@@ -29,6 +30,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,
+    ClearElrRecord,
     ConfigRecord,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -77,6 +79,7 @@ def incremental_alter_configs(
         except Refusal as refusal:
             response.error_code, response.error_message = refusal.code, refusal.message
         responses.append(response)
+    records += forget_eligible_leaders(state, records)
     return Decision(
         [] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=responses)
     )
@@ -98,7 +101,19 @@ def alter_configs(state: ControllerState, request: AlterConfigsRequest) -> Decis
         except Refusal as refusal:
             response.error_code, response.error_message = refusal.code, refusal.message
         responses.append(response)
+    records += forget_eligible_leaders(state, records)
     return Decision([] if request.validate_only else records, AlterConfigsResponse(responses=responses))
+
+
+def forget_eligible_leaders(state: ControllerState, records: Iterable[Message]) -> list[Message]:
+    """KIP-966: with another ``min.insync.replicas`` who was eligible may lack what will be committed."""
+    if not state.elr_enabled:
+        return []
+    return [
+        ClearElrRecord(topic_name=record.resource_name if record.resource_type == ResourceType.TOPIC else "")
+        for record in records
+        if isinstance(record, ConfigRecord) and record.name == MIN_INSYNC_REPLICAS
+    ]
 
 
 def _check_once(resource: tuple[int, str], duplicates: set[tuple[int, str]]) -> None:
@@ -182,6 +197,7 @@ def _check_configs(
 ) -> None:
     if type_ == ResourceType.BROKER:
         _check_dynamic(name, changed)
+        _check_min_isr(state, name, changed)
     values = {key: value for key, value in wanted.items() if value is not None}
     try:
         owner.check_configs(state, name, values)
@@ -212,21 +228,34 @@ def _topic_configs(state: ControllerState, _name: str, values: Mapping[str, str]
     validate_topic_config(values, state.config())
 
 
-def _this_broker(state: ControllerState, name: str) -> None:
-    """KIP-226: the broker itself, or "" for the whole cluster."""
+def _registered_node(state: ControllerState, name: str) -> None:
+    """KIP-226: a node of the cluster, or "" for all of them."""
     if not name:
         return
-    check_node_id(state.static_config.node_id, name, "Unexpected broker id, expected {0}, but received {1}")
+    node_id = _parsed_node_id(name)
+    nodes = state.image.brokers.keys() | state.image.cluster.controllers.keys() | state.controller_ids
+    if node_id not in nodes:
+        raise Refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {node_id} found.")
+
+
+def check_broker_resource(node_id: int, name: str) -> None:
+    """Refusal unless ``name`` is "" or this broker's id: each broker is asked to change its own configs."""
+    if name:
+        check_node_id(node_id, name, "Unexpected broker id, expected {0}, but received {1}")
 
 
 def check_node_id(node_id: int, name: str, unexpected: str) -> None:
     """Refusal unless ``name`` is this node's id, as only a node itself can judge what concerns it."""
-    try:
-        given = int(name)
-    except ValueError:
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}") from None
+    given = _parsed_node_id(name)
     if given != node_id:
         raise Refusal(ErrorCode.INVALID_REQUEST, unexpected.format(node_id, given))
+
+
+def _parsed_node_id(name: str) -> int:
+    try:
+        return int(name)
+    except ValueError:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}") from None
 
 
 def _check_dynamic(broker: str, changed: Mapping[str, str | None]) -> None:
@@ -257,6 +286,22 @@ def _check_dynamic(broker: str, changed: Mapping[str, str | None]) -> None:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"{message}[{', '.join(sorted(names))}]")
 
 
+def _check_min_isr(state: ControllerState, broker: str, changed: Mapping[str, str | None]) -> None:
+    """KIP-966: all brokers have the same ``min.insync.replicas``, and the cluster has one."""
+    if not state.elr_enabled or MIN_INSYNC_REPLICAS not in changed:
+        return
+    if broker:
+        raise Refusal(
+            ErrorCode.INVALID_CONFIG,
+            "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+        )
+    if changed[MIN_INSYNC_REPLICAS] is None:
+        raise Refusal(
+            ErrorCode.INVALID_CONFIG,
+            "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
+        )
+
+
 _CONFIGS_OF_A_LISTENER: Final = frozenset(
     {
         "ssl.key.password",
@@ -275,11 +320,16 @@ _CONFIGS_OF_A_LISTENER: Final = frozenset(
 
 
 def _broker_configs(state: ControllerState, name: str, values: Mapping[str, str]) -> None:
-    """Names nobody knows are kept, as in Kafka, which may hand them to plugins."""
+    """Names nobody knows are kept, as in Kafka, which may hand them to plugins.
+
+    What depends on a broker's static configs is judged for this node alone.
+    """
     for config, text in values.items():
         key = broker_key(config)
         if key is not None:
             key.parse(text)
+    if name and int(name) != state.static_config.node_id:
+        return
     now = state.config()
     for config in _THREAD_COUNTS:
         if name and config in values:
@@ -388,7 +438,7 @@ def _compiles(regex: str) -> bool:
 
 _OWNERS: Final[Mapping[int, _Owner]] = {
     ResourceType.TOPIC: _Owner(TOPIC_KEYS, _existing_topic, _topic_configs),
-    ResourceType.BROKER: _Owner(BROKER_KEYS, _this_broker, _broker_configs),
+    ResourceType.BROKER: _Owner(BROKER_KEYS, _registered_node, _broker_configs),
     ResourceType.CLIENT_METRICS: _Owner(CLIENT_METRICS_KEYS, _named_subscription, _client_metrics_configs),
     ResourceType.GROUP: _Owner(GROUP_KEYS, _named_group, _group_configs),
 }

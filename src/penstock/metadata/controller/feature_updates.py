@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
-from penstock.metadata.controller.features import METADATA_VERSION, SUPPORTED_FEATURES
+from penstock.metadata.controller.activation import MIN_INSYNC_REPLICAS, cluster_min_isr
+from penstock.metadata.controller.features import (
+    CONTROLLER_REGISTRATION_LEVEL,
+    DEPENDENCIES,
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    SUPPORTED_FEATURES,
+)
 from penstock.metadata.controller.state import ControllerState, Decision, Refusal
-from penstock.metadata.image import FeatureRange
+from penstock.metadata.image import FeatureRange, ResourceType
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
+    ConfigRecord,
     FeatureLevelRecord,
     Message,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
 
-KRAFT_VERSION: Final = "kraft.version"
 LAST_VERSION_WITH_RESULTS: Final = 1
 """Of the API: later responses have one error for the whole request."""
 
@@ -32,12 +41,15 @@ def update_features(
 ) -> Decision[UpdateFeaturesResponse]:
     """All features of the request, or none."""
     records: list[Message] = []
+    proposed = {update.feature: update.max_version_level for update in request.feature_updates}
     try:
         for update in request.feature_updates:
-            records += _update(state, update.feature, update.max_version_level, update.upgrade_type)
+            records += _update(state, update.feature, update.max_version_level, update.upgrade_type, proposed)
     except Refusal as refusal:
         message = f"The update failed for all features since the following feature had an error: {refusal}"
         return Decision([], UpdateFeaturesResponse(error_code=refusal.code, error_message=message))
+    if proposed.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0:
+        records = [*_one_min_isr(state), *records]
     response = UpdateFeaturesResponse(error_message=None)
     if api_version <= LAST_VERSION_WITH_RESULTS:
         result = UpdateFeaturesResponse.UpdatableFeatureResult
@@ -47,12 +59,15 @@ def update_features(
     return Decision([] if request.validate_only else records, response)
 
 
-def _update(state: ControllerState, name: str, level: int, upgrade_type: int) -> list[Message]:
-    current = state.image.features.get(name, 0)
+def _update(
+    state: ControllerState, name: str, level: int, upgrade_type: int, proposed: Mapping[str, int]
+) -> list[Message]:
+    current = state.kraft_version if name == KRAFT_VERSION else state.image.features.get(name, 0)
     problem = (
         _why_not_supported(state, name, level)
         or _why_not_this_way(level, current, upgrade_type)
         or _why_not_this_feature(name, level, current)
+        or _why_not_without_others(name, level, {**state.image.features, **proposed})
     )
     if problem:
         raise Refusal(
@@ -63,20 +78,44 @@ def _update(state: ControllerState, name: str, level: int, upgrade_type: int) ->
     return [FeatureLevelRecord(name=name, feature_level=level)]
 
 
+def _one_min_isr(state: ControllerState) -> list[ConfigRecord]:
+    """KIP-966: from now on all brokers have the same ``min.insync.replicas``, but for topics' own."""
+    configs = state.image.configs
+    has_one = MIN_INSYNC_REPLICAS in configs.of(ResourceType.BROKER, "")
+    records = [] if has_one else [cluster_min_isr(state)]
+    records += [
+        ConfigRecord(
+            resource_type=ResourceType.BROKER, resource_name=broker, name=MIN_INSYNC_REPLICAS, value=None
+        )
+        for broker in configs.names(ResourceType.BROKER)
+        if broker and MIN_INSYNC_REPLICAS in configs.of(ResourceType.BROKER, broker)
+    ]
+    return records
+
+
 def _why_not_supported(state: ControllerState, name: str, level: int) -> str | None:
     if level < 0:
         return "A feature version cannot be less than 0."
-    supporters: dict[str, tuple[FeatureRange, ...]] = {
-        f"Local controller {state.static_config.node_id}": SUPPORTED_FEATURES
-    }
-    for broker in state.image.cluster.brokers.values():
+    own_id, cluster = state.static_config.node_id, state.image.cluster
+    supporters: dict[str, tuple[FeatureRange, ...]] = {f"Local controller {own_id}": SUPPORTED_FEATURES}
+    for broker in cluster.brokers.values():
         supporters[f"Broker {broker.broker_id}"] = broker.features
+    if state.image.metadata_version >= CONTROLLER_REGISTRATION_LEVEL:
+        for controller in cluster.controllers.values():
+            if controller.controller_id != own_id:
+                supporters[f"Controller {controller.controller_id}"] = tuple(
+                    FeatureRange(f.name, f.min_supported_version, f.max_supported_version)
+                    for f in controller.features
+                )
     for supporter, features in supporters.items():
         supported = next((feature for feature in features if feature.name == name), FeatureRange(name, 0, 0))
         if not supported.min_level <= level <= supported.max_level:
             if not supported.max_level:
                 return f"{supporter} does not support this feature."
             return f"{supporter} only supports versions {supported.min_level}-{supported.max_level}"
+    if state.image.metadata_version >= CONTROLLER_REGISTRATION_LEVEL:
+        for unheard in sorted(state.controller_ids - {own_id} - cluster.controllers.keys()):
+            return f"controller {unheard} has not registered, and may not support this feature"
     return None
 
 
@@ -99,4 +138,11 @@ def _why_not_this_feature(name: str, level: int, current: int) -> str | None:
         return "Refusing to perform the requested downgrade because it might delete metadata information."
     if name == KRAFT_VERSION and level != current:
         return "Can't change the version of this feature."
+    return None
+
+
+def _why_not_without_others(name: str, level: int, features: Mapping[str, int]) -> str | None:
+    for needed, lowest in DEPENDENCIES.get((name, level), {}).items():
+        if features.get(needed, 0) < lowest:
+            return f"{name} could not be set to {level} because it depends on {needed} level {lowest}"
     return None

@@ -16,16 +16,34 @@ from penstock.metadata.image import FeatureRange
 from penstock.protocol.api_keys import TARGET_METADATA_LEVEL
 from penstock.protocol.messages import FeatureLevelRecord, Message
 
+KRAFT_VERSION: Final = "kraft.version"
 METADATA_VERSION: Final = "metadata.version"
 TRANSACTION_VERSION: Final = "transaction.version"
+ELIGIBLE_LEADER_REPLICAS_VERSION: Final = "eligible.leader.replicas.version"
+
 MIN_METADATA_LEVEL: Final = 7
 """3.3-IV3, the oldest that a 4.x node reads."""
+NO_EPOCH_FOR_ISR_SHRINK_LEVEL: Final = 12
+"""3.6-IV0: before, a leader that shrank its ISR got a new leader epoch (KAFKA-15021)."""
+CONTROLLER_REGISTRATION_LEVEL: Final = 15
+"""3.7-IV0 (KIP-919)."""
+DIRECTORY_ASSIGNMENT_LEVEL: Final = 17
+"""3.7-IV2: the log has replicas' directories (KIP-858)."""
+ELR_LEVEL: Final = 23
+"""4.0-IV1: the log has eligible leader replicas (KIP-966)."""
+CORDONED_DIRECTORIES_LEVEL: Final = 30
+"""4.3-IV0: the log has which log directories take no new replicas (KIP-1066)."""
 
 SUPPORTED_FEATURES: Final = (
-    FeatureRange("kraft.version", 0, 1),
+    FeatureRange(KRAFT_VERSION, 0, 1),
     FeatureRange(METADATA_VERSION, MIN_METADATA_LEVEL, TARGET_METADATA_LEVEL),
     FeatureRange(TRANSACTION_VERSION, 0, 2),
 )
+
+DEPENDENCIES: Final[Mapping[tuple[str, int], Mapping[str, int]]] = {
+    (ELIGIBLE_LEADER_REPLICAS_VERSION, 1): {METADATA_VERSION: ELR_LEVEL},
+}
+"""What else must be finalized, and how high, before a feature may have a level."""
 
 _RECORD_VERSIONS: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
     # (from metadata.version, record version), newest first

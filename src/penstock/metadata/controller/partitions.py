@@ -1,26 +1,26 @@
-"""More partitions for a topic, and elections of leaders."""
+"""More partitions for a topic."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
-from penstock.metadata.controller.placement import check_manual_placement, new_partition, place
+from penstock.metadata.controller.placement import (
+    check_manual_placement,
+    manual_partition,
+    place,
+    placed_partition,
+)
 from penstock.metadata.controller.state import ControllerState, Decision, Refusal, repeated
 from penstock.metadata.controller.topics import MAX_PARTITIONS_PER_REQUEST, check_partition_budget
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
     Message,
 )
 
 PartitionsTopic: TypeAlias = CreatePartitionsRequest.CreatePartitionsTopic
 PartitionsResult: TypeAlias = CreatePartitionsResponse.CreatePartitionsTopicResult
-PartitionElection: TypeAlias = ElectLeadersResponse.PartitionResult
-
-_PREFERRED, _UNCLEAN = 0, 1
 
 
 def create_partitions(
@@ -72,13 +72,11 @@ def _added_partitions(state: ControllerState, topic: PartitionsTopic, budget: in
     check_partition_budget(additional, budget)
     factor = len(image.partitions[0].replicas)
     if topic.assignments is None:
-        placement = place(state, now, additional, factor)
+        added = [placed_partition(state, replicas) for replicas in place(state, additional, factor)]
     else:
         placement = _manual_placement(state, topic, additional, factor)
-    return [
-        new_partition(state, partition_id, replicas).to_record(image.topic_id, partition_id)
-        for partition_id, replicas in enumerate(placement, now)
-    ]
+        added = [manual_partition(state, index, replicas) for index, replicas in enumerate(placement, now)]
+    return [partition.to_record(image.topic_id, index) for index, partition in enumerate(added, now)]
 
 
 def _manual_placement(
@@ -94,49 +92,3 @@ def _manual_placement(
     for assignment in assignments:
         check_manual_placement(state, assignment.broker_ids, factor)
     return [assignment.broker_ids for assignment in assignments]
-
-
-def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
-    """Answer an election request on a cluster of one, where the only replica leads already.
-
-    Asked for all partitions, those that need no election are left out, as Kafka leaves them out.
-    """
-    if request.topic_partitions is None:
-        results = [
-            ElectLeadersResponse.ReplicaElectionResult(topic=topic.name) for topic in state.image.topics
-        ]
-        return Decision([], ElectLeadersResponse(replica_election_results=results))
-    unknown_type = request.election_type not in (_PREFERRED, _UNCLEAN)
-    results = [
-        ElectLeadersResponse.ReplicaElectionResult(
-            topic=asked.topic,
-            partition_result=[
-                _unknown_election(partition, request.election_type)
-                if unknown_type
-                else _election(state, asked.topic, partition)
-                for partition in asked.partitions
-            ],
-        )
-        for asked in request.topic_partitions
-    ]
-    code = ErrorCode.INVALID_REQUEST if unknown_type else ErrorCode.NONE
-    return Decision([], ElectLeadersResponse(error_code=code, replica_election_results=results))
-
-
-def _unknown_election(partition: int, election_type: int) -> PartitionElection:
-    return ElectLeadersResponse.PartitionResult(
-        partition_id=partition,
-        error_code=ErrorCode.INVALID_REQUEST,
-        error_message=f"Unknown election type {election_type}",
-    )
-
-
-def _election(state: ControllerState, topic: str, partition: int) -> PartitionElection:
-    code, message = ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
-    if topic not in state.image.topics.by_name:
-        code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}"
-    elif state.image.topics.partition(topic, partition) is None:
-        code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{partition}"
-    return ElectLeadersResponse.PartitionResult(
-        partition_id=partition, error_code=code, error_message=message
-    )

@@ -1,31 +1,139 @@
-"""Where the replicas of new partitions go: chosen by the controller, or by the request."""
+"""Where the replicas of new partitions go: chosen by the controller, or by the request.
+
+The controller's choice is Kafka's StripedReplicaPlacer. In this order it wants: replicas of a partition in
+different racks; leaders and followers spread evenly over brokers; unfenced brokers before fenced ones. It
+goes round the racks, and round the brokers within each, one step further for every partition; where it
+begins is random. Once each broker has led once, racks and brokers are shuffled, so that the same sets of
+brokers do not come again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from random import Random
 
 from penstock.metadata.controller.state import ControllerState, Refusal
-from penstock.metadata.image import UNASSIGNED_DIRECTORY, PartitionRegistration
+from penstock.metadata.image import BrokerRegistration, PartitionRegistration
 from penstock.protocol.errors import ErrorCode
 
 
-def place(
-    state: ControllerState, first_partition: int, count: int, replication_factor: int
-) -> list[list[int]]:
-    """Replicas for ``count`` partitions, leader first: leaders go round the brokers, so do followers."""
-    brokers = [broker.broker_id for broker in state.image.cluster.unfenced_brokers()]
-    if replication_factor > len(brokers):
-        raise Refusal(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor "
-            f"of {replication_factor} cannot be reached because only {len(brokers)} broker(s) are registered "
-            "or some brokers have all their log directories cordoned.",
-        )
-    partitions = range(first_partition, first_partition + count)
-    return [
-        [brokers[(partition + replica) % len(brokers)] for replica in range(replication_factor)]
-        for partition in partitions
+class _BrokerRing:
+    """Brokers of one rack, gone round once in every epoch, which is one partition."""
+
+    def __init__(self, brokers: Iterable[int], random: Random) -> None:
+        self._brokers = sorted(brokers)
+        self._start = random.randrange(len(self._brokers)) if self._brokers else 0
+        self._taken = 0
+        self._epoch = 0
+
+    def shuffle(self, random: Random) -> None:
+        random.shuffle(self._brokers)
+
+    def next(self, epoch: int) -> int | None:
+        """The next broker; None once all were taken in this epoch."""
+        if not self._brokers:
+            return None
+        if epoch != self._epoch:
+            self._epoch, self._taken = epoch, 0
+            self._start = (self._start + 1) % len(self._brokers)
+        if self._taken == len(self._brokers):
+            return None
+        broker = self._brokers[(self._start + self._taken) % len(self._brokers)]
+        self._taken += 1
+        return broker
+
+
+class _Rack:
+    def __init__(self, brokers: Sequence[BrokerRegistration], random: Random) -> None:
+        self._fenced = _BrokerRing((b.broker_id for b in brokers if b.fenced), random)
+        self._unfenced = _BrokerRing((b.broker_id for b in brokers if not b.fenced), random)
+
+    def shuffle(self, random: Random) -> None:
+        self._fenced.shuffle(random)
+        self._unfenced.shuffle(random)
+
+    def next_unfenced(self, epoch: int) -> int | None:
+        return self._unfenced.next(epoch)
+
+    def next(self, epoch: int) -> int | None:
+        broker = self._unfenced.next(epoch)
+        return self._fenced.next(epoch) if broker is None else broker
+
+
+class _Racks:
+    """All racks, gone round from another one for each partition. One at least has an unfenced broker."""
+
+    def __init__(self, brokers: Sequence[BrokerRegistration], random: Random) -> None:
+        names = sorted({broker.rack for broker in brokers}, key=lambda rack: (rack is not None, rack or ""))
+        self._racks = [_Rack([b for b in brokers if b.rack == name], random) for name in names]
+        self._order = list(range(len(self._racks)))
+        self._random = random
+        self._start = random.randrange(len(names))
+        self._epoch = 0
+        self._unfenced_count = sum(not broker.fenced for broker in brokers)
+
+    def place(self, replication_factor: int) -> list[int]:
+        """Replicas of the next partition, an unfenced broker first. There are at least as many brokers."""
+        if self._epoch == self._unfenced_count > 1:
+            self._shuffle()
+        leader_rack, leader = self._leader()
+        replicas = [leader]
+        at = self._start
+        skipped_leader_rack = False
+        while len(replicas) < replication_factor:
+            if at == leader_rack and not skipped_leader_rack:
+                skipped_leader_rack = True  # it has given a replica in this round
+            else:
+                broker = self._racks[self._order[at]].next(self._epoch)
+                if broker is not None:
+                    replicas.append(broker)
+            at = (at + 1) % len(self._order)
+        self._epoch += 1
+        self._start = (self._start + 1) % len(self._order)
+        return replicas
+
+    def _leader(self) -> tuple[int, int]:
+        """The first rack from the start on that has an unfenced broker left, and that broker."""
+        for step in range(len(self._order)):
+            at = (self._start + step) % len(self._order)
+            broker = self._racks[self._order[at]].next_unfenced(self._epoch)
+            if broker is not None:
+                return at, broker
+        raise AssertionError("a partition is placed only where there is an unfenced broker")
+
+    def _shuffle(self) -> None:
+        self._random.shuffle(self._order)
+        for rack in self._racks:
+            rack.shuffle(self._random)
+        self._epoch = 0
+
+
+def place(state: ControllerState, count: int, replication_factor: int) -> list[list[int]]:
+    """Replicas for ``count`` new partitions, leader first; Refusal where there are too few brokers.
+
+    Brokers that are about to stop, or have cordoned all their directories, get none (KIP-1066).
+    """
+    heartbeats = state.heartbeats
+    usable = [
+        broker
+        for _, broker in sorted(state.image.brokers.items())
+        if not heartbeats.is_shutting_down(broker.broker_id) and broker.has_uncordoned_directory
     ]
+    if all(broker.fenced for broker in usable):
+        raise _cannot_replicate(
+            "All brokers are currently fenced, or have all their log directories cordoned."
+        )
+    if replication_factor > len(usable):
+        raise _cannot_replicate(
+            f"The target replication factor of {replication_factor} cannot be reached because only "
+            f"{len(usable)} broker(s) are registered or some brokers have all their log directories cordoned."
+        )
+    racks = _Racks(usable, state.random)
+    return [racks.place(replication_factor) for _ in range(count)]
+
+
+def _cannot_replicate(why: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, why)
 
 
 def check_manual_placement(state: ControllerState, replicas: Sequence[int], expected: int | None) -> None:
@@ -50,31 +158,47 @@ def check_manual_placement(state: ControllerState, replicas: Sequence[int], expe
         )
 
 
-def new_partition(
+def manual_partition(
     state: ControllerState, partition_id: int, replicas: Sequence[int]
 ) -> PartitionRegistration:
-    """A partition as it begins: every live replica in sync, the first of them the leader."""
-    brokers = state.image.brokers
-    isr = tuple(r for r in replicas if not brokers[r].fenced and not brokers[r].in_controlled_shutdown)
+    """A new partition on brokers that a request names; Refusal if none of them is active."""
+    isr = _active(state, replicas)
     if not isr:
         raise _invalid_assignment(
             "All brokers specified in the manual partition assignment for partition "
             f"{partition_id} are fenced or in controlled shutdown."
         )
+    return _new_partition(state, replicas, isr)
+
+
+def placed_partition(state: ControllerState, replicas: Sequence[int]) -> PartitionRegistration:
+    """A new partition on brokers that `place` has chosen; Refusal if none of them is active any more."""
+    isr = _active(state, replicas)
+    if not isr:
+        raise Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {len(replicas)} time(s): All brokers are currently fenced or "
+            "in controlled shutdown.",
+        )
+    return _new_partition(state, replicas, isr)
+
+
+def _active(state: ControllerState, replicas: Sequence[int]) -> tuple[int, ...]:
+    return tuple(replica for replica in replicas if state.image.cluster.is_active(replica))
+
+
+def _new_partition(
+    state: ControllerState, replicas: Sequence[int], isr: tuple[int, ...]
+) -> PartitionRegistration:
+    """A partition as it begins: every active replica in sync, the first of them the leader."""
     return PartitionRegistration(
         replicas=tuple(replicas),
         isr=isr,
         leader=isr[0],
         leader_epoch=0,
         partition_epoch=0,
-        directories=tuple(_default_directory(state, replica) for replica in replicas),
+        directories=tuple(state.default_directory(replica) for replica in replicas),
     )
-
-
-def _default_directory(state: ControllerState, broker_id: int) -> bytes:
-    """KIP-858: the only directory of a broker, or none where the broker has to choose."""
-    directories = state.image.brokers[broker_id].log_dirs
-    return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
 
 
 def _invalid_assignment(message: str) -> Refusal:

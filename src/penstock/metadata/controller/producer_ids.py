@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
-from penstock.metadata.controller.state import ControllerState, Decision
-from penstock.protocol.messages import ProducerIdsRecord
+from penstock.metadata.controller.registration import check_broker_epoch
+from penstock.metadata.controller.state import ControllerState, Decision, Refusal
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    ProducerIdsRecord,
+)
 
 BLOCK_SIZE: Final = 1000
 
-
-class ProducerIdsBlock(NamedTuple):
-    """Producer ids ``first`` to ``first + size - 1``, given to one broker for ever."""
-
-    first: int
-    size: int
+_LAST_PRODUCER_ID: Final = (1 << 63) - 1
 
 
-def allocate_producer_ids(state: ControllerState, broker_id: int) -> Decision[ProducerIdsBlock]:
-    """The next block for a registered broker."""
+def allocate_producer_ids(
+    state: ControllerState, request: AllocateProducerIdsRequest
+) -> Decision[AllocateProducerIdsResponse]:
+    """The next block for a registered broker, given to it for ever.
+
+    Refusal STALE_BROKER_EPOCH for an earlier incarnation of the broker.
+    """
+    check_broker_epoch(state, request.broker_id, request.broker_epoch)
     first = state.image.next_producer_id
+    if first > _LAST_PRODUCER_ID - BLOCK_SIZE:
+        raise Refusal(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            "Exhausted all producerIds as the next block's end producerId has exceeded the int64 type limit",
+        )
     record = ProducerIdsRecord(
-        broker_id=broker_id,
-        broker_epoch=state.image.brokers[broker_id].epoch,
+        broker_id=request.broker_id,
+        broker_epoch=request.broker_epoch,
         next_producer_id=first + BLOCK_SIZE,
     )
-    return Decision([record], ProducerIdsBlock(first, BLOCK_SIZE))
+    return Decision(
+        [record], AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=BLOCK_SIZE)
+    )

@@ -8,7 +8,13 @@ from typing import Final, TypeAlias
 
 from penstock.metadata.configs import BrokerConfig, ConfigError, validate_topic_config
 from penstock.metadata.configs.describe import describe_topic
-from penstock.metadata.controller.placement import check_manual_placement, new_partition, place
+from penstock.metadata.controller.configs import forget_eligible_leaders
+from penstock.metadata.controller.placement import (
+    check_manual_placement,
+    manual_partition,
+    place,
+    placed_partition,
+)
 from penstock.metadata.controller.state import ControllerState, Decision, Refusal, repeated
 from penstock.metadata.controller.topic_names import (
     CLUSTER_METADATA,
@@ -99,6 +105,7 @@ def _create_topic(
         ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=name, value=value)
         for name, value in overrides.items()
     ]
+    records += forget_eligible_leaders(state, records)
     records += [partition.to_record(topic_id, index) for index, partition in enumerate(partitions)]
     result = CreateTopicsResponse.CreatableTopicResult(
         name=topic.name,
@@ -143,25 +150,30 @@ def _partitions(
 ) -> list[PartitionRegistration]:
     if topic.assignments:
         placement = _manual_placement(state, topic)
-    else:
-        if topic.replication_factor < _UNSET or topic.replication_factor == 0:
-            raise Refusal(
-                ErrorCode.INVALID_REPLICATION_FACTOR,
-                "Replication factor must be larger than 0, or -1 to use the default value.",
-            )
-        if topic.num_partitions < _UNSET or topic.num_partitions == 0:
-            raise Refusal(
-                ErrorCode.INVALID_PARTITIONS,
-                "Number of partitions was set to an invalid non-positive value.",
-            )
-        count = config.get_int("num.partitions") if topic.num_partitions == _UNSET else topic.num_partitions
-        factor = topic.replication_factor
-        if factor == _UNSET:
-            factor = config.get_int("default.replication.factor")
-        check_partition_budget(count, budget)
-        placement = place(state, 0, count, factor)
-    check_partition_budget(len(placement), budget)
-    return [new_partition(state, index, replicas) for index, replicas in enumerate(placement)]
+        check_partition_budget(len(placement), budget)
+        return [manual_partition(state, index, replicas) for index, replicas in enumerate(placement)]
+    if topic.replication_factor < _UNSET or topic.replication_factor == 0:
+        raise Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if topic.num_partitions < _UNSET or topic.num_partitions == 0:
+        raise Refusal(
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    count = config.get_int("num.partitions") if topic.num_partitions == _UNSET else topic.num_partitions
+    factor = topic.replication_factor
+    if factor == _UNSET:
+        factor = config.get_int("default.replication.factor")
+    check_partition_budget(count, budget)
+    try:
+        placement = place(state, count, factor)
+    except Refusal as refusal:
+        raise Refusal(
+            refusal.code, f"Unable to replicate the partition {factor} time(s): {refusal}"
+        ) from None
+    return [placed_partition(state, replicas) for replicas in placement]
 
 
 def check_partition_budget(count: int, budget: int) -> None:

@@ -4,7 +4,11 @@ from penstock.metadata.image.cluster import BrokerRegistration, ClusterImage, En
 from penstock.metadata.image.configs import ConfigResource, ConfigsImage, ResourceType
 from penstock.metadata.image.image import MetadataDelta, MetadataImage
 from penstock.metadata.image.topics import (
+    LEADER_UNCHANGED,
+    LOST_DIRECTORY,
+    MIGRATING_DIRECTORY,
     NO_LEADER,
+    RESERVED_DIRECTORIES,
     UNASSIGNED_DIRECTORY,
     PartitionRegistration,
     TopicImage,
@@ -12,7 +16,11 @@ from penstock.metadata.image.topics import (
 )
 
 __all__ = [
+    "LEADER_UNCHANGED",
+    "LOST_DIRECTORY",
+    "MIGRATING_DIRECTORY",
     "NO_LEADER",
+    "RESERVED_DIRECTORIES",
     "UNASSIGNED_DIRECTORY",
     "BrokerRegistration",
     "ClusterImage",

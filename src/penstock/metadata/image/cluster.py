@@ -6,6 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from penstock.metadata.image.topics import (
+    LOST_DIRECTORY,
+    MIGRATING_DIRECTORY,
+    UNASSIGNED_DIRECTORY,
+)
 from penstock.protocol.messages import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
@@ -105,6 +110,33 @@ class BrokerRegistration:
             ),
         )
 
+    @property
+    def active(self) -> bool:
+        """Whether it may lead and be in sync: unfenced, and not about to stop."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+    @property
+    def default_directory(self) -> bytes:
+        """KIP-858: where a new replica goes: the only log directory, or one that the broker has to choose."""
+        if not self.log_dirs:
+            return MIGRATING_DIRECTORY
+        return self.log_dirs[0] if len(self.log_dirs) == 1 else UNASSIGNED_DIRECTORY
+
+    @property
+    def has_uncordoned_directory(self) -> bool:
+        """Whether new replicas may be placed here: not all log directories are cordoned (KIP-1066)."""
+        if not self.log_dirs or self.cordoned_log_dirs is None:
+            return True
+        return not set(self.log_dirs) <= set(self.cordoned_log_dirs)
+
+    def has_online_directory(self, directory_id: bytes) -> bool:
+        """Whether a replica in this directory can be used. A broker of before KIP-858 has told none."""
+        if directory_id in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
+            return True
+        if directory_id == LOST_DIRECTORY:
+            return False
+        return not self.log_dirs or directory_id in self.log_dirs
+
     def endpoint(self, listener_name: str) -> Endpoint | None:
         return next((endpoint for endpoint in self.endpoints if endpoint.name == listener_name), None)
 
@@ -123,6 +155,11 @@ class ClusterImage:
 
     def unfenced_brokers(self) -> list[BrokerRegistration]:
         return [broker for _, broker in sorted(self.brokers.items()) if not broker.fenced]
+
+    def is_active(self, broker_id: int) -> bool:
+        """Whether the broker is registered, unfenced and not about to stop."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.active
 
     def set_fenced(self, broker_id: int, fenced: bool) -> None:
         self.brokers[broker_id] = replace(self.brokers[broker_id], fenced=fenced)

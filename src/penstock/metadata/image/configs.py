@@ -63,6 +63,11 @@ class ConfigsImage:
         """Drop the configs of a resource that is no more."""
         self._configs.pop(ConfigResource(type_, name), None)
 
+    def differences(self, other: ConfigsImage) -> set[ConfigResource]:
+        """The resources whose configs are not the same in both."""
+        resources = self._configs.keys() | other._configs.keys()
+        return {known for known in resources if self._configs.get(known) != other._configs.get(known)}
+
     def records(self) -> Iterator[ConfigRecord]:
         for resource, configs in sorted(self._configs.items()):
             for name, value in sorted(configs.items()):

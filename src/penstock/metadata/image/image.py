@@ -107,10 +107,23 @@ class MetadataImage:
         else:
             self._apply(record, delta)
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a metadata transaction (KIP-868) has begun and not ended."""
+        return self._transaction is not None
+
     def abandon_transaction(self) -> bool:
         """Drop a transaction its leader never ended; whether there was one."""
         abandoned, self._transaction = self._transaction is not None, None
         return abandoned
+
+    def replace_with(self, other: MetadataImage, delta: MetadataDelta) -> None:
+        """Become what ``other`` is, which is not used any more; ``delta`` gets the differences.
+
+        For a snapshot that stands for records that were never seen here.
+        """
+        _note_differences(self, other, delta)
+        self.__dict__.update(other.__dict__)
 
     def _apply(self, record: m.Message, delta: MetadataDelta) -> None:
         handler = _HANDLERS.get(type(record).__name__)
@@ -143,6 +156,25 @@ class MetadataImage:
         yield from self.delegation_tokens.values()
 
 
+def _note_differences(old: MetadataImage, new: MetadataImage, delta: MetadataDelta) -> None:
+    """A topic of the same id has the same name; partitions are never removed."""
+    for topic in old.topics:
+        if topic.topic_id not in new.topics.by_id:
+            _note_removed(topic, delta)
+    for topic in new.topics:
+        before = old.topics.by_id.get(topic.topic_id)
+        if before is None:
+            delta.created_topics.append(topic)
+        delta.changed_partitions |= {
+            (topic.topic_id, partition_id)
+            for partition_id, partition in topic.partitions.items()
+            if before is None or before.partitions.get(partition_id) != partition
+        }
+    delta.changed_configs |= old.configs.differences(new.configs)
+    delta.features_changed |= old.features != new.features
+    delta.brokers_changed |= old.brokers != new.brokers
+
+
 def _topic(image: MetadataImage, record: m.TopicRecord, delta: MetadataDelta) -> None:
     delta.created_topics.append(image.topics.create(record))
 
@@ -150,6 +182,10 @@ def _topic(image: MetadataImage, record: m.TopicRecord, delta: MetadataDelta) ->
 def _remove_topic(image: MetadataImage, record: m.RemoveTopicRecord, delta: MetadataDelta) -> None:
     topic = image.topics.remove(record)
     image.configs.forget(ResourceType.TOPIC, topic.name)
+    _note_removed(topic, delta)
+
+
+def _note_removed(topic: TopicImage, delta: MetadataDelta) -> None:
     delta.changed_partitions -= {(topic.topic_id, partition_id) for partition_id in topic.partitions}
     if topic in delta.created_topics:
         delta.created_topics.remove(topic)
@@ -167,8 +203,8 @@ def _partition_change(image: MetadataImage, record: m.PartitionChangeRecord, del
     delta.changed_partitions.add((record.topic_id, record.partition_id))
 
 
-def _clear_elr(image: MetadataImage, record: m.ClearElrRecord, _delta: MetadataDelta) -> None:
-    image.topics.clear_elr(record.topic_name)
+def _clear_elr(image: MetadataImage, record: m.ClearElrRecord, delta: MetadataDelta) -> None:
+    delta.changed_partitions |= set(image.topics.clear_elr(record.topic_name))
 
 
 def _config(image: MetadataImage, record: m.ConfigRecord, delta: MetadataDelta) -> None:

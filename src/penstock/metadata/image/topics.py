@@ -19,6 +19,8 @@ LOST_DIRECTORY: Final = bytes(15) + b"\x02"
 """KIP-858: the directory of a replica is offline."""
 MIGRATING_DIRECTORY: Final = bytes(16)
 """KIP-858: the replica is older than directory ids."""
+RESERVED_DIRECTORIES: Final = 100
+"""KIP-858: ids below this number stand for no directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,24 @@ class PartitionRegistration:
             last_known_elr=_merged(record.last_known_elr, self.last_known_elr),
         )
 
+    @property
+    def preferred_replica(self) -> int:
+        """The replica that leads when all is well: the first."""
+        return self.replicas[0] if self.replicas else NO_LEADER
+
+    @property
+    def has_preferred_leader(self) -> bool:
+        return self.leader == self.preferred_replica
+
+    @property
+    def is_reassigning(self) -> bool:
+        """KIP-455: replicas are being added or removed."""
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    def directory(self, replica: int) -> bytes | None:
+        """The log directory a replica is in; None for a broker that has no replica."""
+        return dict(zip(self.replicas, self.directories, strict=True)).get(replica)
+
     def _merged_directories(
         self, replicas: tuple[int, ...], record: PartitionChangeRecord
     ) -> tuple[bytes, ...]:
@@ -161,11 +181,20 @@ class TopicsImage:
         image.partitions[record.partition_id] = image.partitions[record.partition_id].merge(record)
         return image
 
-    def clear_elr(self, topic_name: str) -> None:
-        """Forget eligible leaders (KIP-966) of one topic, or of all if the name is empty."""
+    def clear_elr(self, topic_name: str) -> list[tuple[bytes, int]]:
+        """Forget eligible leaders (KIP-966) of one topic, or of all if the name is empty.
+
+        The topic ids and partition ids of those that had some: for them it is a change like any other.
+        """
+        changed = []
         for image in [self.by_name[topic_name]] if topic_name else self:
             for partition_id, partition in image.partitions.items():
-                image.partitions[partition_id] = replace(partition, elr=(), last_known_elr=())
+                if partition.elr or partition.last_known_elr:
+                    image.partitions[partition_id] = partition.merge(
+                        PartitionChangeRecord(eligible_leader_replicas=[], last_known_elr=[])
+                    )
+                    changed.append((image.topic_id, partition_id))
+        return changed
 
     def records(self) -> Iterator[TopicRecord | PartitionRecord]:
         for image in self:

@@ -1,0 +1,257 @@
+"""One change to one partition: in-sync replicas, eligible leaders, leader, replicas, directories.
+
+Kafka's PartitionChangeBuilder. Whoever wants something of a partition says what he wants; what follows from
+it is worked out here, always in the same order: a reassignment completes, replicas that leave the ISR become
+eligible leaders (KIP-966), somebody is elected, epochs rise.
+
+**Who may lead.** A member of the ISR that is active, the present leader before others, then in the order of
+the replicas (an election of the preferred leader begins with the first replica). If the ISR is empty, an
+eligible leader replica: it has every committed record, as records were committed only while the ISR was at
+least `min.insync.replicas` strong. If those are gone too, the last known leader once it is back; and if the
+topic allows it, any replica. The last two are unclean: records may be lost, and the new leader is marked as
+recovering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from penstock.metadata.controller.features import DIRECTORY_ASSIGNMENT_LEVEL, NO_EPOCH_FOR_ISR_SHRINK_LEVEL
+from penstock.metadata.controller.reassignment_state import completed_reassignment
+from penstock.metadata.controller.state import ControllerState
+from penstock.metadata.image import LEADER_UNCHANGED, NO_LEADER, PartitionRegistration, TopicImage
+from penstock.protocol.messages import PartitionChangeRecord
+
+RECOVERED: Final = 0
+RECOVERING: Final = 1
+"""KIP-704: the leader was elected uncleanly and has not yet made its log sound."""
+
+
+class Election(Enum):
+    PREFERRED = auto()
+    """The first replica, if it is in the ISR; or else any other of it."""
+    ONLINE = auto()
+    """Any of the ISR, the present leader before others."""
+    UNCLEAN = auto()
+    """Rather a leader with a gap in its log than none."""
+
+
+class _Elected(NamedTuple):
+    leader: int
+    unclean: bool
+
+
+@dataclass(slots=True)
+class PartitionChange:
+    """What is wanted of a partition, to begin with what it has. `record` is what has to be written.
+
+    Make it with `change_of`; set what shall be different.
+    """
+
+    state: ControllerState
+    topic_id: bytes
+    partition_id: int
+    partition: PartitionRegistration
+    may_lead: Callable[[int], bool]
+    min_isr: int
+    election: Election = Election.ONLINE
+    isr: list[int] = field(default_factory=list)
+    replicas: list[int] = field(default_factory=list)
+    removing: list[int] = field(default_factory=list)
+    adding: list[int] = field(default_factory=list)
+    leader_recovery_state: int = RECOVERED
+    directories: dict[int, bytes] = field(default_factory=dict)
+    uncleanly_stopped: Sequence[int] = ()
+    """Brokers whose logs may have lost what was committed: they are no eligible leaders."""
+    _elr: list[int] = field(default_factory=list)
+
+    def record(self) -> PartitionChangeRecord | None:
+        """The change with all that follows from it; None if nothing changes."""
+        record = PartitionChangeRecord(topic_id=self.topic_id, partition_id=self.partition_id)
+        self._complete_reassignment()
+        self._keep_eligible_leaders()
+        self._elect(record)
+        self._begin_epoch_without_replicas(record)
+        self._set_eligible_leaders(record)
+        self._set_isr(record)
+        self._begin_epoch_for_shrunk_isr(record)
+        self._set_last_known_leader(record)
+        self._set_assignment(record)
+        if self.leader_recovery_state != self.partition.leader_recovery_state:
+            record.leader_recovery_state = self.leader_recovery_state
+        return None if _is_empty(record) else record
+
+    def _complete_reassignment(self) -> None:
+        completed = completed_reassignment(self.replicas, self.adding, self.removing, self.isr)
+        if completed is not None:
+            self.replicas, self.isr = completed
+            self.removing, self.adding = [], []
+
+    def _keep_eligible_leaders(self) -> None:
+        """Below the minimum nothing new is committed: who leaves the ISR has all there is."""
+        if not self.state.elr_enabled:
+            return
+        if len(self.isr) >= self.min_isr:
+            self._elr = []
+            return
+        candidates = {*self._elr, *self.partition.isr}
+        self._elr = sorted(candidates - set(self.isr) - set(self.uncleanly_stopped))
+
+    # Elections
+
+    def _elect(self, record: PartitionChangeRecord) -> None:
+        elected = self._elected()
+        if elected.leader == self.partition.leader:
+            return
+        if elected.leader in self._elr:
+            self.isr = [elected.leader]
+            self._elr = [replica for replica in self._elr if replica != elected.leader]
+        record.leader = elected.leader
+        if elected.unclean:
+            record.isr = [elected.leader]
+            if self.partition.leader_recovery_state != RECOVERING:
+                record.leader_recovery_state = RECOVERING
+
+    def _elected(self) -> _Elected:
+        candidates = [self.partition.leader, *self.replicas]
+        if self.election is Election.PREFERRED:
+            candidates = [self.replicas[0], *candidates]
+        for replica in candidates:
+            if self._may_lead_cleanly(replica):
+                return _Elected(replica, unclean=False)
+        if self._last_known_leader_is_back():
+            return _Elected(self.partition.last_known_elr[0], unclean=True)
+        if self.election is Election.UNCLEAN:
+            for replica in self.replicas:
+                if self.may_lead(replica):
+                    return _Elected(replica, unclean=True)
+        return _Elected(NO_LEADER, unclean=False)
+
+    def _may_lead_cleanly(self, replica: int) -> bool:
+        eligible = replica in self.isr or (not self.isr and replica in self._elr)
+        return eligible and self.may_lead(replica)
+
+    def _last_known_leader_is_back(self) -> bool:
+        """With neither ISR nor eligible leaders left, who led last is the best there is."""
+        last_known = self.partition.last_known_elr
+        return (
+            self.state.elr_enabled
+            and not self._elr
+            and not self.isr
+            and len(last_known) == 1
+            and self.may_lead(last_known[0])
+        )
+
+    # Epochs
+
+    def _begin_epoch_without_replicas(self, record: PartitionChangeRecord) -> None:
+        """Replicas that are taken away must not be able to commit or fetch in the epoch that goes on."""
+        if record.leader == LEADER_UNCHANGED and not set(self.partition.replicas) <= set(self.replicas):
+            record.leader = self.partition.leader
+
+    def _begin_epoch_for_shrunk_isr(self, record: PartitionChangeRecord) -> None:
+        if self.state.image.metadata_version >= NO_EPOCH_FOR_ISR_SHRINK_LEVEL:
+            return
+        if record.leader != LEADER_UNCHANGED or record.isr is None:
+            return
+        if not set(self.partition.isr) <= set(record.isr):
+            record.leader = self.partition.leader
+
+    # What is written
+
+    def _set_eligible_leaders(self, record: PartitionChangeRecord) -> None:
+        """An unclean election makes all earlier knowledge worthless."""
+        if record.isr is not None or not self.state.elr_enabled:
+            self._elr = []
+        if self._elr != list(self.partition.elr):
+            record.eligible_leader_replicas = list(self._elr)
+
+    def _set_isr(self, record: PartitionChangeRecord) -> None:
+        """Without eligible leaders the last member of the ISR stays in it, active or not."""
+        if record.isr is not None or self.isr == list(self.partition.isr):
+            return
+        if self.isr or self.state.elr_enabled:
+            record.isr = list(self.isr)
+
+    def _set_last_known_leader(self, record: PartitionChangeRecord) -> None:
+        if not self.state.elr_enabled:
+            return
+        if record.leader == NO_LEADER and not self.partition.last_known_elr:
+            record.last_known_elr = [self.partition.leader]
+        elif record.leader >= 0 and self.partition.last_known_elr:
+            record.last_known_elr = []
+
+    def _set_assignment(self, record: PartitionChangeRecord) -> None:
+        if self.replicas:
+            if self.state.image.metadata_version >= DIRECTORY_ASSIGNMENT_LEVEL:
+                directories = [
+                    self.directories.get(replica) or self.state.default_directory(replica)
+                    for replica in self.replicas
+                ]
+                if directories != list(self.partition.directories):
+                    record.directories = directories
+            if self.replicas != list(self.partition.replicas):
+                record.replicas = list(self.replicas)
+        if self.removing != list(self.partition.removing_replicas):
+            record.removing_replicas = list(self.removing)
+        if self.adding != list(self.partition.adding_replicas):
+            record.adding_replicas = list(self.adding)
+
+
+def change_of(
+    state: ControllerState,
+    topic: TopicImage,
+    partition_id: int,
+    is_active: Callable[[int], bool] | None = None,
+) -> PartitionChange:
+    """A change of one partition that asks for nothing yet.
+
+    ``is_active`` says which brokers may lead, where that is not what the image says. A broker whose replica
+    is in a lost directory never may.
+    """
+    partition = topic.partitions[partition_id]
+    image = state.image
+    is_active = is_active or image.cluster.is_active
+
+    def may_lead(broker_id: int) -> bool:
+        directory = partition.directory(broker_id)
+        if directory is None or not is_active(broker_id):
+            return False
+        broker = image.brokers.get(broker_id)
+        return broker is not None and broker.has_online_directory(directory)
+
+    return PartitionChange(
+        state=state,
+        topic_id=topic.topic_id,
+        partition_id=partition_id,
+        partition=partition,
+        may_lead=may_lead,
+        min_isr=state.min_isr(topic.name),
+        isr=list(partition.isr),
+        replicas=list(partition.replicas),
+        removing=list(partition.removing_replicas),
+        adding=list(partition.adding_replicas),
+        leader_recovery_state=partition.leader_recovery_state,
+        directories=dict(zip(partition.replicas, partition.directories, strict=True)),
+        _elr=list(partition.elr),
+    )
+
+
+def _is_empty(record: PartitionChangeRecord) -> bool:
+    changes: Iterable[object] = (
+        record.isr,
+        record.eligible_leader_replicas,
+        record.last_known_elr,
+        record.replicas,
+        record.removing_replicas,
+        record.adding_replicas,
+        record.directories,
+    )
+    return (
+        all(change is None for change in changes)
+        and record.leader == LEADER_UNCHANGED
+        and record.leader_recovery_state == -1
+    )
