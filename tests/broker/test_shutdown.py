@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from broker_wire import Wire, batch_of
+from penstock.broker.api_table import ListenerType
 from penstock.broker.dispatch import ApiStats, Dispatcher, Served
 from penstock.protocol.api_keys import ApiKey
 from penstock.testing import Cluster
@@ -27,7 +28,7 @@ def test_requests_at_work_end_before_the_logs_close() -> None:
 
     async def stop() -> None:
         nothing: Any = None
-        dispatcher = Dispatcher(nothing)
+        dispatcher = Dispatcher(nothing, ListenerType.BROKER)
         connection: Any = SimpleNamespace(close=lambda *_: events.append("closed"))
         served = Served(ApiKey.PRODUCE, PRODUCE_VERSION, nothing, ApiStats())
         dispatcher._reply_later(served, 1, append_later(), connection)

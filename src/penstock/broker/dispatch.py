@@ -1,25 +1,21 @@
-"""From a frame to a handler and back: which APIs are served, in which versions, and how they did.
+"""From a frame to a handler and back, for one kind of listener; and how the APIs did.
 
-The table is gathered from the modules in `broker/api`; each names its `API_KEY`, its `handle`, and if it
-differs from the definition's stable range its `VERSIONS`. `ADVERTISED_VERSIONS` may tell clients more than
-that (produce has to, KAFKA-18659). A handler answers with a response message or the bytes of one, with None
-for no answer at all, or later: with an awaitable or a `Promise`.
+Who handles what stands in `api_table`. A handler answers with a response message or the bytes of one, with
+None for no answer at all, or later: with an awaitable or a `Promise`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
-import pkgutil
 import struct
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
-from penstock.broker import api as api_package
+from penstock.broker import api_table
+from penstock.broker.api_table import Handler, ListenerType
 from penstock.broker.connection import CloseConnection, Connection, HostileFrame, PendingReply, Reply
 from penstock.broker.context import RequestContext
 from penstock.broker.outbox import Part
@@ -39,7 +35,13 @@ PLAIN_REQUEST_BYTES_MAX = 1024 * 1024
 """For requests that carry neither records nor a group's own bytes. Kafka lets them have 100 MB, which would
 be millions of elements to decode, judge and answer one by one while the event loop stands still."""
 
-BULKY_REQUESTS = frozenset({ApiKey.PRODUCE, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
+REQUEST_BYTES_MAX = {
+    ApiKey.PRODUCE: sys.maxsize,
+    ApiKey.JOIN_GROUP: sys.maxsize,
+    ApiKey.SYNC_GROUP: sys.maxsize,
+    ApiKey.ENVELOPE: PLAIN_REQUEST_BYTES_MAX + 64 * 1024,
+}
+"""Other limits: a group's bytes are its own, and an envelope holds a request that was let in already."""
 
 LONG_NS = 1_000_000
 """A request that holds the loop for longer than that is named when the turn was long."""
@@ -98,9 +100,6 @@ class Promise:
             deliver(self._response)
 
 
-Handler = Callable[["Broker", object, RequestContext], object]
-
-
 class ApiStats:
     """Counters of one API, plain integers; times cover the handler, not the wait of a long poll."""
 
@@ -144,21 +143,21 @@ class Served:
         self.flexible_request = api_keys.request_header_version(api_key, version) >= 2
         self.flexible_response = api_keys.response_header_version(api_key, version) >= 1
         self.has_records = api_key is ApiKey.FETCH
-        self.request_bytes_max = sys.maxsize if api_key in BULKY_REQUESTS else PLAIN_REQUEST_BYTES_MAX
+        self.request_bytes_max = REQUEST_BYTES_MAX.get(api_key, PLAIN_REQUEST_BYTES_MAX)
 
 
 class Dispatcher:
     """Decodes requests, calls their handlers, encodes the responses."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, listener: ListenerType) -> None:
         self._broker = broker
-        self._modules = gather_modules()
+        self._handlers = api_table.handlers(listener)
         self._served: dict[tuple[int, int], Served] = {}
         self._tasks: set[asyncio.Future[object]] = set()
-        self.stats: dict[ApiKey, ApiStats] = {key: ApiStats() for key in self._modules}
+        self.stats: dict[ApiKey, ApiStats] = {key: ApiStats() for key in self._handlers}
+        modules = api_table.modules()
         self.advertised: dict[ApiKey, tuple[int, int]] = {
-            key: getattr(module, "ADVERTISED_VERSIONS", versions(module))
-            for key, module in sorted(self._modules.items())
+            key: api_table.advertised_versions(modules[key]) for key in self._handlers
         }
         """For ApiVersions: each served API with its lowest and highest version."""
 
@@ -267,13 +266,13 @@ class Dispatcher:
             key = ApiKey(api_key)
         except ValueError:
             return None
-        module = self._modules.get(key)
-        if module is None:
+        handler = self._handlers.get(key)
+        if handler is None:
             return None
-        lowest, highest = versions(module)
+        lowest, highest = api_table.versions(api_table.modules()[key])
         if not lowest <= version <= highest:
             return None
-        handle = self._broker.group_commit.acknowledging(key, module.handle)
+        handle = self._broker.group_commit.acknowledging(key, handler)
         served = Served(key, version, handle, self.stats[key])
         self._served[api_key, version] = served
         return served
@@ -373,23 +372,6 @@ class Dispatcher:
             response.error_message = message
         reply = encode_reply(served, correlation_id, response)
         return [reply] if isinstance(reply, bytes) else reply
-
-
-def gather_modules() -> dict[ApiKey, ModuleType]:
-    """All modules of `broker/api` by the API they serve."""
-    modules: dict[ApiKey, ModuleType] = {}
-    for info in pkgutil.iter_modules(api_package.__path__):
-        module = importlib.import_module(f"{api_package.__name__}.{info.name}")
-        key = getattr(module, "API_KEY", None)
-        if isinstance(key, ApiKey):
-            modules[key] = module
-    return modules
-
-
-def versions(module: ModuleType) -> tuple[int, int]:
-    """The lowest and highest version that a handler module serves."""
-    lowest, highest = getattr(module, "VERSIONS", None) or api_keys.api_range(module.API_KEY)
-    return lowest, highest
 
 
 def encode_reply(served: Served, correlation_id: int, response: Message) -> bytes | list[Part]:

@@ -20,8 +20,8 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.codec import Message
 
 if TYPE_CHECKING:
-    from penstock.broker.context import RequestContext
     from penstock.broker.api_table import Handler
+    from penstock.broker.context import RequestContext
     from penstock.broker.node import Broker
     from penstock.storage.log import Log
 

@@ -11,24 +11,28 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from penstock.broker.api_table import ListenerType
+from penstock.broker.channels import ControllerChannels
 from penstock.broker.cold_reads import READERS, ColdReads
 from penstock.broker.controller import ControllerRuntime
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.environment import Environment
 from penstock.broker.fetch_session import FetchSessionCache
+from penstock.broker.forwarding import Forwarding
 from penstock.broker.group_commit import FLUSHERS, GroupCommit
 from penstock.broker.group_coordinator import GroupCoordinatorRuntime
 from penstock.broker.loop_lag import LoopLag
 from penstock.broker.node_limits import cleaner_config, server_limits, storage_config
+from penstock.broker.peers import ControllerAddress, Peer
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.purgatory import Purgatory
 from penstock.broker.replica_manager import ReplicaManager
-from penstock.broker.server import Server
+from penstock.broker.replication.replication import Replication
+from penstock.broker.server import HandleRequest, Server
 from penstock.broker.topic_settings import TopicSettings, topic_settings
 from penstock.broker.transaction_coordinator import TransactionCoordinatorRuntime
 from penstock.metadata.configs import BrokerConfig
 from penstock.metadata.image import MetadataDelta, MetadataImage, ResourceType
-from penstock.protocol.api_keys import ApiKey
 from penstock.storage.errors import LogDirectoryError
 from penstock.storage.log_manager import LogManager
 from penstock.storage.names import TopicPartition
@@ -77,10 +81,11 @@ class Broker:
         self.fetch_sessions = FetchSessionCache(
             config.get_int("max.incremental.fetch.session.cache.slots"), self.clock_ms, machine.rng
         )
-        self.dispatcher = Dispatcher(self)
+        self.dispatcher = Dispatcher(self, ListenerType.BROKER)
+        self.controller_dispatcher = Dispatcher(self, ListenerType.CONTROLLER)
         self.server = Server(
             self.loop,
-            self.dispatcher.handle_request,
+            self._handler_of,
             server_limits(config),
             self.purgatory.complete_ready,
             self.cold_reads.reload,
@@ -117,6 +122,17 @@ class Broker:
             raise CannotStart(str(error)) from error
         self.cluster_id = self.logs.cluster_id
         self.controller = ControllerRuntime(self)
+        self.channels = ControllerChannels(self, self._active_controller)
+        self.forwarding = Forwarding(self, self.channels.open("forwarding"))
+        self.controller_channel = self.channels.open("alter-partition")
+        self.replication = Replication(
+            config,
+            self.loop,
+            lambda: self.image,
+            lambda: self.controller.broker_epoch,
+            lambda: self.controller_channel,
+            self._fetching_peer,
+        )
         self.replicas = ReplicaManager(
             self.node_id,
             self.image,
@@ -125,6 +141,7 @@ class Broker:
             self.clock_ms,
             self.run_in_worker,
             self.group_commit.unsynced if self.group_commit.acks_fsync else None,
+            self.replication,
         )
         self.groups = GroupCoordinatorRuntime(self)
         self.transactions = TransactionCoordinatorRuntime(self)
@@ -134,6 +151,19 @@ class Broker:
     def image(self) -> MetadataImage:
         """The cluster's metadata as of now."""
         return self.controller.image
+
+    def _active_controller(self) -> ControllerAddress | None:
+        """As the quorum knows it."""
+        return ControllerAddress(self.node_id, "127.0.0.1", 0)
+
+    def _handler_of(self, listener_name: str) -> HandleRequest:
+        is_controllers = listener_name in self.config.controller_listener_names
+        dispatcher = self.controller_dispatcher if is_controllers else self.dispatcher
+        return dispatcher.handle_request
+
+    def _fetching_peer(self, host: str, port: int, node_id: int, client_id: str) -> Peer:
+        machine = self.environment
+        return Peer(machine.dial, host, port, node_id=node_id, client_id=client_id, rng=machine.rng)
 
     def clock_ms(self) -> int:
         """The wall clock, as records and leases have it."""
@@ -154,11 +184,6 @@ class Broker:
     def advertised(self, listener_name: str) -> tuple[str, int]:
         """Where clients of a listener reach this node. Raises KeyError for one there isn't."""
         return self._addresses[listener_name]
-
-    @property
-    def served_apis(self) -> Mapping[ApiKey, tuple[int, int]]:
-        """The APIs of this node as ApiVersions tells them, with their lowest and highest version."""
-        return self.dispatcher.advertised
 
     def topic_settings(self, topic: str) -> TopicSettings:
         """What the topic's configuration is now."""
@@ -191,7 +216,7 @@ class Broker:
         self._serve_metrics()
         self._tick()
         self.loop_lag.start()  # what went before, nobody waited for
-        self.server.accept()
+        self.server.accept(bound)
         return bound[self.config.broker_listeners[0].name]
 
     async def stop(self) -> None:
@@ -204,7 +229,10 @@ class Broker:
             await self.run_in_worker(self._metrics.close)
         self.groups.close()
         self.transactions.close()
+        await self.replication.close()
         await self.dispatcher.abandon_requests()  # or they would append to logs being closed
+        await self.controller_dispatcher.abandon_requests()
+        self.channels.close()
         await self.controller.close()
         if self._reopening is not None:
             await asyncio.wait((self._reopening,))
@@ -246,6 +274,7 @@ class Broker:
             configs.of(ResourceType.BROKER, ""), configs.of(ResourceType.BROKER, str(self.node_id))
         )
         self.server.limits = server_limits(self.config)
+        self.replication.reconfigure(self.config)
         self.logs.config = storage_config(self.config)
         self.logs.cleaner.reconfigure(cleaner_config(self.config))
 

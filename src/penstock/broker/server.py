@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from penstock.broker.buffers import BufferPool, RequestMemory
@@ -55,13 +55,19 @@ class ServerStats:
         self.hostile_frames = 0
 
 
+HandleRequest = Callable[[Connection, memoryview], Reply]
+
+
 class Server:
-    """Accepts connections on all listeners and owns what they share."""
+    """Accepts connections on all listeners and owns what they share.
+
+    ``handler_of`` names who answers the requests of a listener.
+    """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        handle_request: Callable[[Connection, memoryview], Reply],
+        handler_of: Callable[[str], HandleRequest],
         limits: ServerLimits,
         after_turn: Callable[[], None],
         reload: Callable[[FileRange, Callable[[str | None], None]], None],
@@ -84,10 +90,12 @@ class Server:
         self.stats = ServerStats()
         self.sendfile = sendfile
         self._bind = bind or listening_socket
-        self._handle_request = handle_request
+        self._handler_of = handler_of
         self._per_ip: Counter[str] = Counter()
         self._listening: list[tuple[socket.socket, str]] = []
-        self._accepting = False
+        self._open: set[str] = set()
+        """The names of the listeners that take connections, now or when there may be more of them."""
+        self._accepting: set[socket.socket] = set()
         self._idle_timer: asyncio.TimerHandle | None = None
 
     def listen(self, listeners: list[Listener]) -> dict[str, tuple[str, int]]:
@@ -100,41 +108,51 @@ class Server:
             bound[listener.name] = (host, port)
         return bound
 
-    def accept(self) -> None:
-        """Begin to take connections."""
+    def accept(self, names: Iterable[str]) -> None:
+        """Begin to take connections on some listeners."""
+        self._open.update(names)
         self._resume_accepting()
-        self._schedule_idle_check()
+        if self._idle_timer is None:
+            self._schedule_idle_check()
 
-    def close(self) -> None:
-        """Stop listening and close every connection; responses that are complete get a last chance."""
+    def close(self, names: Iterable[str] | None = None) -> None:
+        """Stop listening, and close every connection; responses that are complete get a last chance.
+
+        With ``names`` on those listeners only; then what others share goes on.
+        """
+        closing = {name for _sock, name in self._listening} if names is None else set(names)
         self._pause_accepting()
-        for sock, _name in self._listening:
-            sock.close()
-        self._listening.clear()
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
+        self._open -= closing
+        for sock, name in self._listening:
+            if name in closing:
+                sock.close()
+        self._listening = [found for found in self._listening if found[1] not in closing]
         for connection in list(self.connections.values()):
-            connection.close("shutting down")
+            if connection.listener_name in closing:
+                connection.close("shutting down")
+        if self._listening:
+            self._resume_accepting()
+        elif self._idle_timer is not None:
+            self._idle_timer.cancel()
 
     def connection_closed(self, connection: Connection) -> None:
         del self.connections[connection.fd]
         self._per_ip[connection.client_host] -= 1
         if not self._per_ip[connection.client_host]:
             del self._per_ip[connection.client_host]
-        if not self._accepting and self._listening:
+        if not self._accepting:
             self._resume_accepting()
 
     def _resume_accepting(self) -> None:
-        if not self._accepting:
-            self._accepting = True
-            for sock, name in self._listening:
+        for sock, name in self._listening:
+            if name in self._open and sock not in self._accepting:
+                self._accepting.add(sock)
                 self.loop.add_reader(sock.fileno(), self._on_acceptable, sock, name)
 
     def _pause_accepting(self) -> None:
-        if self._accepting:
-            self._accepting = False
-            for sock, _name in self._listening:
-                self.loop.remove_reader(sock.fileno())
+        for sock in self._accepting:
+            self.loop.remove_reader(sock.fileno())
+        self._accepting.clear()
 
     def _on_acceptable(self, listening: socket.socket, name: str) -> None:
         for _ in range(ACCEPTS_PER_TURN):
@@ -169,7 +187,7 @@ class Server:
             return
         self._per_ip[ip] += 1
         self.stats.accepted += 1
-        connection = Connection(self, sock, (ip, peer[1]), listener_name, self._handle_request)
+        connection = Connection(self, sock, (ip, peer[1]), listener_name, self._handler_of(listener_name))
         self.connections[connection.fd] = connection
 
     def _schedule_idle_check(self) -> None:

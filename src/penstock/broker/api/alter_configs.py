@@ -18,21 +18,22 @@ if TYPE_CHECKING:
 API_KEY = ApiKey.ALTER_CONFIGS
 
 
-async def handle(
+async def handle_as_controller(
     broker: Broker, request: AlterConfigsRequest, context: RequestContext
 ) -> AlterConfigsResponse:
-    try:
-        return await broker.controller.alter_configs(request)
-    except KafkaError as error:
-        response = AlterConfigsResponse.AlterConfigsResourceResponse
-        return AlterConfigsResponse(
-            responses=[
-                response(
-                    error_code=error.code,
-                    error_message=error.message,
-                    resource_type=resource.resource_type,
-                    resource_name=resource.resource_name,
-                )
-                for resource in request.resources
-            ]
-        )
+    return await broker.controller.alter_configs(request)
+
+
+def answer_error(request: AlterConfigsRequest, error: KafkaError, _version: int) -> AlterConfigsResponse:
+    response = AlterConfigsResponse.AlterConfigsResourceResponse
+    return AlterConfigsResponse(
+        responses=[
+            response(
+                error_code=error.code,
+                error_message=error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )

@@ -8,6 +8,7 @@ is gathered from the handler modules; Produce stands there from version 0 on tho
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from penstock.metadata.controller.features import SUPPORTED_FEATURES, advertised_features
@@ -29,6 +30,21 @@ _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+    return _answer(broker, request, context, broker.dispatcher.advertised)
+
+
+async def handle_as_controller(
+    broker: Broker, request: ApiVersionsRequest, context: RequestContext
+) -> ApiVersionsResponse:
+    return _answer(broker, request, context, broker.controller_dispatcher.advertised)
+
+
+def _answer(
+    broker: Broker,
+    request: ApiVersionsRequest,
+    context: RequestContext,
+    served: Mapping[ApiKey, tuple[int, int]],
+) -> ApiVersionsResponse:
     version = context.api_version
     if version >= _SOFTWARE_VERSION and not _names_itself(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
@@ -36,7 +52,7 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
     return ApiVersionsResponse(
         api_keys=[
             ApiVersionsResponse.ApiVersion(api_key=key, min_version=lowest, max_version=highest)
-            for key, (lowest, highest) in broker.served_apis.items()
+            for key, (lowest, highest) in served.items()
         ],
         supported_features=[
             ApiVersionsResponse.SupportedFeatureKey(

@@ -18,16 +18,19 @@ if TYPE_CHECKING:
 API_KEY = ApiKey.CREATE_PARTITIONS
 
 
-async def handle(
+async def handle_as_controller(
     broker: Broker, request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse:
-    try:
-        return await broker.controller.create_partitions(request)
-    except KafkaError as error:
-        result = CreatePartitionsResponse.CreatePartitionsTopicResult
-        return CreatePartitionsResponse(
-            results=[
-                result(name=topic.name, error_code=error.code, error_message=error.message)
-                for topic in request.topics
-            ]
-        )
+    return await broker.controller.create_partitions(request)
+
+
+def answer_error(
+    request: CreatePartitionsRequest, error: KafkaError, _version: int
+) -> CreatePartitionsResponse:
+    result = CreatePartitionsResponse.CreatePartitionsTopicResult
+    return CreatePartitionsResponse(
+        results=[
+            result(name=topic.name, error_code=error.code, error_message=error.message)
+            for topic in request.topics
+        ]
+    )

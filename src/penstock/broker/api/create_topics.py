@@ -26,22 +26,23 @@ TOPICS_PER_TURN: Final = 100
 _FLEXIBLE_SINCE: Final = 5
 
 
-async def handle(
+async def handle_as_controller(
     broker: Broker, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse | bytes:
-    try:
-        response = await broker.controller.create_topics(request)
-        if len(response.topics) <= TOPICS_PER_TURN:
-            return response
-        return await _encode_in_turns(response, context.api_version)
-    except KafkaError as error:
-        result = CreateTopicsResponse.CreatableTopicResult
-        return CreateTopicsResponse(
-            topics=[
-                result(name=topic.name, error_code=error.code, error_message=error.message)
-                for topic in request.topics
-            ]
-        )
+    response = await broker.controller.create_topics(request)
+    if len(response.topics) <= TOPICS_PER_TURN:
+        return response
+    return await _encode_in_turns(response, context.api_version)
+
+
+def answer_error(request: CreateTopicsRequest, error: KafkaError, _version: int) -> CreateTopicsResponse:
+    result = CreateTopicsResponse.CreatableTopicResult
+    return CreateTopicsResponse(
+        topics=[
+            result(name=topic.name, error_code=error.code, error_message=error.message)
+            for topic in request.topics
+        ]
+    )
 
 
 async def _encode_in_turns(response: CreateTopicsResponse, version: int) -> bytes:

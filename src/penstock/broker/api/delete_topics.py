@@ -21,21 +21,19 @@ _DISABLED_VERSION = 3
 """Since then clients know TOPIC_DELETION_DISABLED."""
 
 
-async def handle(
+async def handle_as_controller(
     broker: Broker, request: DeleteTopicsRequest, context: RequestContext
 ) -> DeleteTopicsResponse:
     if not broker.config.get_bool("delete.topic.enable"):
         is_known = context.api_version >= _DISABLED_VERSION
         code = ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST
-        return _refusal(request, code, "Topic deletion is disabled.")
-    try:
-        return await broker.controller.delete_topics(request)
-    except KafkaError as error:
-        return _refusal(request, error.code, error.message)
+        raise KafkaError(code, "Topic deletion is disabled.")
+    return await broker.controller.delete_topics(request)
 
 
-def _refusal(request: DeleteTopicsRequest, code: ErrorCode, message: str | None) -> DeleteTopicsResponse:
+def answer_error(request: DeleteTopicsRequest, error: KafkaError, _version: int) -> DeleteTopicsResponse:
     result = DeleteTopicsResponse.DeletableTopicResult
+    code, message = error.code, error.message
     by_state = [
         result(name=topic.name, topic_id=topic.topic_id, error_code=code, error_message=message)
         for topic in request.topics

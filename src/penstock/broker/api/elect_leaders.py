@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 API_KEY = ApiKey.ELECT_LEADERS
 
 
-async def handle(
+async def handle_as_controller(
     broker: Broker, request: ElectLeadersRequest, context: RequestContext
 ) -> ElectLeadersResponse:
     return await broker.controller.elect_leaders(request)

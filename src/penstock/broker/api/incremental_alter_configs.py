@@ -35,18 +35,35 @@ async def handle(
     if others or not responses:
         request.resources = others
         try:
-            responses += (await broker.controller.incremental_alter_configs(request)).responses
+            answer = await broker.forwarding.forward(request, context)
         except KafkaError as error:
-            responses += [_refusal(resource, error) for resource in others]
+            answer = answer_error(request, error, context.api_version)
+        if isinstance(answer, bytes):
+            answer, _ = IncrementalAlterConfigsResponse.decode(context.api_version, answer)
+        assert isinstance(answer, IncrementalAlterConfigsResponse)
+        responses += answer.responses
     return IncrementalAlterConfigsResponse(responses=responses)
 
 
-def _refusal(resource: Resource, error: KafkaError) -> ResourceResponse:
-    return ResourceResponse(
-        error_code=error.code,
-        error_message=error.message,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
+async def handle_as_controller(
+    broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
+) -> IncrementalAlterConfigsResponse:
+    return await broker.controller.incremental_alter_configs(request)
+
+
+def answer_error(
+    request: IncrementalAlterConfigsRequest, error: KafkaError, _version: int
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            ResourceResponse(
+                error_code=error.code,
+                error_message=error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
     )
 
 

@@ -17,7 +17,13 @@ from penstock.metadata.controller.topics import internal_topic
 from penstock.metadata.image import NO_LEADER, BrokerRegistration, PartitionRegistration, TopicImage
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.messages import ZERO_UUID, CreateTopicsRequest, MetadataRequest, MetadataResponse
+from penstock.protocol.messages import (
+    ZERO_UUID,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
 
 if TYPE_CHECKING:
     from penstock.broker.context import RequestContext
@@ -88,7 +94,7 @@ async def _auto_create(broker: Broker, names: list[str]) -> dict[str, ErrorCode]
         for name in names
     ]
     try:
-        response = await broker.controller.create_topics(CreateTopicsRequest(topics=topics))
+        response = await broker.forwarding.ask(CreateTopicsRequest(topics=topics), CreateTopicsResponse)
     except KafkaError:
         return dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE)
     return {

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 API_KEY = ApiKey.UPDATE_FEATURES
 
 
-async def handle(
+async def handle_as_controller(
     broker: Broker, request: UpdateFeaturesRequest, context: RequestContext
 ) -> UpdateFeaturesResponse:
     return await broker.controller.submit(

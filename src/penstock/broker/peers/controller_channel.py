@@ -103,7 +103,13 @@ class ControllerChannel:
                         return response
                     failure = f"node {address.node_id} is not the active controller"
                 log.debug("request to the controller failed: %s", failure)
-            await self._pause(min(RETRY_BACKOFF_MS, remaining_ms))
+            await self.wait_for_news(min(RETRY_BACKOFF_MS, remaining_ms))
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the active controller is this node, as the quorum knows now."""
+        leader = self._leader()
+        return leader is not None and leader.node_id == self._node_id
 
     def leader_changed(self) -> None:
         """The quorum has news: who waits for an answer of the former leader asks the new one."""
@@ -148,10 +154,10 @@ class ControllerChannel:
         except TimeoutError:
             raise PeerTimedOut(f"{type(request).__name__} was not answered on this node in time") from None
 
-    async def _pause(self, pause_ms: float) -> None:
-        """Until there is news of the controller, or for a while."""
+    async def wait_for_news(self, at_most_ms: float) -> None:
+        """Until the quorum has news of the active controller, or for a while."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(pause_ms / 1000):
+            async with asyncio.timeout(at_most_ms / 1000):
                 await asyncio.shield(self._moved)
 
     def _drop_peer(self, reason: str) -> None:

@@ -1,0 +1,295 @@
+"""A broker's standing with the controller: registered, unfenced, about to stop.
+
+Kafka's BrokerLifecycleManager (KIP-631). A broker registers, and gets an epoch. It sends heartbeats, which
+say how far it has read the metadata log; has it read its own registration, it may prepare to serve and then
+ask to be unfenced. One that wants to stop says so, goes on serving until the controller has moved its
+leaderships away, and is told to stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from penstock.broker.peers import ControllerChannel, PeerError
+from penstock.metadata.configs import SECURITY_PROTOCOLS
+from penstock.metadata.controller.features import SUPPORTED_FEATURES
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from penstock.protocol.uuids import uuid_from_text
+
+if TYPE_CHECKING:
+    from penstock.broker.node import Broker
+
+log = logging.getLogger(__name__)
+
+NO_EPOCH: Final = -1
+STARTING_PAUSE_S: Final = 0.01
+"""Between heartbeats while there is news to wait for that come within milliseconds."""
+FIRST_SHUTDOWN_PAUSE_S: Final = 0.05
+CONTROLLER_SILENCE_S: Final = 5.0
+"""A broker that wants to stop waits no longer for a controller that does not answer: the whole cluster may be
+going down."""
+
+
+class BrokerState(IntEnum):
+    """Kafka's states, with the numbers that its metric BrokerState has."""
+
+    NOT_RUNNING = 0
+    STARTING = 1
+    RECOVERY = 2
+    RUNNING = 3
+    PENDING_CONTROLLED_SHUTDOWN = 6
+    SHUTTING_DOWN = 7
+
+
+class RegistrationFailed(Exception):
+    """The controller did not take this broker in time; the message says why."""
+
+
+class BrokerLifecycle:
+    """`start`, `caught_up`, `unfence`, and in the end `shut_down` and `close`, each once."""
+
+    def __init__(self, broker: Broker, channel: ControllerChannel) -> None:
+        self._broker = broker
+        self._channel = channel
+        self._loop = broker.loop
+        self._incarnation_id = broker.environment.uuid().bytes
+        self.state = BrokerState.NOT_RUNNING
+        self.epoch = NO_EPOCH
+        """That of the registration; -1 before."""
+        self._previous_epoch = NO_EPOCH
+        self._is_registered = False
+        self._wants_unfencing = False
+        self._offline_directories: dict[bytes, bool] = {}
+        """Failed log directories by id, and whether the controller knows."""
+        self._problem = "no controller has answered"
+        self._answered_s = 0.0
+        self._caught_up: asyncio.Future[None] = self._loop.create_future()
+        self._unfenced: asyncio.Future[None] = self._loop.create_future()
+        self._may_stop: asyncio.Future[None] = self._loop.create_future()
+        self._shutdown_pause_s = FIRST_SHUTDOWN_PAUSE_S
+        self._woken = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+
+    # What the node does with it
+
+    def start(self, previous_epoch: int) -> None:
+        """Register, and go on with heartbeats.
+
+        ``previous_epoch`` is that of the last run if it ended cleanly (KIP-966), else -1.
+        """
+        self._previous_epoch = previous_epoch
+        self.state = BrokerState.STARTING
+        self._running = self._loop.create_task(self._run())
+
+    async def caught_up(self) -> None:
+        """Return when the image has what the controller had when this broker registered.
+
+        Raises RegistrationFailed if it is not registered within `initial.broker.registration.timeout.ms`.
+        """
+        timeout_ms = self._broker.config.get_int("initial.broker.registration.timeout.ms")
+        timer = self._loop.call_later(timeout_ms / 1000, self._registration_overdue, timeout_ms)
+        try:
+            await self._caught_up
+        finally:
+            timer.cancel()
+
+    async def unfence(self) -> None:
+        """This broker is ready to lead and to follow; return when clients are sent here."""
+        self._wants_unfencing = True
+        self._woken.set()
+        await self._unfenced
+
+    async def shut_down(self) -> None:
+        """Have the leaderships moved away; return when nobody needs this broker any more.
+
+        Gives up when no controller answers for a while.
+        """
+        if self.state is not BrokerState.RUNNING:
+            return
+        log.info("controlled shutdown begins broker_id=%d epoch=%d", self._broker.node_id, self.epoch)
+        self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+        self._answered_s = self._loop.time()
+        self._woken.set()
+        while not self._may_stop.done():
+            silent_s = self._loop.time() - self._answered_s
+            if silent_s >= CONTROLLER_SILENCE_S:
+                log.warning("controlled shutdown given up: no controller answers reason=%s", self._problem)
+                return
+            await asyncio.wait((self._may_stop,), timeout=CONTROLLER_SILENCE_S - silent_s)
+
+    async def close(self) -> None:
+        """Send nothing any more."""
+        self.state = BrokerState.SHUTTING_DOWN
+        running, self._running = self._running, None
+        if running is not None:
+            running.cancel()
+            await asyncio.wait((running,))
+        for waiting in (self._caught_up, self._unfenced):
+            waiting.cancel()
+
+    def register_again(self) -> None:
+        """Something in the registration has changed."""
+        self._is_registered = False
+        self._woken.set()
+
+    def directory_failed(self, directory_id: str) -> None:
+        """Tell the controller that a log directory is offline.
+
+        A broker that cannot say so in time must stop, or it would be waited for (KIP-858).
+        """
+        packed = uuid_from_text(directory_id)
+        self._offline_directories.setdefault(packed, False)
+        timeout_ms = self._broker.config.get_int("log.dir.failure.timeout.ms")
+        self._loop.call_later(timeout_ms / 1000, self._failure_overdue, packed, directory_id)
+        self._woken.set()
+
+    def _registration_overdue(self, timeout_ms: int) -> None:
+        if self.epoch == NO_EPOCH and not self._caught_up.done():
+            self._caught_up.set_exception(
+                RegistrationFailed(
+                    f"no controller has registered this broker within {timeout_ms} ms: {self._problem}"
+                )
+            )
+
+    def _failure_overdue(self, packed: bytes, directory_id: str) -> None:
+        died = self._broker.died
+        if not self._offline_directories[packed] and not died.done():
+            log.critical("node ends: the controller does not know of a failed directory id=%s", directory_id)
+            died.set_result(f"directory {directory_id} failed, and no controller could be told")
+
+    # Talking to the controller
+
+    async def _run(self) -> None:
+        while self.state is not BrokerState.SHUTTING_DOWN:
+            self._woken.clear()
+            try:
+                pause_s = await (self._beat() if self._is_registered else self._register())
+            except (PeerError, KafkaError) as error:
+                self._problem = str(error)
+                log.warning("the controller is not reached broker_id=%d: %s", self._broker.node_id, error)
+                pause_s = self._pause_s()
+            except Exception:
+                log.exception("registration or heartbeat failed")
+                pause_s = self._pause_s()
+            if self._may_stop.done():
+                return
+            if not self._woken.is_set():
+                await self._sleep(pause_s)
+
+    async def _sleep(self, pause_s: float) -> None:
+        timer = self._loop.call_later(pause_s, self._woken.set)
+        try:
+            await self._woken.wait()
+        finally:
+            timer.cancel()
+
+    def _pause_s(self) -> float:
+        return self._broker.config.get_int("broker.heartbeat.interval.ms") / 1000
+
+    async def _register(self) -> float:
+        """Register; how long to pause then, in seconds. Raises PeerError, KafkaError."""
+        response = await self._channel.call(
+            self._registration(), BrokerRegistrationResponse, self._pause_s() * 1000
+        )
+        if response.error_code:
+            self._problem = f"the registration was refused: {_named(response.error_code)}"
+            log.warning("broker_id=%d not registered: %s", self._broker.node_id, self._problem)
+            return self._pause_s()
+        self.epoch = response.broker_epoch
+        self._is_registered = True
+        log.info("broker registered broker_id=%d epoch=%d", self._broker.node_id, self.epoch)
+        return 0.0
+
+    def _registration(self) -> BrokerRegistrationRequest:
+        broker = self._broker
+        request = BrokerRegistrationRequest
+        protocols = {listener.name: listener.security_protocol for listener in broker.config.listeners}
+        listeners = []
+        for listener in broker.config.advertised_listeners:
+            host, port = broker.advertised(listener.name)
+            listeners.append(
+                request.Listener(
+                    name=listener.name,
+                    host=host,
+                    port=port,
+                    security_protocol=SECURITY_PROTOCOLS[protocols[listener.name]],
+                )
+            )
+        return request(
+            broker_id=broker.node_id,
+            cluster_id=broker.cluster_id,
+            incarnation_id=self._incarnation_id,
+            listeners=listeners,
+            features=[
+                request.Feature(
+                    name=feature.name,
+                    min_supported_version=feature.min_level,
+                    max_supported_version=feature.max_level,
+                )
+                for feature in SUPPORTED_FEATURES
+            ],
+            rack=broker.config.rack,
+            log_dirs=sorted(uuid_from_text(found) for found in broker.logs.directory_ids()),
+            previous_broker_epoch=self._previous_epoch,
+        )
+
+    async def _beat(self) -> float:
+        """One heartbeat; how long to pause then, in seconds. Raises PeerError, KafkaError."""
+        told = list(self._offline_directories)
+        stopping = self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
+        request = BrokerHeartbeatRequest(
+            broker_id=self._broker.node_id,
+            broker_epoch=self.epoch,
+            current_metadata_offset=self._broker.image.offset,
+            want_fence=not self._wants_unfencing,
+            want_shut_down=stopping,
+            offline_log_dirs=told,
+        )
+        response = await self._channel.call(request, BrokerHeartbeatResponse, self._pause_s() * 1000)
+        if response.error_code:
+            self._problem = f"a heartbeat was refused: {_named(response.error_code)}"
+            log.warning("broker_id=%d: %s", self._broker.node_id, self._problem)
+            return self._pause_s()
+        self._answered_s = self._loop.time()
+        self._offline_directories.update(dict.fromkeys(told, True))
+        return self._heard(response, stopping)
+
+    def _heard(self, response: BrokerHeartbeatResponse, asked_to_stop: bool) -> float:
+        """What a good answer changes; how long to pause then, in seconds."""
+        match self.state:
+            case BrokerState.STARTING:
+                if response.is_caught_up:
+                    self.state = BrokerState.RECOVERY
+                    if not self._caught_up.done():
+                        self._caught_up.set_result(None)
+                return STARTING_PAUSE_S
+            case BrokerState.RECOVERY if not response.is_fenced:
+                log.info("broker unfenced broker_id=%d epoch=%d", self._broker.node_id, self.epoch)
+                self.state = BrokerState.RUNNING
+                if not self._unfenced.done():
+                    self._unfenced.set_result(None)
+            case BrokerState.PENDING_CONTROLLED_SHUTDOWN if asked_to_stop:
+                if response.should_shut_down:
+                    log.info("controlled shutdown is complete broker_id=%d", self._broker.node_id)
+                    self._may_stop.set_result(None)
+                    return 0.0
+                pause_s, self._shutdown_pause_s = self._shutdown_pause_s, 2 * self._shutdown_pause_s
+                return min(pause_s, self._pause_s())
+        return self._pause_s()
+
+
+def _named(code: int) -> str:
+    try:
+        known = ErrorCode(code)
+    except ValueError:
+        return f"error {code}"
+    return f"{known.name}, {known.default_message}"
