@@ -4,7 +4,7 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -54,8 +54,8 @@ class KafkaNode:
     """One node on free ports of 127.0.0.1, its address kept over restarts. A context manager.
 
     A data directory without `meta.properties` is formatted first: for a fixed set of voters
-    (`controller.quorum.voters`), or with `dynamic_quorum` for one that is kept in the log (KIP-853). One that
-    has it is opened as it is.
+    (`controller.quorum.voters`), or with `dynamic_quorum` for one that is kept in the log (KIP-853), or as
+    the `format_words` say. One that has it is opened as it is. *config* wins over what this class would set.
     """
 
     def __init__(
@@ -66,13 +66,14 @@ class KafkaNode:
         data_dir: Path | None = None,
         port: int = 0,
         dynamic_quorum: bool = False,
+        format_words: Sequence[str] = (),
         config: Mapping[str, str] | None = None,
     ) -> None:
         self.data_dir = data_dir or directory / "data"
         self.log_file = directory / "kafka.log"
         self._libs = libs
         self._port = port or free_port()
-        self._dynamic_quorum = dynamic_quorum
+        self._format_words = ["--standalone"] if dynamic_quorum else list(format_words)
         self._properties_file = directory / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
         controller = f"127.0.0.1:{free_port()}"
@@ -83,10 +84,10 @@ class KafkaNode:
         )
         self.config = {
             **PROPERTIES,
-            **quorum,
             "node.id": "1",
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://{controller}",
             "log.dirs": str(self.data_dir),
+            **({} if config and any(name.startswith("controller.quorum") for name in config) else quorum),
             **(config or {}),
         }
 
@@ -106,9 +107,7 @@ class KafkaNode:
         return self
 
     def format(self) -> None:
-        words = ["format", "-t", CLUSTER_ID, "-c", str(self._properties_file)]
-        if self._dynamic_quorum:
-            words.append("--standalone")
+        words = ["format", "-t", CLUSTER_ID, "-c", str(self._properties_file), *self._format_words]
         formatting = self._java("kafka.tools.StorageTool", *words)
         assert formatting.wait(STOP_TIMEOUT_S) == 0, self._log_tail()
 
@@ -131,6 +130,11 @@ class KafkaNode:
         self._process.kill()
         self._process.wait()
         self._process = None
+
+    def kill_if_running(self) -> None:
+        """The same, where the node's end is nobody's interest any more."""
+        if self._process is not None:
+            self.kill()
 
     def complaints(self) -> list[str]:
         """The warnings and errors it has logged so far."""

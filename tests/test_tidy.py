@@ -21,6 +21,7 @@ FLOORS: dict[str, set[str]] = {
     "coordinators": {"protocol", "security"},
     "broker": {"protocol", "storage", "consensus", "security", "metadata", "coordinators"},
     "client": {"protocol"},
+    "operations": {"protocol", "client"},
     "topology": {"protocol"},
     "arrow": {"protocol", "client"},
     "views": {"protocol", "client", "arrow", "topology"},
@@ -32,7 +33,7 @@ FLOORS: dict[str, set[str]] = {
     "demo": {"protocol", "client", "arrow", "spark", "streams", "testing"},
     "cli": {
         *{"protocol", "storage", "metadata", "broker", "client", "arrow", "views", "spark", "streams"},
-        *{"testing", "bench", "demo"},
+        *{"operations", "testing", "bench", "demo"},
     },
 }
 

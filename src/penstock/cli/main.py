@@ -19,6 +19,11 @@ COMMANDS = {
     "consume": ("penstock.cli.consume", "consume", "Read records of topics."),
     "group": ("penstock.cli.group", "app", "List, describe, reset and delete consumer groups."),
     "txn": ("penstock.cli.txn", "app", "List, describe and abort transactions."),
+    "cluster": (
+        "penstock.cli.cluster",
+        "app",
+        "See how a cluster is, move partitions, change its quorum.",
+    ),
     "streams": ("penstock.cli.streams", "app", "Run, describe and reset streams applications."),
     "log": ("penstock.cli.log", "app", "Dump and verify log directories."),
     "config": ("penstock.cli.config", "app", "Describe and alter configurations."),

@@ -1,33 +1,25 @@
 """`penstock txn`: list, describe and abort transactions, those that hang among them."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from penstock.cli.connection import (
     DEFAULT_BOOTSTRAP,
     EXIT_USAGE,
-    REQUEST_TIMEOUT_S,
     Bootstrap,
     CommandConfig,
     JsonOutput,
-    client_settings,
     fail,
-    require_broker,
-    unreachable,
 )
+from penstock.cli.open_cluster import open_cluster
 from penstock.cli.output import console, print_json, print_table
 from penstock.cli.partitions import parse_partitions
 from penstock.cli.timestamps import parse_duration_ms
 from penstock.client import transactions
 from penstock.client.cluster import Cluster
-from penstock.client.config import ClientConfig
-from penstock.client.errors import ClientError, ServerUnreachable
 from penstock.client.metadata import TopicPartition
-from penstock.client.settings import ConfigError
 from penstock.client.transactions import ActiveProducer
 
 app = typer.Typer(
@@ -84,7 +76,7 @@ def list_transactions(
     if topic and not hanging:
         fail("--topic needs --hanging: a transactional id belongs to no topic", EXIT_USAGE)
     duration_ms = None if longer_than is None else parse_duration_ms(longer_than)
-    with _cluster(bootstrap, command_config) as cluster:
+    with open_cluster(bootstrap, command_config) as cluster:
         if hanging:
             _list_hanging(cluster, topic or [], duration_ms, json_output)
             return
@@ -121,7 +113,7 @@ def describe(
     json_output: JsonOutput = False,
 ) -> None:
     """Show the state of a transactional id, its producer, and the partitions of its transaction."""
-    with _cluster(bootstrap, command_config) as cluster:
+    with open_cluster(bootstrap, command_config) as cluster:
         found = transactions.describe_transaction(cluster, transactional_id)
     open_ms = None
     if found.partitions and found.start_timestamp_ms >= 0:
@@ -158,7 +150,7 @@ def producers(
     json_output: JsonOutput = False,
 ) -> None:
     """Show who writes to partitions, and where their open transactions begin."""
-    with _cluster(bootstrap, command_config) as cluster:
+    with open_cluster(bootstrap, command_config) as cluster:
         found = transactions.active_producers(cluster, _partitions(cluster, topic))
     _show_producers(found, json_output)
 
@@ -198,7 +190,7 @@ def abort(
         fail("--start-offset and --producer-id belong to --topic", EXIT_USAGE)
     if topic is not None and start_offset is None and producer_id is None:
         fail("--topic needs --start-offset or --producer-id", EXIT_USAGE)
-    with _cluster(bootstrap, command_config) as cluster:
+    with open_cluster(bootstrap, command_config) as cluster:
         if transactional_id is not None:
             _fence(cluster, transactional_id, json_output)
         elif topic is not None:
@@ -251,32 +243,6 @@ def _abort_hanging(
 
 
 # -- what the commands share -------------------------------------------------------------------------
-
-
-@contextmanager
-def _cluster(bootstrap: str, command_config: CommandConfig) -> Iterator[Cluster]:
-    """The cluster, with errors turned into one line and an exit code that scripts can trust."""
-    require_broker(bootstrap)
-    timeout_ms = str(int(REQUEST_TIMEOUT_S * 1000))
-    timeouts = {"request.timeout.ms": timeout_ms, "default.api.timeout.ms": timeout_ms}
-    settings = client_settings(bootstrap, command_config)
-    try:
-        config = ClientConfig.from_properties(
-            {**timeouts, **{name: str(value) for name, value in settings.items()}}
-        )
-    except ConfigError as error:
-        fail(str(error), EXIT_USAGE)
-    with Cluster(config) as cluster:
-        try:
-            yield cluster
-        except ClientError as error:
-            _explain(error, bootstrap)
-
-
-def _explain(error: ClientError, bootstrap: str) -> NoReturn:
-    if isinstance(error, ServerUnreachable):
-        unreachable(bootstrap, str(error))
-    fail(str(error))
 
 
 def _partitions(cluster: Cluster, topics: list[str]) -> list[TopicPartition]:

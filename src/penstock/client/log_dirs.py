@@ -1,11 +1,11 @@
-"""DescribeLogDirs: how many bytes partitions take on the disks of their leaders (KIP-113)."""
+"""DescribeLogDirs: how many bytes partitions take on the disks of brokers (KIP-113)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from penstock.client.cluster import Cluster
-from penstock.client.errors import error_from
+from penstock.client.errors import ServerUnreachable, error_from
 from penstock.client.metadata import TopicPartition
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
@@ -29,6 +29,30 @@ def partition_bytes(cluster: Cluster, partitions: Collection[TopicPartition]) ->
         return sizes
 
     return cluster.retry(ask) if partitions else {}
+
+
+def replica_bytes(
+    cluster: Cluster, partitions: Mapping[int, Collection[TopicPartition]]
+) -> dict[int, dict[TopicPartition, int]]:
+    """Bytes of the replicas of these partitions at each of these brokers; what one does not hold is left out,
+    and so are brokers that can't be reached.
+
+    Raises ServerError.
+    """
+    found: dict[int, dict[TopicPartition, int]] = {}
+    for node_id, held in partitions.items():
+        try:
+            response = cluster.connection(node_id).call(_request(list(held)), DescribeLogDirsResponse)
+        except ServerUnreachable:
+            cluster.disconnect(node_id)
+            continue
+        if response.error_code:
+            raise error_from(response.error_code, f"log directories of broker {node_id}")
+        found[node_id] = {}
+        for directory in response.results:
+            if directory.error_code == ErrorCode.NONE:
+                found[node_id] |= _sizes(directory)
+    return found
 
 
 def _request(partitions: list[TopicPartition]) -> DescribeLogDirsRequest:

@@ -1,0 +1,304 @@
+"""`penstock cluster`: see how a cluster is, and change what it consists of."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from penstock.cli import cluster_reassign
+from penstock.cli.cluster_moves import (
+    DryRun,
+    NoWait,
+    Throttle,
+    all_partitions,
+    assignment_of,
+    carry_out,
+    planned,
+    show_plan,
+    usable_racks,
+)
+from penstock.cli.cluster_status import show_status, status_json
+from penstock.cli.connection import (
+    DEFAULT_BOOTSTRAP,
+    EXIT_REFUSED,
+    EXIT_USAGE,
+    Bootstrap,
+    CommandConfig,
+    JsonOutput,
+    fail,
+)
+from penstock.cli.open_cluster import open_cluster
+from penstock.cli.output import console, print_json, print_note
+from penstock.cli.partitions import parse_partitions
+from penstock.cli.rates import parse_rate_bytes_per_s
+from penstock.cli.timestamps import parse_duration_ms
+from penstock.client.brokers import describe_cluster, unregister_broker
+from penstock.client.config import parse_servers
+from penstock.client.elections import ElectionType, elect_leaders
+from penstock.client.metadata import TopicPartition
+from penstock.client.quorum import QuorumDescription, QuorumReplica, add_voter, describe_quorum, remove_voter
+from penstock.client.replicas import describe_topics
+from penstock.client.settings import ConfigError
+from penstock.operations.health import Health, health
+from penstock.operations.placement import Assignment, spread, with_factor
+from penstock.operations.plan_file import write_plan
+
+app = typer.Typer(help="See how a cluster is, move partitions, change its quorum.", no_args_is_help=True)
+app.add_typer(cluster_reassign.app, name="reassign")
+
+WAIT_POLL_S = 0.25
+DEFAULT_FACTOR = 3
+
+NodeId = Annotated[int, typer.Argument(metavar="ID", help="The node.id of a controller.")]
+BrokerId = Annotated[int, typer.Argument(metavar="ID", help="The node.id of a broker.")]
+
+
+@app.command()
+def status(
+    wait: Annotated[
+        str | None,
+        typer.Option(
+            "--wait",
+            metavar="TIME",
+            help="Wait, for so long at most, until all replicas are in sync: 30s, 5m. Exit code 1 if not.",
+        ),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Show brokers with what they carry, the quorum with its lag, and partitions that need attention."""
+    deadline = time.monotonic() + (0 if wait is None else parse_duration_ms(wait) / 1000)
+    with open_cluster(bootstrap, command_config) as cluster:
+        found = health(cluster)
+        while wait is not None and not _is_ready(found) and time.monotonic() < deadline:
+            time.sleep(WAIT_POLL_S)
+            found = health(cluster)
+    if json_output:
+        print_json(status_json(found))
+    else:
+        show_status(found)
+    if wait is not None and not _is_ready(found):
+        raise typer.Exit(EXIT_REFUSED)
+
+
+def _is_ready(found: Health) -> bool:
+    return found.is_whole and not any(broker.is_fenced for broker in found.brokers)
+
+
+@app.command("add-voter")
+def add_voter_command(
+    node: Annotated[
+        str, typer.Argument(metavar="ID@HOST:PORT", help="A controller, and where its listener is.")
+    ],
+    listener: Annotated[
+        str, typer.Option("--listener", metavar="NAME", help="The name of its controller listener.")
+    ] = "CONTROLLER",
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Let a controller vote that follows the quorum already (KIP-853).
+
+    It has to run, and to show as an observer in `penstock cluster status`.
+    """
+    text, _, address = node.partition("@")
+    try:
+        if not text.isdigit():
+            raise ConfigError(f"{text!r} is no node.id")
+        [server] = parse_servers(address)
+    except (ConfigError, ValueError):
+        fail(f"expected ID@HOST:PORT, found {node!r}", EXIT_USAGE)
+    node_id = int(text)
+    with open_cluster(bootstrap, command_config) as cluster:
+        quorum = describe_quorum(cluster)
+        observer = _newest(quorum.observers, node_id)
+        if observer is None:
+            fail(f"node {node_id} does not follow the quorum: {_members(quorum)}")
+        add_voter(cluster, node_id, observer.directory_id, listener, server)
+    if json_output:
+        print_json({"node_id": node_id, "added": True})
+    else:
+        console().print(f"node {node_id} votes")
+
+
+@app.command("remove-voter")
+def remove_voter_command(
+    node_id: NodeId,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Take a controller out of the quorum (KIP-853). It may go on as an observer, or be stopped then."""
+    with open_cluster(bootstrap, command_config) as cluster:
+        quorum = describe_quorum(cluster)
+        voter = _newest(quorum.voters, node_id)
+        if voter is None:
+            fail(f"node {node_id} is no voter: {_members(quorum)}")
+        remove_voter(cluster, node_id, voter.directory_id)
+    if json_output:
+        print_json({"node_id": node_id, "removed": True})
+    else:
+        console().print(f"node {node_id} votes no more")
+
+
+def _newest(replicas: list[QuorumReplica], node_id: int) -> QuorumReplica | None:
+    """The node by the directory it uses now: one that lost its disk is known by two for a while."""
+    of_node = [replica for replica in replicas if replica.node_id == node_id]
+    return max(of_node, key=lambda replica: replica.last_fetch_timestamp_ms, default=None)
+
+
+def _members(quorum: QuorumDescription) -> str:
+    voters = ", ".join(str(v.node_id) for v in quorum.voters)
+    observers = ", ".join(str(o.node_id) for o in quorum.observers) or "none"
+    return f"voters are {voters}, observers {observers}"
+
+
+@app.command()
+def unregister(
+    broker_id: BrokerId,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Forget a broker that is stopped and will not come back.
+
+    Refused while it runs, and while it holds replicas: move them first, with
+    `penstock cluster rebalance --without ID`.
+    """
+    with open_cluster(bootstrap, command_config) as cluster:
+        if any(b.broker_id == broker_id and not b.is_fenced for b in describe_cluster(cluster).brokers):
+            fail(f"broker {broker_id} is running: stop it first")
+        held = [tp for tp, p in all_partitions(cluster).items() if broker_id in p.replicas]
+        if held:
+            fail(
+                f"broker {broker_id} holds {len(held)} replicas, {held[0]} among them: "
+                f"`penstock cluster rebalance --without {broker_id}` moves them"
+            )
+        unregister_broker(cluster, broker_id)
+    if json_output:
+        print_json({"broker_id": broker_id, "unregistered": True})
+    else:
+        console().print(f"broker {broker_id} is forgotten")
+
+
+@app.command("elect-leaders")
+def elect_leaders_command(
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            "-t",
+            metavar="TOPIC[:P,P]",
+            help="A topic or some of its partitions; repeatable. Default: all.",
+        ),
+    ] = None,
+    unclean: Annotated[
+        bool,
+        typer.Option(
+            "--unclean",
+            help="Let a replica lead that is not in sync where no other can: what it lacks is lost. "
+            "Needs --topic.",
+        ),
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Let the first replica of each partition lead it, where it is in sync and does not lead."""
+    if unclean and not topic:
+        fail("--unclean needs --topic: name what may lose records", EXIT_USAGE)
+    with open_cluster(bootstrap, command_config) as cluster:
+        wanted = dict(map(parse_partitions, topic or []))
+        chosen = [
+            TopicPartition(name, number)
+            for name, found in (describe_topics(cluster, wanted) if topic else {}).items()
+            for number in wanted[name] or found.partitions
+        ]
+        kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
+        results = elect_leaders(cluster, kind, chosen if topic else None)
+    failed = {tp: error for tp, error in results.items() if error is not None}
+    if json_output:
+        print_json(
+            {
+                "elected": [str(tp) for tp in results if tp not in failed],
+                "failed": {str(tp): str(error) for tp, error in failed.items()},
+            }
+        )
+    else:
+        console().print(f"elected leaders of {len(results) - len(failed)} partitions")
+        for error in failed.values():
+            print_note(str(error))
+    if failed:
+        raise typer.Exit(EXIT_REFUSED)
+
+
+@app.command()
+def rebalance(
+    without: Annotated[
+        list[int] | None,
+        typer.Option("--without", metavar="ID", help="Leave this broker with nothing; repeatable."),
+    ] = None,
+    throttle: Throttle = None,
+    no_wait: NoWait = False,
+    dry_run: DryRun = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Spread replicas and leaders evenly over all brokers: after some were added, or before one is removed.
+
+    As few replicas are copied as that takes. Replicas of a partition lie in different racks as far as there
+    are any. With --dry-run and --json the plan is printed, which `penstock cluster reassign run` takes.
+    """
+    rate = None if throttle is None else parse_rate_bytes_per_s(throttle)
+    with open_cluster(bootstrap, command_config) as cluster:
+        racks = usable_racks(cluster, without or [])
+        current = assignment_of(all_partitions(cluster))
+        plan = planned(lambda: spread(current, racks))
+        if dry_run and json_output:
+            typer.echo(write_plan(plan), nl=False)
+            return
+        if not json_output:
+            show_plan(cluster, current, plan)
+        if plan and not dry_run:
+            carry_out(cluster, current, plan, rate, wait=not no_wait, json_output=json_output)
+
+
+@app.command("raise-replication")
+def raise_replication(
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOPIC]…", help="Default: all internal topics.")
+    ] = None,
+    factor: Annotated[
+        int, typer.Option("--factor", "-r", metavar="N", min=1, help="Replicas of each partition.")
+    ] = DEFAULT_FACTOR,
+    throttle: Throttle = None,
+    no_wait: NoWait = False,
+    dry_run: DryRun = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    json_output: JsonOutput = False,
+) -> None:
+    """Give topics more replicas: the internal ones of a cluster that began as one node, if none is named.
+
+    Replicas that there are stay where they are; partitions with as many or more stay as they are.
+    """
+    rate = None if throttle is None else parse_rate_bytes_per_s(throttle)
+    with open_cluster(bootstrap, command_config) as cluster:
+        current = assignment_of(all_partitions(cluster))
+        described = describe_topics(cluster, topics or None)
+        chosen = [
+            TopicPartition(name, number)
+            for name, topic in described.items()
+            if topics or topic.is_internal
+            for number in topic.partitions
+        ]
+        racks = usable_racks(cluster, [])
+        plan: Assignment = planned(lambda: with_factor(current, chosen, factor, racks))
+        if not plan:
+            print_note(f"nothing to do: {len(chosen)} partitions have {factor} replicas or more")
+        elif not json_output:
+            show_plan(cluster, current, plan)
+        if plan and not dry_run:
+            carry_out(cluster, current, plan, rate, wait=not no_wait, json_output=json_output)

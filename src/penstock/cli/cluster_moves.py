@@ -1,0 +1,191 @@
+"""Plans on the command line: shown, carried out, with a progress bar."""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from penstock.cli.connection import EXIT_INTERRUPTED, EXIT_REFUSED, fail
+from penstock.cli.output import Json, console, print_json, print_note, print_table
+from penstock.cli.rates import shown_bytes
+from penstock.client.brokers import describe_cluster
+from penstock.client.cluster import Cluster
+from penstock.client.log_dirs import partition_bytes
+from penstock.client.metadata import TopicPartition
+from penstock.client.replicas import PartitionReplicas, describe_topics, partitions_of
+from penstock.operations.moving import Moving, Progress, begin
+from penstock.operations.placement import Assignment, CannotPlace, Racks
+
+POLL_S = 0.5
+#: Between lines where standard error is no terminal.
+LINE_S = 5.0
+REFRESHES_PER_S = 4
+
+Throttle = Annotated[
+    str | None,
+    typer.Option("--throttle", metavar="RATE", help="Bytes a second for each broker, such as 50MB."),
+]
+NoWait = Annotated[
+    bool, typer.Option("--no-wait", help="Begin, and leave the end to `penstock cluster reassign wait`.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
+
+
+def planned(make: Callable[[], Assignment]) -> Assignment:
+    """A plan; the command ends where none is possible."""
+    try:
+        return make()
+    except CannotPlace as error:
+        fail(str(error))
+
+
+def assignment_of(partitions: dict[TopicPartition, PartitionReplicas]) -> Assignment:
+    return {tp: partition.replicas for tp, partition in partitions.items()}
+
+
+def all_partitions(cluster: Cluster) -> dict[TopicPartition, PartitionReplicas]:
+    return partitions_of(describe_topics(cluster))
+
+
+def usable_racks(cluster: Cluster, without: list[int]) -> Racks:
+    """The brokers that may hold replicas, with their racks. Ends the command if one is down."""
+    brokers = describe_cluster(cluster).brokers
+    known = {broker.broker_id for broker in brokers}
+    for broker_id in without:
+        if broker_id not in known:
+            fail(f"there is no broker {broker_id}; there is {', '.join(map(str, sorted(known)))}")
+    down = [b.broker_id for b in brokers if b.is_fenced and b.broker_id not in without]
+    if down:
+        names = ", ".join(map(str, down))
+        fail(f"broker {names} is down: start it, or leave it for good with --without {down[0]}")
+    return {b.broker_id: b.rack for b in brokers if b.broker_id not in without}
+
+
+def show_plan(cluster: Cluster, current: Assignment, plan: Assignment) -> None:
+    """What each broker has before and after, and what has to be copied."""
+    if not plan:
+        console().print("nothing to move")
+        return
+    after = {**current, **plan}
+    brokers = sorted({broker for each in (current, after) for r in each.values() for broker in r})
+    counts = [Counter(b for r in each.values() for b in r) for each in (current, after)]
+    leaders = [Counter(r[0] for r in each.values()) for each in (current, after)]
+    print_table(
+        ["BROKER", "REPLICAS", "AFTER", "PREFERRED LEADER OF", "AFTER"],
+        [(b, counts[0][b], counts[1][b], leaders[0][b], leaders[1][b]) for b in brokers],
+    )
+    copied = {tp: len(set(replicas) - set(current[tp])) for tp, replicas in plan.items()}
+    sizes = partition_bytes(cluster, [tp for tp, count in copied.items() if count])
+    total_bytes = sum(sizes.get(tp, 0) * count for tp, count in copied.items())
+    console().print(
+        f"{sum(copied.values())} replicas to copy ({shown_bytes(total_bytes)}), "
+        f"{len(plan)} of {len(current)} partitions change"
+    )
+
+
+def carry_out(
+    cluster: Cluster,
+    current: Assignment,
+    plan: Assignment,
+    bytes_per_s: int | None,
+    *,
+    wait: bool,
+    json_output: bool,
+) -> None:
+    """Begin the moves of a plan and, if asked, see them through."""
+    begin(cluster, current, plan, bytes_per_s)
+    if not wait:
+        print_note("begun; `penstock cluster reassign wait` shows how far it is and tidies up at the end")
+        _report(plan, {}, done=False, json_output=json_output)
+        return
+    see_through(cluster, Moving.of_plan(cluster, current, plan), plan, json_output=json_output)
+
+
+def see_through(cluster: Cluster, moving: Moving, plan: Assignment, *, json_output: bool) -> None:
+    """Show how far moves are until they are done, then take limits back and elect first replicas."""
+    try:
+        with _shown() as show:
+            moving.wait(show, lambda: time.sleep(POLL_S))
+    except KeyboardInterrupt:
+        print_note(
+            "the moves go on without this command: `penstock cluster reassign wait` shows them again, "
+            "`penstock cluster reassign cancel` turns them back"
+        )
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    failed = {str(tp): str(error) for tp, error in moving.finish().items() if error is not None}
+    found = assignment_of(all_partitions(cluster))
+    turned_back = [
+        str(tp) for tp, replicas in plan.items() if tp in found and set(found[tp]) != set(replicas)
+    ]
+    _report(plan, failed, done=not turned_back, json_output=json_output)
+    for message in failed.values():
+        print_note(f"not led by its first replica: {message}")
+    if turned_back:
+        fail(f"turned back by somebody else: {', '.join(turned_back)}", EXIT_REFUSED)
+
+
+def _report(plan: Assignment, failed: dict[str, str], *, done: bool, json_output: bool) -> None:
+    if json_output:
+        partitions: list[Json] = [
+            {"topic": tp.topic, "partition": tp.partition, "replicas": list(replicas)}
+            for tp, replicas in plan.items()
+        ]
+        print_json({"partitions": partitions, "done": done, "not_elected": failed})
+    elif done:
+        console().print(f"moved {len(plan)} partitions")
+
+
+@contextmanager
+def _shown() -> Iterator[Callable[[Progress], None]]:
+    """A bar on a terminal, now and then a line elsewhere; on standard error."""
+    if not sys.stderr.isatty():
+        yield _Lines().show
+        return
+    bar = Bar(
+        TextColumn("moving"),
+        BarColumn(),
+        TextColumn("{task.fields[text]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        refresh_per_second=REFRESHES_PER_S,
+    )
+    with bar:
+        task = bar.add_task("moving", total=None, text="")
+
+        def show(progress: Progress) -> None:
+            # Partitions without data take time as well.
+            bar.update(
+                task,
+                total=progress.bytes_total + progress.partitions,
+                completed=progress.bytes_done + progress.partitions_done,
+                text=_text(progress),
+            )
+
+        yield show
+
+
+class _Lines:
+    """Progress as lines of text."""
+
+    def __init__(self) -> None:
+        self._said_at = -LINE_S
+
+    def show(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if progress.is_done or now - self._said_at >= LINE_S:
+            self._said_at = now
+            print_note(f"moving: {_text(progress)}")
+
+
+def _text(progress: Progress) -> str:
+    return (
+        f"{progress.partitions_done}/{progress.partitions} partitions, "
+        f"{shown_bytes(progress.bytes_done)} of {shown_bytes(progress.bytes_total)}"
+    )

@@ -1,0 +1,45 @@
+"""The cluster through this package's own client, for commands that librdkafka has no call for."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+from penstock.cli.connection import (
+    EXIT_USAGE,
+    REQUEST_TIMEOUT_S,
+    CommandConfig,
+    client_settings,
+    fail,
+    require_broker,
+    unreachable,
+)
+from penstock.client.cluster import Cluster
+from penstock.client.config import ClientConfig
+from penstock.client.errors import ClientError, ServerUnreachable
+from penstock.client.settings import ConfigError
+
+
+@contextmanager
+def open_cluster(bootstrap: str, command_config: CommandConfig) -> Iterator[Cluster]:
+    """The cluster, with errors turned into one line and an exit code that scripts can trust."""
+    require_broker(bootstrap)
+    timeout_ms = str(int(REQUEST_TIMEOUT_S * 1000))
+    timeouts = {"request.timeout.ms": timeout_ms, "default.api.timeout.ms": timeout_ms}
+    settings = client_settings(bootstrap, command_config)
+    try:
+        config = ClientConfig.from_properties(
+            {**timeouts, **{name: str(value) for name, value in settings.items()}}
+        )
+    except ConfigError as error:
+        fail(str(error), EXIT_USAGE)
+    with Cluster(config) as cluster:
+        try:
+            yield cluster
+        except ClientError as error:
+            _explain(error, bootstrap)
+
+
+def _explain(error: ClientError, bootstrap: str) -> NoReturn:
+    if isinstance(error, ServerUnreachable):
+        unreachable(bootstrap, str(error))
+    fail(str(error))
