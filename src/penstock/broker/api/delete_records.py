@@ -1,12 +1,13 @@
 """DeleteRecords (21): move the start of a partition's log up. Versions 0 to 2.
 
-The low watermark answered is the new log start offset. Segments that lie wholly below it go with the next
-retention check.
+The low watermark answered is where the last of the live replicas starts; they are waited for. Segments that
+lie wholly below it go with the next retention check.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.metadata.controller.topic_names import INTERNAL_TOPICS
 from penstock.protocol.api_keys import ApiKey
@@ -16,6 +17,8 @@ from penstock.protocol.messages import DeleteRecordsRequest, DeleteRecordsRespon
 if TYPE_CHECKING:
     from penstock.broker.context import RequestContext
     from penstock.broker.node import Broker
+    from penstock.broker.replica import Replica
+    from penstock.broker.replication.replicated_partition import ReplicatedPartition
 
 API_KEY = ApiKey.DELETE_RECORDS
 
@@ -27,34 +30,62 @@ PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
 async def handle(
     broker: Broker, request: DeleteRecordsRequest, context: RequestContext
 ) -> DeleteRecordsResponse:
-    response = DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsResponse.DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[_delete(broker, topic.name, wanted) for wanted in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+    deleted = [
+        (topic.name, [_delete(broker, topic.name, wanted) for wanted in topic.partitions])
+        for topic in request.topics
+    ]
     # What was told to be deleted stays so, whatever dies: Kafka writes this down once a minute.
     await broker.run_in_worker(broker.logs.checkpoint_log_start_offsets)
-    return response
+    deadline_s = broker.loop.time() + request.timeout_ms / 1000
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsResponse.DeleteRecordsTopicResult(
+                name=name, partitions=[await _everywhere(result, deadline_s) for result in results]
+            )
+            for name, results in deleted
+        ]
+    )
 
 
-def _delete(
-    broker: Broker, topic: str, wanted: DeleteRecordsRequest.DeleteRecordsPartition
-) -> PartitionResult:
+class _Deleted(NamedTuple):
+    """What became of one partition on this node; `replicated` is what its followers are to follow."""
+
+    result: PartitionResult
+    offset: int = 0
+    replicated: ReplicatedPartition | None = None
+
+
+def _delete(broker: Broker, topic: str, wanted: DeleteRecordsRequest.DeleteRecordsPartition) -> _Deleted:
+    index = wanted.partition_index
     try:
-        low_watermark = _delete_before(broker, topic, wanted.partition_index, wanted.offset)
+        replica, offset = _delete_before(broker, topic, index, wanted.offset)
     except KafkaError as error:
-        return PartitionResult(
-            partition_index=wanted.partition_index, low_watermark=-1, error_code=error.code
+        return _Deleted(PartitionResult(partition_index=index, low_watermark=-1, error_code=error.code))
+    result = PartitionResult(partition_index=index, low_watermark=replica.log.log_start_offset)
+    return _Deleted(result, offset, replica.replicated)
+
+
+async def _everywhere(deleted: _Deleted, deadline_s: float) -> PartitionResult:
+    """Wait until all live replicas start there: then no election brings the records back."""
+    result, offset, replicated = deleted
+    if replicated is None:
+        return result
+    if replicated.low_watermark < offset:
+        done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        replicated.low_watermark_waiters.wait(
+            offset, lambda error: None if done.done() else done.set_result(error)
         )
-    return PartitionResult(partition_index=wanted.partition_index, low_watermark=low_watermark)
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                result.error_code = await done
+        except TimeoutError:
+            result.error_code = ErrorCode.REQUEST_TIMED_OUT
+    result.low_watermark = replicated.low_watermark
+    return result
 
 
-def _delete_before(broker: Broker, topic: str, partition: int, offset: int) -> int:
-    """The new log start offset. Raises KafkaError."""
+def _delete_before(broker: Broker, topic: str, partition: int, offset: int) -> tuple[Replica, int]:
+    """The replica, and where it was told to start. Raises KafkaError."""
     if topic in INTERNAL_TOPICS:
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"cannot delete records of internal topic {topic}"
@@ -66,6 +97,6 @@ def _delete_before(broker: Broker, topic: str, partition: int, offset: int) -> i
         offset = replica.high_watermark
     if not 0 <= offset <= replica.high_watermark:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    low_watermark = replica.log.delete_records_before(offset)
+    replica.log.delete_records_before(offset)
     replica.wake_all()
-    return low_watermark
+    return replica, offset

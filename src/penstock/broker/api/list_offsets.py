@@ -1,8 +1,9 @@
 """ListOffsets (2): the offset of a timestamp, or of a place in the log that a negative timestamp names.
 
-Versions 1 to 11. Where an index or a segment has to be searched a worker does it. Nothing is tiered on this
-node, so the earliest local offset is the log start offset and the latest tiered and the earliest pending
-upload offsets do not exist.
+Versions 1 to 11. Where an index or a segment has to be searched a worker does it. A leader that does not know
+yet what is committed of earlier epochs says so (KIP-207). Nothing is tiered on this node, so the earliest
+local offset is the log start offset and the latest tiered and the earliest pending upload offsets do not
+exist.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ EARLIEST_PENDING_UPLOAD = -6  # KIP-1023, version 11
 FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 READ_COMMITTED = 1
 CONSUMER = -1
+DEBUGGING = -2
+"""A replica id for tools: any replica answers."""
+OFFSET_NOT_AVAILABLE_SINCE_VERSION = 5
 
 TopicResponse = ListOffsetsResponse.ListOffsetsTopicResponse
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
@@ -79,7 +83,7 @@ async def _searched_offset(
         return _known_offset(broker, request, topic, wanted, version)
     index = wanted.partition_index
     try:
-        replica = broker.replicas.leader(topic, index, wanted.current_leader_epoch)
+        replica = _replica(broker, request, topic, wanted)
         if wanted.timestamp == MAX_TIMESTAMP:
             found = await broker.decode_in_worker(replica.log.max_timestamp_offset)
         else:
@@ -87,6 +91,8 @@ async def _searched_offset(
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code)
     if found is None or found.offset >= _last_fetchable(replica, request):
+        if found is not None and (error := _uncertain(replica, request, version)):
+            return PartitionResponse(partition_index=index, error_code=error)
         return PartitionResponse(partition_index=index)
     return PartitionResponse(
         partition_index=index,
@@ -103,9 +109,11 @@ def _known_offset(
     if version < FIRST_VERSION_OF.get(wanted.timestamp, 0) or wanted.timestamp < EARLIEST_PENDING_UPLOAD:
         return PartitionResponse(partition_index=index, error_code=ErrorCode.UNSUPPORTED_VERSION)
     try:
-        replica = broker.replicas.leader(topic, index, wanted.current_leader_epoch)
+        replica = _replica(broker, request, topic, wanted)
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code)
+    if wanted.timestamp == LATEST and (uncertain := _uncertain(replica, request, version)):
+        return PartitionResponse(partition_index=index, error_code=uncertain)
     match wanted.timestamp:
         case -1:
             offset, epoch = _last_fetchable(replica, request), replica.leader_epoch
@@ -115,6 +123,29 @@ def _known_offset(
         case _:
             offset, epoch = -1, -1
     return PartitionResponse(partition_index=index, timestamp=-1, offset=offset, leader_epoch=epoch)
+
+
+def _replica(broker: Broker, request: ListOffsetsRequest, topic: str, wanted: Wanted) -> Replica:
+    """Raises KafkaError."""
+    find = broker.replicas.readable if request.replica_id == DEBUGGING else broker.replicas.leader
+    return find(topic, wanted.partition_index, wanted.current_leader_epoch)
+
+
+def _uncertain(replica: Replica, request: ListOffsetsRequest, version: int) -> ErrorCode | None:
+    """The error to answer a consumer while more may be committed than this leader knows (KIP-207).
+
+    That is so from its election until the high watermark has reached where its log ended then.
+    """
+    leading = None if replica.replicated is None else replica.replicated.leading
+    if (
+        leading is None
+        or request.replica_id != CONSUMER
+        or replica.high_watermark >= leading.epoch_start_offset
+    ):
+        return None
+    if version >= OFFSET_NOT_AVAILABLE_SINCE_VERSION:
+        return ErrorCode.OFFSET_NOT_AVAILABLE
+    return ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def _last_fetchable(replica: Replica, request: ListOffsetsRequest) -> int:

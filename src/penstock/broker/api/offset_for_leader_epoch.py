@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch (23): where a leader epoch ended, so that a client can see that its log was cut.
 
-Versions 2 to 4. The answer is bounded by the high watermark only in as far as the log is: with one replica
-both ends are the same.
+Versions 2 to 4. For followers and consumers alike: the end of the leader's own epoch is that of its log,
+which may lie above the high watermark.
 """
 
 from __future__ import annotations
