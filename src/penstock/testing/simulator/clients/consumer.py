@@ -1,0 +1,137 @@
+"""A consumer of one partition from its beginning, and what it is told."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from penstock.protocol.batch import iter_headers
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import FetchRequest, FetchResponse
+from penstock.protocol.records import decode_records, records_section
+from penstock.testing.simulator.clients.client import Client, ClientSettings, Leader, NoAnswer
+from penstock.testing.simulator.history import CONTROL, Partition
+
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+MAX_WAIT_MS: Final = 500
+
+EXPECTED: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+    }
+)
+
+
+class Consumer(Client):
+    """`records` by offset are what it has read; control records are among them if they are not filtered."""
+
+    def __init__(
+        self, settings: ClientSettings, name: str, rng: Random, partition: Partition, isolation: int
+    ) -> None:
+        super().__init__(settings, name, rng)
+        self.partition = partition
+        self.isolation = isolation
+        self.position = 0
+        self.records: dict[int, bytes] = {}
+        self.high_watermark = -1
+        self.last_stable_offset = -1
+        self.stopping = False
+        self._aborting: dict[int, int] = {}
+
+    async def run(self) -> None:
+        anew = False
+        while not self.stopping:
+            anew = not await self.poll(anew=anew)
+            await self.pause(0.01 if not anew else 0.1)
+
+    async def poll(self, *, anew: bool = False) -> bool:
+        """Fetch once; whether there was an answer."""
+        try:
+            leader = await self.leader(self.partition, anew=anew)
+            response = await self.ask(leader.address, self._request(leader), FetchResponse)
+        except NoAnswer:
+            return False
+        if response.error_code:
+            return False
+        for topic in response.responses:
+            for answer in topic.partitions:
+                code = ErrorCode.of(answer.error_code)
+                if code in EXPECTED:
+                    return False
+                if code is not ErrorCode.NONE:
+                    raise self.unexpected(f"a fetch of {self.partition} at {self.position}", code)
+                self._take(leader, answer)
+        return True
+
+    def _request(self, leader: Leader) -> FetchRequest:
+        topic = self.partition.topic
+        return FetchRequest(
+            max_wait_ms=MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            isolation_level=self.isolation,
+            session_id=0,
+            session_epoch=-1,
+            topics=[
+                FetchRequest.FetchTopic(
+                    topic=topic,
+                    topic_id=self.topic_ids[topic],
+                    partitions=[
+                        FetchRequest.FetchPartition(
+                            partition=self.partition.number,
+                            current_leader_epoch=leader.epoch,
+                            fetch_offset=self.position,
+                            partition_max_bytes=1 << 18,
+                        )
+                    ],
+                )
+            ],
+        )
+
+    def _take(self, leader: Leader, answer: FetchResponse.PartitionData) -> None:
+        self.high_watermark = answer.high_watermark
+        self.last_stable_offset = answer.last_stable_offset
+        self.history.high_watermark(self.partition, self.name, leader.epoch, answer.high_watermark)
+        data = bytes(answer.records or b"")
+        if not data:
+            return
+        aborted = sorted(
+            (found.first_offset, found.producer_id) for found in answer.aborted_transactions or ()
+        )
+        for position, header in iter_headers(data):
+            last_offset = header.base_offset + header.last_offset_delta
+            if last_offset < self.position:
+                continue
+            while aborted and aborted[0][0] <= last_offset:
+                self._aborting[aborted.pop(0)[1]] = 1
+            is_aborted = header.is_transactional and header.producer_id in self._aborting
+            for record in decode_records(header, records_section(data, header, position)):
+                if record.offset < self.position:
+                    continue
+                value = CONTROL if header.is_control else record.value or b""
+                self.history.read(self.partition, record.offset, value)
+                if not (is_aborted or header.is_control) or self.isolation == READ_UNCOMMITTED:
+                    self.records[record.offset] = value
+            if header.is_control:
+                self._aborting.pop(header.producer_id, None)
+            self.position = last_offset + 1
+
+    async def read_to_end(self) -> None:
+        """Read until nothing is left below the high watermark, or the last stable offset."""
+        anew = True
+        while True:
+            answered = await self.poll(anew=anew)
+            anew = not answered
+            end = self.last_stable_offset if self.isolation else self.high_watermark
+            if answered and self.position >= end >= 0 and self.position >= self.high_watermark:
+                return
+            await self.pause(0.05)

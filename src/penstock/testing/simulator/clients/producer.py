@@ -1,0 +1,152 @@
+"""An idempotent producer with acks=all that repeats each batch until it knows that it is there."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+from penstock.protocol.records import Record, encode_batch
+from penstock.testing.simulator.clients.client import TRANSACTION, Client, ClientSettings, NoAnswer
+from penstock.testing.simulator.history import Partition
+
+TIMEOUT_MS: Final = 3_000
+
+RETRIABLE: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    }
+)
+
+
+class Producer(Client):
+    """`count` batches to partitions of one topic, one at a time."""
+
+    def __init__(
+        self, settings: ClientSettings, name: str, rng: Random, partitions: list[Partition], pause_s: float
+    ) -> None:
+        super().__init__(settings, name, rng)
+        self.partitions = partitions
+        self.pause_s = pause_s
+        self.transactional_id: str | None = None
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.sequences: dict[Partition, int] = {}
+        self.stopping = False
+        self.batches = 0
+        self._written = 0
+
+    async def run(self) -> None:
+        await self.initialise()
+        while not self.stopping:
+            await self.write(self.rng.choice(self.partitions), self.new_values())
+            await self.pause(self.pause_s)
+
+    def new_values(self) -> list[bytes]:
+        values = [
+            b"%s-%d" % (self.name.encode(), self._written + at) for at in range(self.rng.choice((1, 1, 3)))
+        ]
+        self._written += len(values)
+        return values
+
+    async def initialise(self) -> None:
+        """Get a producer id and its epoch."""
+        request = InitProducerIdRequest(
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=8_000,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        anew = False
+        while True:
+            try:
+                if self.transactional_id is None:
+                    address = self.rng.choice(list(self.settings.bootstrap.values()))
+                else:
+                    address = await self.coordinator(TRANSACTION, self.transactional_id, anew=anew)
+                response = await self.ask(address, request, InitProducerIdResponse)
+            except NoAnswer:
+                anew = True
+                await self.pause()
+                continue
+            if not response.error_code:
+                break
+            if ErrorCode.of(response.error_code) not in RETRIABLE:
+                raise self.unexpected("InitProducerId", response.error_code)
+            anew = True
+            await self.pause()
+        self.producer_id, self.producer_epoch = response.producer_id, response.producer_epoch
+        self.sequences.clear()
+
+    async def write(self, partition: Partition, values: list[bytes]) -> ErrorCode:
+        """Repeat the batch until it is acknowledged, or refused for good: then that error."""
+        sequence = self.sequences.get(partition, 0)
+        anew = False
+        while True:
+            try:
+                code, offset = await self._send(partition, values, sequence, anew=anew)
+            except NoAnswer:
+                anew = True
+                await self.pause()
+                continue
+            if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                self.sequences[partition] = sequence + len(values)
+                self.batches += 1
+                self.history.acknowledged(partition, offset if code is ErrorCode.NONE else -1, values)
+                return ErrorCode.NONE
+            if code not in RETRIABLE:
+                return self.refused(partition, code)
+            anew = True
+            await self.pause()
+
+    def refused(self, partition: Partition, code: ErrorCode) -> ErrorCode:
+        """An idempotent producer that repeats everything has no such errors."""
+        raise self.unexpected(f"a batch for {partition}", code)
+
+    async def _send(
+        self, partition: Partition, values: list[bytes], sequence: int, *, anew: bool
+    ) -> tuple[ErrorCode, int]:
+        leader = await self.leader(partition, anew=anew)
+        batch = encode_batch(
+            [Record(0, 1_700_000_000_000, None, value) for value in values],
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=sequence,
+            transactional=self.transactional_id is not None,
+        )
+        request = ProduceRequest(
+            transactional_id=self.transactional_id,
+            acks=-1,
+            timeout_ms=TIMEOUT_MS,
+            topic_data=[
+                ProduceRequest.TopicProduceData(
+                    name=partition.topic,
+                    topic_id=self.topic_ids[partition.topic],
+                    partition_data=[
+                        ProduceRequest.PartitionProduceData(index=partition.number, records=batch)
+                    ],
+                )
+            ],
+        )
+        response = await self.ask(leader.address, request, ProduceResponse)
+        answer = response.responses[0].partition_responses[0]
+        return ErrorCode.of(answer.error_code), answer.base_offset

@@ -1,0 +1,148 @@
+"""What clients have seen, and whether it can be true of one log that nothing is lost from.
+
+Each value is written once, by one producer. Whoever reads or is acknowledged a record tells it here; the
+second one to see something else at an offset is the proof of a violation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, NamedTuple
+
+CONTROL: Final = b"<control>"
+
+
+class Violation(AssertionError):
+    """A promise was broken."""
+
+
+class Partition(NamedTuple):
+    topic: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.number}"
+
+
+class Decision(Enum):
+    """How a transaction ended, as its producer was told."""
+
+    OPEN = "open"
+    COMMITTING = "commit asked for"
+    ABORTING = "abort asked for"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    LOST = "its producer never knew"
+
+
+@dataclass
+class Transaction:
+    name: str
+    decision: Decision = Decision.OPEN
+    values: dict[bytes, Partition] = field(default_factory=dict)
+    """Acknowledged within it, and where."""
+
+
+@dataclass
+class PartitionHistory:
+    seen: dict[int, bytes] = field(default_factory=dict)
+    """By offset, what committed records consumers have read."""
+    acknowledged: dict[int, bytes] = field(default_factory=dict)
+    high_watermarks: dict[tuple[str, int], int] = field(default_factory=dict)
+    """By consumer and leader epoch, the latest it was told."""
+
+
+class History:
+    """`acknowledged_values` have offsets that their producers may not know."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[Partition, PartitionHistory] = {}
+        self.acknowledged_values: dict[bytes, Partition] = {}
+        self.transactions: list[Transaction] = []
+        self.transaction_of: dict[bytes, Transaction] = {}
+        self.reads = 0
+
+    def of(self, partition: Partition) -> PartitionHistory:
+        return self.partitions.setdefault(partition, PartitionHistory())
+
+    def acknowledged(self, partition: Partition, offset: int, values: Iterable[bytes]) -> None:
+        """An acknowledgement of records from `offset` on; -1 where their offset is forgotten."""
+        history = self.of(partition)
+        for at, value in enumerate(values, offset):
+            self.acknowledged_values[value] = partition
+            if offset < 0:
+                continue
+            seen = history.seen.get(at, value)
+            earlier = history.acknowledged.get(at, value)
+            if seen != value or earlier != value:
+                raise Violation(
+                    f"{partition} offset {at}: acknowledged {value!r}, read {seen!r}, before {earlier!r}"
+                )
+            history.acknowledged[at] = value
+
+    def read(self, partition: Partition, offset: int, value: bytes) -> None:
+        """A consumer was given that record."""
+        self.reads += 1
+        history = self.of(partition)
+        expected = history.acknowledged.get(offset, value)
+        before = history.seen.setdefault(offset, value)
+        if expected != value or before != value:
+            raise Violation(
+                f"{partition} offset {offset}: read {value!r}, before {before!r}, acknowledged {expected!r}"
+            )
+
+    def high_watermark(self, partition: Partition, consumer: str, leader_epoch: int, offset: int) -> None:
+        """A consumer was told the high watermark by the leader of an epoch."""
+        marks = self.of(partition).high_watermarks
+        before = marks.get((consumer, leader_epoch), 0)
+        if offset < before:
+            raise Violation(
+                f"{partition}: {consumer} was told a high watermark of {before}, then {offset}, "
+                f"in epoch {leader_epoch}"
+            )
+        marks[consumer, leader_epoch] = offset
+
+    def check_whole(self, partition: Partition, records: dict[int, bytes]) -> None:
+        """`records` is all that the partition holds at the end, in its order, read_uncommitted."""
+        history = self.of(partition)
+        for name, known in (("read", history.seen), ("acknowledged", history.acknowledged)):
+            for offset, value in known.items():
+                if records.get(offset) != value:
+                    raise Violation(
+                        f"{partition} offset {offset}: {value!r} was {name}, there is {records.get(offset)!r}"
+                    )
+        offsets: dict[bytes, int] = {}
+        latest: dict[bytes, int] = {}
+        for offset, value in records.items():
+            if value == CONTROL:
+                continue
+            if value in offsets:
+                raise Violation(f"{partition}: {value!r} is there twice, at {offsets[value]} and {offset}")
+            offsets[value] = offset
+            producer, _, number = value.rpartition(b"-")
+            if latest.get(producer, -1) >= int(number):
+                raise Violation(f"{partition}: {value!r} at {offset} comes after {latest[producer]}")
+            latest[producer] = int(number)
+        for value, where in self.acknowledged_values.items():
+            if where == partition and value not in offsets:
+                raise Violation(f"{partition}: {value!r} was acknowledged and is gone")
+
+    def check_transactions(self, committed: dict[Partition, set[bytes]]) -> None:
+        """`committed` is all that read_committed gives at the end, by partition."""
+        for transaction in self.transactions:
+            there = [
+                value for value, where in transaction.values.items() if value in committed.get(where, ())
+            ]
+            whole = len(there) == len(transaction.values)
+            ended = transaction.decision
+            if (
+                (there and not whole)
+                or (ended is Decision.COMMITTED and not whole)
+                or (ended is Decision.ABORTED and there)
+            ):
+                raise Violation(
+                    f"transaction {transaction.name} ({ended.value}): {len(there)} of "
+                    f"{len(transaction.values)} records are committed: {there[:3]!r}"
+                )

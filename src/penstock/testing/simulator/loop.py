@@ -1,0 +1,310 @@
+"""An event loop whose time is made up: it runs what is ready, then jumps to the next timer.
+
+Code runs on machines (`Machine`). Which one a callback belongs to stands in its context, and contexts are
+inherited: whatever a node starts belongs to the node. So a machine may be paused, and its callbacks wait; or
+it dies, and none of them runs any more. Each machine has a steady clock that may be too fast or too slow.
+Within a machine callbacks run in the order in which they became ready, as asyncio promises; whose turn it is
+among several machines the seed decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+import struct
+import zlib
+from asyncio import events
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import ExitStack, contextmanager
+from random import Random
+from typing import Any, Final, Protocol
+from unittest import mock
+
+from penstock.testing.crash_files import Died
+from penstock.testing.simulator.workers import VirtualExecutor
+
+CALLBACKS_PER_INSTANT_MAX: Final = 200_000
+"""So many at one point in time are a loop that never ends."""
+
+MEASURING_MODULES: Final = ("penstock.broker.turns", "penstock.broker.connection", "penstock.broker.dispatch")
+
+_pack_event = struct.Struct("<dIB").pack
+
+
+class Livelock(AssertionError):
+    """Callbacks start callbacks, and time stands still."""
+
+
+class NothingLeft(AssertionError):
+    """Somebody waits, and nothing will ever happen any more."""
+
+
+class Machine:
+    """Where code runs: a process on a host, for as long as it lives."""
+
+    def __init__(self, number: int, name: str, host: str) -> None:
+        self.number = number
+        self.name = name
+        self.host = host
+        self.ready: deque[events.Handle] = deque()
+        self.paused = False
+        self.dead = False
+        self.when_dead: list[Callable[[], object]] = []
+        self.clock_rate = 1.0
+        self.started_s = 0.0
+        """Both by the loop's own time."""
+
+    def local_s(self, true_s: float) -> float:
+        """What its steady clock says."""
+        return (true_s - self.started_s) * self.clock_rate
+
+    def true_s(self, local_s: float) -> float:
+        """When its steady clock says that."""
+        return self.started_s + local_s / self.clock_rate
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+_machine: contextvars.ContextVar[Machine] = contextvars.ContextVar("machine")
+
+
+class Socket(Protocol):
+    """A made-up socket, as the loop calls it."""
+
+    def watch(self, reader: events.Handle | None = None, writer: events.Handle | None = None) -> None: ...
+    def unwatch_reader(self) -> bool: ...
+    def unwatch_writer(self) -> bool: ...
+    def send_file(self, fd: int, position: int, count: int) -> int: ...
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """`rng` decides the order of machines. `now_s` is the true time since the simulation began."""
+
+    def __init__(self, rng: Random) -> None:
+        super().__init__()
+        self.now_s = 0.0
+        self.trace = 0
+        """A checksum of all that has happened: what ran, when, where."""
+        self.callbacks = 0
+        self.sockets: dict[int, Socket] = {}
+        self.after_callback: Callable[[Machine], None] | None = None
+        self._rng = rng
+        self._timers: list[tuple[float, int, events.TimerHandle]] = []
+        self._timer_number = 0
+        self._machines = 0
+        self.world = self.machine("world", "127.0.0.1")
+        """Where the simulation itself runs."""
+        self._runnable: dict[Machine, None] = {}
+        self._callbacks_now = 0
+        self._tasks: list[asyncio.Task[Any]] = []
+        self.set_task_factory(self._keep_task)
+
+    def _keep_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **kwargs: Any) -> asyncio.Task[Any]:
+        """Tasks of the dead never end; who destroys them runs their `finally`, so they are kept."""
+        task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **kwargs)
+        self._tasks.append(task)
+        if len(self._tasks) > 10_000:
+            self._tasks = [kept for kept in self._tasks if not kept.done()]
+        return task
+
+    # Machines
+
+    def machine(self, name: str, host: str, clock_rate: float = 1.0) -> Machine:
+        """A new machine, from now on."""
+        machine = Machine(self._machines, name, host)
+        self._machines += 1
+        machine.clock_rate = clock_rate
+        machine.started_s = self.now_s
+        return machine
+
+    @property
+    def current(self) -> Machine:
+        """The machine whose code runs."""
+        return _machine.get(self.world)
+
+    def on(self, machine: Machine, callback: Callable[..., object], *args: object) -> None:
+        """Call back soon, as code of that machine."""
+        context = contextvars.copy_context()
+        context.run(_machine.set, machine)
+        self.call_soon(callback, *args, context=context)
+
+    def context_of(self, machine: Machine) -> contextvars.Context:
+        context = contextvars.copy_context()
+        context.run(_machine.set, machine)
+        return context
+
+    def pause(self, machine: Machine) -> None:
+        """Its callbacks wait until `resume`; to the network it looks alive."""
+        machine.paused = True
+        self._runnable.pop(machine, None)
+
+    def resume(self, machine: Machine) -> None:
+        machine.paused = False
+        if machine.ready and not machine.dead:
+            self._runnable[machine] = None
+
+    def kill(self, machine: Machine) -> None:
+        """Nothing of it runs any more."""
+        if machine.dead:
+            return
+        machine.dead = True
+        machine.ready.clear()
+        self._runnable.pop(machine, None)
+        for told in machine.when_dead:
+            self.on(self.world, told)
+
+    # Time
+
+    def time(self) -> float:
+        return self.current.local_s(self.now_s)
+
+    def call_at(  # type: ignore[override]
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """At a time of the current machine's clock."""
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        self._at(max(self.now_s, self.current.true_s(when)), timer)
+        return timer
+
+    def at(
+        self, true_s: float, callback: Callable[..., object], *args: Any, machine: Machine | None = None
+    ) -> asyncio.TimerHandle:
+        """At a true time, as code of a machine."""
+        context = self.context_of(machine or self.world)
+        timer = asyncio.TimerHandle(true_s, callback, args, self, context)
+        self._at(max(self.now_s, true_s), timer)
+        return timer
+
+    def _at(self, true_s: float, timer: asyncio.TimerHandle) -> None:
+        self._timer_number += 1
+        heapq.heappush(self._timers, (true_s, self._timer_number, timer))
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """It is thrown away when its time comes."""
+
+    def _call_soon(
+        self, callback: Callable[..., object], args: Any, context: contextvars.Context | None
+    ) -> events.Handle:
+        handle = events.Handle(callback, args, self, context)
+        self._enqueue(handle)
+        return handle
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> events.Handle:
+        return self._call_soon(callback, args, context)
+
+    def _enqueue(self, handle: events.Handle) -> None:
+        machine = handle._context.get(_machine, self.world)  # type: ignore[attr-defined]
+        if machine.dead:
+            return
+        machine.ready.append(handle)
+        if not machine.paused:
+            self._runnable[machine] = None
+
+    def _run_once(self) -> None:
+        """Run what is ready, or else jump to the next timer."""
+        runnable = self._runnable
+        while not runnable:
+            self._jump()
+        while runnable and not self._stopping:  # type: ignore[attr-defined]
+            machine = next(iter(runnable))
+            if len(runnable) > 1:
+                machine = self._rng.choice(list(runnable))
+            handle = machine.ready.popleft()
+            if not machine.ready:
+                del runnable[machine]
+            if handle._cancelled:
+                continue
+            self._callbacks_now += 1
+            if self._callbacks_now > CALLBACKS_PER_INSTANT_MAX:
+                raise Livelock(f"{CALLBACKS_PER_INSTANT_MAX} callbacks at {self.now_s:.6f} s, last {handle}")
+            self.callbacks += 1
+            self.trace = zlib.crc32(_pack_event(self.now_s, machine.number, 0), self.trace)
+            handle._run()
+            if self.after_callback is not None:
+                self.after_callback(machine)
+
+    def _jump(self) -> None:
+        while self._timers and self._timers[0][2]._cancelled:
+            heapq.heappop(self._timers)
+        if not self._timers:
+            raise NothingLeft("nothing is ready and no timer is set")
+        self.now_s = self._timers[0][0]
+        self._callbacks_now = 0
+        while self._timers and self._timers[0][0] <= self.now_s:
+            timer = heapq.heappop(self._timers)[2]
+            if not timer._cancelled:
+                self._enqueue(timer)
+
+    def note(self, data: bytes | bytearray | memoryview) -> None:
+        """Make something part of the trace."""
+        self.trace = zlib.crc32(data, self.trace)
+
+    def _write_to_self(self) -> None:
+        """There is no other thread, and nothing to wake."""
+
+    def _process_events(self, event_list: object) -> None:
+        """There is no selector."""
+
+    # Work that blocks
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Executor | None, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        assert isinstance(executor, VirtualExecutor), f"work that blocks was given to {executor!r}"
+        future: asyncio.Future[Any] = self.create_future()
+
+        def work() -> None:
+            if future.cancelled():
+                return
+            try:
+                result = func(*args)
+            except Died:
+                raise
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        executor.schedule(work)
+        return future
+
+    # Sockets
+
+    def add_reader(self, fd: int, callback: Callable[..., object], *args: Any) -> None:  # type: ignore[override]
+        self.sockets[fd].watch(reader=events.Handle(callback, args, self, None))
+
+    def remove_reader(self, fd: int) -> bool:  # type: ignore[override]
+        return fd in self.sockets and self.sockets[fd].unwatch_reader()
+
+    def add_writer(self, fd: int, callback: Callable[..., object], *args: Any) -> None:  # type: ignore[override]
+        self.sockets[fd].watch(writer=events.Handle(callback, args, self, None))
+
+    def remove_writer(self, fd: int) -> bool:  # type: ignore[override]
+        return fd in self.sockets and self.sockets[fd].unwatch_writer()
+
+    @contextmanager
+    def stopped_stopwatches(self) -> Iterator[None]:
+        """Within, nothing that is measured takes any time: turns of the loop have a bound in nanoseconds."""
+        with ExitStack() as patches:
+            for module in MEASURING_MODULES:
+                patches.enter_context(mock.patch.multiple(module, _now_ns=self._virtual_ns))
+            yield
+
+    def _virtual_ns(self) -> int:
+        return int(self.now_s * 1e9)
+
+    def abandon(self) -> None:
+        """The simulation is over: what still waits is never resumed, and says nothing of it."""
+        for task in self._tasks:
+            if not task.done():
+                task._log_destroy_pending = False  # type: ignore[attr-defined]

@@ -1,0 +1,237 @@
+"""Nodes that are real, on machines that are made up: started, paused, killed, and cut off from power."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Final, cast
+
+from penstock.broker.environment import Environment
+from penstock.broker.node import Broker, CannotStart
+from penstock.metadata.configs import BrokerConfig
+from penstock.testing.crash_files import CrashFiles, Died
+from penstock.testing.simulator.loop import Machine, VirtualLoop
+from penstock.testing.simulator.network import Network
+from penstock.testing.simulator.workers import VirtualExecutor
+
+if TYPE_CHECKING:
+    import socket
+
+    from penstock.broker.server import ServerLimits
+    from penstock.metadata.configs import Listener
+
+log = logging.getLogger(__name__)
+
+EPOCH_MS: Final = 1_700_000_000_000
+"""What wall clocks show when the simulation begins."""
+
+
+class Disk:
+    """What a node's storage is like; all of it may change at any time."""
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.work_s = 0.002
+        """How long a piece of work in a worker takes at the median, a sync with it."""
+        self.stall_rate = 0.0
+        """How often it takes a hundred times as long."""
+
+    def duration_s(self) -> float:
+        duration_s = self.work_s * self.rng.lognormvariate(0, 0.7)
+        if self.stall_rate and self.rng.random() < self.stall_rate:
+            duration_s *= 100
+        return duration_s
+
+
+class VirtualEnvironment(Environment):
+    """One process's."""
+
+    def __init__(
+        self, loop: VirtualLoop, network: Network, files: CrashFiles, disk: Disk, rng: Random, clock: Clock
+    ) -> None:
+        self.rng = rng
+        self.files = files
+        self.dial = network.dial()
+        self.sendfile = self._sendfile
+        self.log_workers = lambda count: self.workers(count, "log-manager")
+        self._loop = loop
+        self._network = network
+        self._disk = disk
+        self._clock = clock
+
+    def clock_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def workers(self, count: int, name: str) -> Executor:
+        return VirtualExecutor(self._loop, count, self._disk.duration_s)
+
+    def bind(self, listener: Listener, limits: ServerLimits) -> socket.socket:
+        return cast("socket.socket", self._network.listen(listener.host or "0.0.0.0", listener.port))
+
+    def _sendfile(self, fd: int, file_fd: int, position: int, count: int) -> int:
+        return self._loop.sockets[fd].send_file(file_fd, position, count)
+
+
+class Clock:
+    """A wall clock: wrong by some time, and by some rate."""
+
+    def __init__(self, loop: VirtualLoop, ahead_ms: float, rate: float) -> None:
+        self._loop = loop
+        self.ahead_ms = ahead_ms
+        self.rate = rate
+
+    def now_ms(self) -> int:
+        return int(EPOCH_MS + self.ahead_ms + self._loop.now_s * self.rate * 1000)
+
+
+class VirtualNode:
+    """A node's host with its disk, and the process on it, if one runs."""
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        network: Network,
+        directory: Path,
+        node_id: int,
+        properties: Mapping[str, str],
+        rng: Random,
+        prepare: Callable[[VirtualNode], None],
+    ) -> None:
+        self.node_id = node_id
+        self.host = f"10.0.0.{node_id}"
+        self.loop = loop
+        self.directory = directory
+        self.config = BrokerConfig.from_properties({**properties, "log.dirs": str(directory / "data")})
+        self.rng = Random(rng.getrandbits(64))
+        directory.mkdir(parents=True)
+        self.files = CrashFiles(directory, Random(rng.getrandbits(64)))
+        self.files.on_death = self._died
+        self.disk = Disk(Random(rng.getrandbits(64)))
+        self.clock = Clock(loop, rng.uniform(-200, 200), 1 + rng.uniform(-1e-4, 1e-4))
+        self.machine: Machine | None = None
+        """The process, dead or alive."""
+        self.broker: Broker | None = None
+        """Of the process, once it is made."""
+        self.is_up = False
+        """Whether it has started and not ended since."""
+        self.incarnation = 0
+        self.unclean = 0
+        """Times that what was not synced was lost."""
+        self.failure: str | None = None
+        """Why the process ended by itself."""
+        self._network = network
+        prepare(self)
+
+    @property
+    def is_running(self) -> bool:
+        return self.machine is not None and not self.machine.dead
+
+    @property
+    def is_paused(self) -> bool:
+        return self.is_running and self.machine is not None and self.machine.paused
+
+    def start(self) -> None:
+        """Begin a process; it is up when `is_up` says so."""
+        assert not self.is_running, f"node {self.node_id} runs already"
+        self._network.power_is_back(self.host)
+        self.incarnation += 1
+        self.failure = None
+        self.machine = self.loop.machine(
+            f"node{self.node_id}.{self.incarnation}", self.host, 1 + self.rng.uniform(-2e-3, 2e-3)
+        )
+        environment = VirtualEnvironment(
+            self.loop, self._network, self.files, self.disk, Random(self.rng.getrandbits(64)), self.clock
+        )
+        self.loop.on(self.machine, self._begin, environment)
+        log.info("simulator: starting")
+
+    def _begin(self, environment: VirtualEnvironment) -> None:
+        self.loop.create_task(self._run(environment), name=f"node {self.node_id}")
+
+    async def _run(self, environment: VirtualEnvironment) -> None:
+        machine = self.machine
+        try:
+            # known before it is complete: who dies in the middle holds its directories already
+            self.broker = broker = Broker.__new__(Broker)
+            broker.__init__(self.config, environment)  # type: ignore[misc]
+            await broker.start()
+            self.is_up = True
+            self.failure = await broker.died
+            self.is_up = False
+            await broker.stop()
+        except Died:
+            return
+        except CannotStart as error:
+            self.failure = str(error)
+        if machine is self.machine and self.is_running:
+            log.warning("simulator: node ended: %s", self.failure)
+            self._end()
+
+    async def stop(self) -> None:
+        """A clean stop, on the node's machine; returns when it is over, or the process died meanwhile."""
+        machine, broker = self.machine, self.broker
+        if machine is None or machine.dead or broker is None or not self.is_up:
+            return
+        self.is_up = False
+        done = self.loop.create_future()
+
+        async def stop() -> None:
+            await broker.stop()
+            if self.machine is machine and self.is_running:
+                self._end()
+            if not done.done():
+                done.set_result(None)
+
+        self.loop.on(machine, lambda: self.loop.create_task(stop()))
+        machine.when_dead.append(lambda: None if done.done() else done.set_result(None))
+        await done
+
+    def pause(self) -> None:
+        assert self.machine is not None
+        self.loop.pause(self.machine)
+
+    def resume(self) -> None:
+        if self.machine is not None:
+            self.loop.resume(self.machine)
+
+    def kill(self) -> None:
+        """SIGKILL: what was written is in the page cache."""
+        if self.is_running:
+            self._end()
+
+    def cut_power(self) -> None:
+        """The host stops: what was not synced is lost, and nobody is told."""
+        machine = self.machine
+        if machine is not None:
+            self._network.power_lost(machine)
+        self._release(power=True)
+        self.unclean += 1
+        self.files.cut_power()
+
+    def die_soon(self, calls: int) -> None:
+        """The process is killed in the middle of a call to the disk, that many from now."""
+        self.files.dies_in = calls
+
+    def _died(self) -> None:
+        """In the middle of a call."""
+        assert self.machine is not None
+        self.loop.kill(self.machine)
+        self.loop.at(self.loop.now_s, self._end)
+
+    def _end(self) -> None:
+        if self.machine is not None:
+            self._network.process_died(self.machine)
+        self._release(power=False)
+        self.files.kill()
+
+    def _release(self, *, power: bool) -> None:
+        self.is_up = False
+        if self.machine is not None:
+            self.loop.kill(self.machine)
+        broker, self.broker = self.broker, None
+        if broker is not None and hasattr(broker, "logs"):
+            for directory in broker.logs.directories:
+                directory.release()
