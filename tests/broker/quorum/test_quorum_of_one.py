@@ -8,6 +8,7 @@ from typing import ParamSpec, TypeVar
 
 import pytest
 
+from penstock.broker.environment import Environment
 from penstock.broker.quorum.listener import CommittedBatch, FrozenState, SnapshotId
 from penstock.broker.quorum.metadata_log import MetadataLog
 from penstock.broker.quorum.quorum import Quorum
@@ -27,6 +28,7 @@ class Host:
 
     def __init__(self, directory: Path, **properties: str) -> None:
         self.loop = asyncio.get_running_loop()
+        self.environment = Environment()
         self.config = BrokerConfig.single_node(
             {
                 "log.dirs": str(directory),

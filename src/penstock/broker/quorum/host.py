@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import ParamSpec, Protocol, TypeVar
 
+from penstock.broker.environment import Environment
 from penstock.metadata.configs import BrokerConfig
 
 P = ParamSpec("P")
@@ -18,6 +19,7 @@ class QuorumHost(Protocol):
     config: BrokerConfig
     node_id: int
     loop: asyncio.AbstractEventLoop
+    environment: Environment
 
     def clock_ms(self) -> int: ...
 

@@ -1,35 +1,45 @@
 """The metadata log on disk: ``__cluster_metadata-0`` with its quorum-state file and snapshots.
 
-What it knows is files; who may append and what counts as committed is decided by `consensus`. `open`,
-`flush`, `write_election`, `write_snapshot`, `read_snapshot`, `truncate_to` and `close` block: they run in a
-worker; what else there is runs on the loop.
+It is the `RaftLog` of this node's member of the quorum: who may append and what counts as committed is decided
+by `consensus`. `open`, `flush`, `write_election`, `write_snapshot`, `read_snapshot`, `truncate_to`,
+`install_snapshot` and `close` block: they run in a worker, while nothing else writes; the rest runs on the
+loop.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from penstock.broker.quorum.listener import CommittedBatch, SnapshotId
+from penstock.broker.quorum.listener import CommittedBatch
+from penstock.broker.quorum.snapshot_files import SnapshotFiles
+from penstock.consensus.history import BOOTSTRAP_OFFSET, ControlHistory
+from penstock.consensus.log import OffsetAndEpoch, SnapshotId
 from penstock.consensus.quorum_state import FILE_NAME as QUORUM_STATE
 from penstock.consensus.quorum_state import ElectionState, QuorumStateError
+from penstock.consensus.voters import VoterSet
 from penstock.metadata import snapshot as snapshots
 from penstock.metadata.configs import BrokerConfig
 from penstock.metadata.controller.features import bootstrap_records
-from penstock.metadata.snapshot import BOOTSTRAP_FILE, QuorumRecords, Snapshot, SnapshotError
+from penstock.metadata.snapshot import BOOTSTRAP_FILE, QuorumRecords, SnapshotError, encode_records
 from penstock.protocol import batch
 from penstock.protocol.api_keys import TARGET_METADATA_LEVEL
-from penstock.protocol.batch import BatchHeader
-from penstock.protocol.messages import Message
+from penstock.protocol.batch import BatchHeader, CorruptBatch, MalformedRecords
+from penstock.protocol.messages import KRaftVersionRecord, LeaderChangeMessage, Message, VotersRecord
 from penstock.protocol.record_serde import UnknownRecordType, decode_metadata_record
-from penstock.protocol.records import Record, decode_batch
+from penstock.protocol.records import (
+    ControlRecordType,
+    Record,
+    control_record_type,
+    decode_batch,
+    encode_control_batch,
+)
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import LogDirectoryError
 from penstock.storage.files import REAL_FILES, FileSystem
-from penstock.storage.log import AppendInfo, Log
+from penstock.storage.log import Log
 from penstock.storage.names import CLUSTER_METADATA_TOPIC
 
 log = logging.getLogger(__name__)
@@ -38,10 +48,12 @@ TOPIC_ID: Final = bytes(15) + b"\x01"
 """Kafka's fixed id of the metadata topic."""
 
 _READ_BYTES: Final = 1 << 20
+_LEADER_CHANGE_VERSION: Final = 0
+"""The only one Kafka writes, and the only one it reads, however the voters are kept."""
 
 
 class MetadataLog:
-    """Opened by `open`, which recovers the log; closed by `close`."""
+    """Opened by `open`, which recovers the log; closed by `close`. ``static_voters`` are the configuration's."""
 
     def __init__(
         self,
@@ -49,13 +61,12 @@ class MetadataLog:
         config: BrokerConfig,
         clock_ms: Callable[[], int],
         files: FileSystem = REAL_FILES,
+        static_voters: VoterSet | None = None,
     ) -> None:
         self.log_dir = directory
         self.directory = directory / f"{CLUSTER_METADATA_TOPIC}-0"
-        self.quorum = QuorumRecords()
-        """As of the log's end, committed or not (KIP-853)."""
-        self.latest_snapshot: SnapshotId | None = None
-        self.last_timestamp_ms = -1
+        self.history = ControlHistory(static_voters or VoterSet())
+        self.snapshots = SnapshotFiles(self.directory, files)
         self._clock_ms = clock_ms
         self._files = files
         self._max_retention_bytes = config.get_int("metadata.max.retention.bytes")
@@ -78,15 +89,39 @@ class MetadataLog:
         assert self._log is not None, "the metadata log is not open"
         return self._log
 
+    # What there is
+
+    @property
+    def start_offset(self) -> int:
+        return self.log.log_start_offset
+
     @property
     def end_offset(self) -> int:
         return self.log.log_end_offset
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the newest record, 0 if there is none."""
-        snapshot_epoch = self.latest_snapshot.epoch if self.latest_snapshot else 0
-        return max(self.log.leader_epochs.latest, snapshot_epoch, 0)
+        latest = self.log.leader_epochs.latest
+        if latest >= 0:
+            return latest
+        return self.snapshots.latest.epoch if self.snapshots.latest else 0
+
+    @property
+    def earliest_snapshot(self) -> SnapshotId | None:
+        return self.snapshots.earliest
+
+    @property
+    def latest_snapshot(self) -> SnapshotId | None:
+        return self.snapshots.latest
+
+    def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
+        found = self.log.end_offset_for_epoch(epoch)
+        if found.epoch < 0:
+            return OffsetAndEpoch(self.end_offset, self.last_epoch)
+        earliest = self.snapshots.earliest
+        if earliest is not None and (found.start_offset, found.epoch) == (earliest.end_offset, epoch):
+            return OffsetAndEpoch(*earliest)  # the log begins with that epoch: the snapshot has the one before
+        return OffsetAndEpoch(found.start_offset, found.epoch)
 
     # Opening
 
@@ -96,13 +131,13 @@ class MetadataLog:
         Raises LogDirectoryError for files that cannot be understood, OSError.
         """
         self._files.mkdir(self.directory, exist_ok=True)
-        self._remove_unfinished_snapshots()
+        self.snapshots.scan()
         try:
-            found = self._snapshots()
-            if found:
-                self.latest_snapshot = found[-1]
-                self.quorum = self._decode_snapshot(self.snapshot_path(found[-1])).quorum
-            start = found[-1].end_offset if found else 0
+            latest = self.snapshots.latest
+            start = 0
+            if latest is not None:
+                self._load_quorum(latest, self.snapshots.read(latest).quorum)
+                start = latest.end_offset
             self._log = Log.open(
                 self.directory,
                 CLUSTER_METADATA_TOPIC,
@@ -125,24 +160,46 @@ class MetadataLog:
         except (SnapshotError, batch.CorruptBatch, ValueError) as error:
             raise LogDirectoryError(f"{self.directory} cannot be read: {error}") from error
 
+    def _load_quorum(self, at: SnapshotId, quorum: QuorumRecords) -> None:
+        """What a snapshot says of version and voters, from its end on."""
+        self.history.clear()
+        offset = at.end_offset - 1 if at.end_offset else BOOTSTRAP_OFFSET
+        if quorum.kraft_version:
+            self.history.add_kraft_version(offset, quorum.kraft_version)
+        if quorum.voters is not None:
+            self.history.add_voters(offset, VoterSet.from_record(quorum.voters))
+
     def _replay_control_records(self, start: int) -> None:
         offset = start
         while offset < self.end_offset:
             data = self._read(offset, self.end_offset)
             for position, header in batch.iter_headers(data):
-                if header.is_control:
-                    for record in decode_batch(data, position):
-                        if record.offset >= start:
-                            self.quorum.replay(record)
-                self.last_timestamp_ms = header.max_timestamp
+                if header.is_control and header.base_offset >= start:
+                    self._replay(decode_batch(data, position))
                 offset = header.next_offset
+
+    def _replay(self, records: Iterable[Record]) -> None:
+        for record in records:
+            kind = control_record_type(record.key)
+            if kind is ControlRecordType.KRAFT_VERSION:
+                version = KRaftVersionRecord.decode(0, record.value or b"")[0].kraft_version
+                self.history.add_kraft_version(record.offset, version)
+            elif kind is ControlRecordType.KRAFT_VOTERS:
+                voters = VoterSet.from_record(VotersRecord.decode(0, record.value or b"")[0])
+                log.info("metadata quorum voters=%s offset=%d", voters, record.offset)
+                self.history.add_voters(record.offset, voters)
+
+    # Reading
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """Whole batches from ``offset`` on, at least one; nothing at the end. Raises LogError."""
+        piece = self.log.read(offset, max_bytes)
+        return b"" if piece is None else bytes(piece.read())
 
     def _read(self, offset: int, up_to_offset: int) -> bytes:
         piece = self.log.read(offset, _READ_BYTES, up_to_offset=up_to_offset)
         assert piece is not None, f"nothing at offset {offset} below {up_to_offset}"
         return bytes(piece.read())
-
-    # Reading
 
     def read_batches(self, offset: int, up_to_offset: int) -> list[CommittedBatch]:
         """The batches from ``offset``, which begins one, on: a piece of the log, decoded. Any thread."""
@@ -156,19 +213,12 @@ class MetadataLog:
     def read_snapshot(self, at: SnapshotId) -> list[Message]:
         """The metadata records of a snapshot. Blocks. Raises LogDirectoryError, OSError."""
         try:
-            content = self._decode_snapshot(self.snapshot_path(at))
+            return self.snapshots.read(at).records
         except SnapshotError as error:
             raise LogDirectoryError(f"{self.directory} cannot be read: {error}") from error
-        return content.records
 
-    def _decode_snapshot(self, path: Path) -> Snapshot:
-        try:
-            content = snapshots.decode_snapshot(path.read_bytes())
-        except SnapshotError as error:
-            raise SnapshotError(f"{path.name}: {error}") from error
-        if content.unknown_records:
-            log.warning("metadata records passed over file=%s count=%d", path.name, content.unknown_records)
-        return content
+    def snapshot_piece(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[bytes, int] | None:
+        return self.snapshots.piece(snapshot, position, max_bytes)
 
     # The quorum's state
 
@@ -182,28 +232,19 @@ class MetadataLog:
         except (QuorumStateError, UnicodeDecodeError) as error:
             raise LogDirectoryError(f"{path}: {error}") from error
 
-    def check_voters(self, node_id: int, election: ElectionState | None) -> None:
-        """Raise LogDirectoryError if others vote too: alone, one of several would fork the cluster's log."""
-        if self.quorum.voters is not None:
-            voters = {voter.voter_id for voter in self.quorum.voters.voters}
-        else:
-            voters = set(election.voters if election is not None else ())
-        if voters - {node_id}:
-            raise LogDirectoryError(
-                f"{self.directory} belongs to a controller quorum of the nodes {sorted(voters)}; this "
-                f"release opens only directories whose one voter is the node itself, {node_id}"
-            )
-
     def write_election(self, election: ElectionState) -> None:
-        """Make the election state durable. Blocks."""
-        text = election.to_json(version=min(self.quorum.kraft_version, 1))
+        """Make the election state durable. Blocks. Raises OSError."""
+        text = election.to_json(version=min(self.history.kraft_version, 1))
         self._files.write_atomically(self.directory / QUORUM_STATE, text.encode())
 
     def bootstrap(self) -> list[Message]:
-        """The records a new cluster begins with; written to bootstrap.checkpoint unless formatting did."""
+        """The records a new cluster begins with; written to bootstrap.checkpoint unless formatting did.
+
+        Blocks. Raises LogDirectoryError, OSError.
+        """
         path = self.log_dir / BOOTSTRAP_FILE
         try:
-            return self._decode_snapshot(path).records
+            return self.snapshots.decode(path).records
         except FileNotFoundError:
             pass
         except SnapshotError as error:
@@ -219,13 +260,127 @@ class MetadataLog:
         self._files.write_atomically(path, b"".join(content))
         return records
 
-    # Writing
+    # Writing as the leader
 
-    def append(self, data: bytes, epoch: int) -> AppendInfo:
-        """Append batches under a leader epoch; not durable before a `flush`. Raises LogError."""
+    def append_records(
+        self, epoch: int, records: Sequence[Message], metadata_version: int
+    ) -> CommittedBatch:
+        """Append records as one batch, not durable before a `flush`; that batch. Raises LogError."""
+        now_ms = self._clock_ms()
+        data = encode_records(records, metadata_version, now_ms)
+        return self._append(data, epoch, now_ms, records)
+
+    def begin_epoch(
+        self,
+        epoch: int,
+        leader_id: int,
+        voter_ids: tuple[int, ...],
+        granting_ids: tuple[int, ...],
+        kraft_version: int | None,
+        voters: VoterSet | None,
+    ) -> None:
+        voter = LeaderChangeMessage.Voter
+        change = LeaderChangeMessage(
+            version=_LEADER_CHANGE_VERSION,
+            leader_id=leader_id,
+            voters=[voter(voter_id=voter_id) for voter_id in voter_ids],
+            granting_voters=[voter(voter_id=voter_id) for voter_id in granting_ids],
+        )
+        entries = [(ControlRecordType.LEADER_CHANGE, change.encode(_LEADER_CHANGE_VERSION))]
+        self._append_control(epoch, entries + _voter_entries(kraft_version, voters))
+
+    def append_voters(self, epoch: int, kraft_version: int | None, voters: VoterSet | None) -> int:
+        self._append_control(epoch, _voter_entries(kraft_version, voters))
+        return self.end_offset - 1
+
+    def _append_control(self, epoch: int, entries: Sequence[tuple[ControlRecordType, bytes]]) -> None:
+        now_ms = self._clock_ms()
+        data = encode_control_batch(entries, timestamp=now_ms, base_offset=self.end_offset)
+        self._append(data, epoch, now_ms, ())
+        self._replay(decode_batch(data, 0))
+
+    def _append(
+        self, data: bytes, epoch: int, now_ms: int, records: Sequence[Message]
+    ) -> CommittedBatch:
         headers = batch.check_batches(data)
-        self.last_timestamp_ms = headers[-1].max_timestamp
-        return self.log.append(bytearray(data), headers, epoch)
+        info = self.log.append(bytearray(data), headers, epoch)
+        return CommittedBatch(info.first_offset, info.last_offset, epoch, now_ms, len(data), records)
+
+    # Writing as a follower
+
+    def append_fetched(self, records: bytes) -> None:
+        """Append the leader's batches as they are. Raises LogError."""
+        position = start = 0
+        run: list[BatchHeader] = []
+        for position, header in batch.iter_headers(records):
+            if not self._is_next(records, position, header, run):
+                break
+            begins_epoch = run and header.partition_leader_epoch != run[-1].partition_leader_epoch
+            if begins_epoch or position + header.size_bytes - start > self._log_config.segment_bytes:
+                self._append_run(records, start, run)
+                run, start = [], position
+            run.append(header)
+        self._append_run(records, start, run)
+
+    def _is_next(
+        self, data: bytes, position: int, header: BatchHeader, run: Sequence[BatchHeader]
+    ) -> bool:
+        expected = run[-1].next_offset if run else self.end_offset
+        if header.base_offset == expected and batch.crc_is_valid(data, header, position):
+            return True
+        log.error(
+            "metadata batch from the leader left out offset=%d expected=%d: it does not follow, or its "
+            "checksum fails",
+            header.base_offset,
+            expected,
+        )
+        return False
+
+    def _append_run(self, data: bytes, start: int, run: Sequence[BatchHeader]) -> None:
+        """Append batches of one epoch."""
+        if not run:
+            return
+        end = start + sum(header.size_bytes for header in run)
+        self.log.append(bytearray(data[start:end]), run, run[0].partition_leader_epoch)
+        for header in run:
+            if header.is_control:
+                try:
+                    self._replay(decode_batch(data, start))
+                except MalformedRecords as error:
+                    raise CorruptBatch(f"control batch at offset {header.base_offset}: {error}") from error
+            start += header.size_bytes
+
+    def truncate_to(self, offset: int) -> None:
+        """Blocks. Raises LogError."""
+        self.log.truncate_to(offset)
+        self.history.truncate_to(offset)
+
+    def receive_snapshot(self, snapshot: SnapshotId) -> bool:
+        return self.snapshots.receive(snapshot)
+
+    @property
+    def receiving_snapshot(self) -> tuple[SnapshotId, int] | None:
+        return self.snapshots.receiving
+
+    def receive_snapshot_piece(self, data: bytes) -> None:
+        self.snapshots.receive_piece(data)
+
+    def install_snapshot(self) -> bool:
+        """Keep the snapshot that was received, and let the log go on from it; False if it is damaged.
+
+        Blocks. Raises LogError, OSError.
+        """
+        try:
+            at, content = self.snapshots.complete()
+        except SnapshotError as error:
+            log.error("metadata snapshot from the leader is damaged, it is fetched again: %s", error)
+            return False
+        self.log.truncate_fully_and_start_at(at.end_offset)
+        self.snapshots.add(at)
+        self.snapshots.remove_older_than(at)
+        self._load_quorum(at, content.quorum)
+        log.info("metadata snapshot installed end_offset=%d epoch=%d", *at)
+        return True
 
     def flush(self) -> int:
         """Make what has been appended durable; the end offset up to which it is. Blocks. Raises LogError."""
@@ -238,12 +393,24 @@ class MetadataLog:
         if self._log is not None:
             self._log.close()
 
-    # Snapshots
+    # Writing snapshots
+
+    def quorum_records(self, end_offset: int) -> QuorumRecords:
+        """Version and voters as of a snapshot's end."""
+        voters = self.history.voters_at(end_offset - 1)
+        return QuorumRecords(
+            self.history.kraft_version_at(end_offset - 1), None if voters is None else voters.to_record()
+        )
 
     def write_snapshot(
-        self, at: SnapshotId, records: Iterable[Message], metadata_version: int, last_timestamp_ms: int
+        self,
+        at: SnapshotId,
+        records: Iterable[Message],
+        metadata_version: int,
+        last_timestamp_ms: int,
+        quorum: QuorumRecords,
     ) -> int:
-        """Write a snapshot file; its size in bytes. Blocks.
+        """Write a snapshot file; its size in bytes. Blocks. Raises OSError.
 
         On the way, files that earlier snapshots made superfluous go, if their delay is over.
         """
@@ -254,39 +421,34 @@ class MetadataLog:
             metadata_version=metadata_version,
             last_timestamp_ms=last_timestamp_ms,
             now_ms=self._clock_ms(),
-            quorum=self.quorum,
+            quorum=quorum,
         )
-        data = b"".join(content)
-        path = self.snapshot_path(at)
-        unfinished = path.with_name(path.name + ".part")
-        self._files.write_file(unfinished, data, sync=True)
-        self._files.rename(unfinished, path)
-        self._files.sync_directory(self.directory)
-        return len(data)
+        return self.snapshots.write(at, content)
 
-    def installed_snapshot(self, at: SnapshotId, now_ms: int) -> None:
-        """A snapshot is on disk: let go of what it makes superfluous once the log is over its limit."""
-        self.latest_snapshot = at
-        older = [found for found in self._snapshots() if found < at]
-        size_bytes = self.log.size_bytes + sum(self.snapshot_path(s).stat().st_size for s in (*older, at))
-        if size_bytes <= self._max_retention_bytes:
+    def keep_snapshot(self, at: SnapshotId, now_ms: int) -> None:
+        """A snapshot is on disk: let go of what it makes superfluous once the log is over its limit.
+
+        Raises LogError, OSError.
+        """
+        self.snapshots.add(at)
+        if self.log.size_bytes + self.snapshots.size_bytes() <= self._max_retention_bytes:
             return
         self.log.delete_records_before(at.end_offset)
         self.log.delete_old_segments(now_ms)
-        for superfluous in older:
-            self.snapshot_path(superfluous).unlink()
+        self.snapshots.remove_older_than(at)
+        self.history.forget_before(at.end_offset)
 
-    def snapshot_path(self, at: SnapshotId) -> Path:
-        return self.directory / snapshots.file_name(*at)
 
-    def _snapshots(self) -> list[SnapshotId]:
-        parsed = (snapshots.parse_file_name(path.name) for path in self.directory.iterdir())
-        return sorted(SnapshotId(*found) for found in parsed if found is not None)
-
-    def _remove_unfinished_snapshots(self) -> None:
-        for path in self.directory.glob("*.checkpoint.part"):
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
+def _voter_entries(
+    kraft_version: int | None, voters: VoterSet | None
+) -> list[tuple[ControlRecordType, bytes]]:
+    entries = []
+    if kraft_version is not None:
+        record = KRaftVersionRecord(version=0, kraft_version=kraft_version)
+        entries.append((ControlRecordType.KRAFT_VERSION, record.encode(0)))
+    if voters is not None:
+        entries.append((ControlRecordType.KRAFT_VOTERS, voters.to_record().encode(0)))
+    return entries
 
 
 def _decoded(data: bytes, position: int, header: BatchHeader) -> CommittedBatch:

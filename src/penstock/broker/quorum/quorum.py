@@ -39,7 +39,10 @@ class Quorum:
     def __init__(self, broker: QuorumHost) -> None:
         self._broker = broker
         self._config = broker.config
-        self._log = MetadataLog(self._config.metadata_log_dir, self._config, broker.clock_ms)
+        machine = broker.environment
+        self._log = MetadataLog(
+            self._config.metadata_log_dir, self._config, broker.clock_ms, machine.files, machine.rng
+        )
         self._raft: Raft | None = None
         self._listener: QuorumListener | None = None
         self._failure: str | None = None
