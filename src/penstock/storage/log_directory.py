@@ -93,22 +93,27 @@ class LogDirectory:
             logger.warning("a broken checkpoint is passed over: %s", error)
             return {}
 
-    def take_clean_shutdown_marker(self) -> tuple[bool, int]:
-        """Whether the last stop was clean, and the broker epoch before it (-1 unknown); removes the marker.
+    def broker_epoch_of_clean_shutdown(self) -> int:
+        """The broker epoch that the marker of a clean stop names; -1 without a marker that can be read."""
+        try:
+            return int(
+                json.loads((self.path / CLEAN_SHUTDOWN_FILE).read_text(encoding="utf-8"))["brokerEpoch"]
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            return _UNKNOWN_BROKER_EPOCH
+
+    def take_clean_shutdown_marker(self) -> bool:
+        """Whether the last stop was clean; removes the marker.
 
         It is removed before the logs are opened, so that a crash while loading counts as one.
         """
         path = self.path / CLEAN_SHUTDOWN_FILE
         try:
-            text = path.read_text(encoding="utf-8", errors="replace")
+            self._files.unlink(path)
         except FileNotFoundError:
-            return False, _UNKNOWN_BROKER_EPOCH
-        self._files.unlink(path)
+            return False
         self._files.sync_directory(self.path)
-        try:
-            return True, int(json.loads(text)["brokerEpoch"])
-        except (ValueError, KeyError, TypeError):
-            return True, _UNKNOWN_BROKER_EPOCH
+        return True
 
     def write_clean_shutdown_marker(self, broker_epoch: int) -> None:
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))

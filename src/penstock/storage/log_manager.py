@@ -63,7 +63,7 @@ def threads(count: int) -> Executor:
 
 
 class LogManager:
-    """The logs under `directories`, which it creates where missing, locks, and formats where new.
+    """The logs under `directories`, which it creates where missing, locks, and `formats` where new.
 
     Without `cluster_id` the directories' own holds, or a fresh one. `high_watermarks` gives those to be
     checkpointed; `io_error` hears of every failed write or sync; `workers` makes a pool of so many workers.
@@ -79,6 +79,7 @@ class LogManager:
         *,
         node_id: int,
         cluster_id: str | None = None,
+        formats: bool = True,
         clock: Callable[[], int],
         config: LogManagerConfig | None = None,
         files: FileSystem = REAL_FILES,
@@ -93,7 +94,6 @@ class LogManager:
     ) -> None:
         self.config = config or LogManagerConfig()
         self.high_watermarks = high_watermarks or dict
-        self.broker_epoch_before: int = -1
         self._clock = clock
         self._files = files
         self._rng = rng
@@ -123,13 +123,15 @@ class LogManager:
         try:
             for path in directories:
                 self._take(path, others=len(directories) - len(self.offline) - 1)
-            claimed = meta_properties.claim(files, self._paths, node_id, cluster_id)
+            claimed = meta_properties.claim(files, self._paths, node_id, cluster_id, formats=formats)
         except BaseException:
             self._release()
             raise
         for opened, properties in zip(self._directories, claimed, strict=True):
             opened.properties = properties
         self.cluster_id = claimed[0].cluster_id
+        self.broker_epoch_before = self._previous_broker_epoch()
+        """That of the last run, if all directories say that it ended cleanly and agree; else -1 (KIP-966)."""
         self.cleaner = LogCleaner(
             cleaner or CleanerConfig(),
             directories=self._paths,
@@ -156,6 +158,14 @@ class LogManager:
     def _paths(self) -> list[Path]:
         return [directory.path for directory in self._directories]
 
+    def directory_ids(self) -> list[str]:
+        """The ids of the log directories that are in service."""
+        return [found.properties.directory_id for found in self._directories if found.properties is not None]
+
+    def _previous_broker_epoch(self) -> int:
+        found = {directory.broker_epoch_of_clean_shutdown() for directory in self._directories}
+        return found.pop() if len(found) == 1 and not self.offline else -1
+
     # --- loading
 
     def load(self, config_of: Callable[[str], LogConfig]) -> None:
@@ -167,12 +177,11 @@ class LogManager:
         pending: list[tuple[TopicPartition, LogDirectory, Future[Log]]] = []
         for directory in list(self._directories):
             try:
-                clean, broker_epoch = directory.take_clean_shutdown_marker()
+                clean = directory.take_clean_shutdown_marker()
                 found = sorted(directory.path.iterdir())
             except OSError as error:
                 self._fail_in_load(directory, f"{directory.path} cannot be read: {error}")
                 continue
-            self.broker_epoch_before = max(self.broker_epoch_before, broker_epoch) if clean else -1
             for path in found:
                 if path.is_dir() and (name := self._log_in(path)):
                     opening = self._executor.submit(

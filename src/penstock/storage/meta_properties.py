@@ -82,16 +82,26 @@ def _parse(text: str) -> dict[str, str]:
 
 
 def claim(
-    files: FileSystem, directories: list[Path], node_id: int, cluster_id: str | None
+    files: FileSystem,
+    directories: list[Path],
+    node_id: int,
+    cluster_id: str | None,
+    *,
+    formats: bool = True,
 ) -> list[MetaProperties]:
-    """The properties of each directory, all of this node; those not yet formatted are now.
+    """The properties of each directory, all of this node; those not yet formatted are now, if it `formats`.
 
     Without `cluster_id` the one found there holds, or a fresh one in empty directories. Raises
-    LogDirectoryError where a directory belongs to another node or cluster, or two bear the same id.
+    LogDirectoryError where a directory belongs to another node or cluster, is not formatted and may not be,
+    or two bear the same id.
     """
     found = {directory: read(directory) for directory in directories}
     for directory, properties in found.items():
         if properties is None:
+            if not formats:
+                raise LogDirectoryError(
+                    f"{directory} is not formatted: run 'penstock storage format' with the cluster's id first"
+                )
             continue
         cluster_id = cluster_id or properties.cluster_id
         if properties.cluster_id != cluster_id:

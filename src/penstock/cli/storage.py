@@ -1,0 +1,123 @@
+"""`penstock storage`: format the log directories of a node, and look at how they are formatted."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from penstock.broker.storage_format import FormatError, FormatOptions, format_storage, storage_info
+from penstock.cli.start import EXIT_CONFIG, EXIT_FAILED, read_config
+from penstock.metadata.configs import BrokerConfig, ConfigError
+from penstock.storage.errors import LogDirectoryError
+from penstock.storage.meta_properties import random_id
+
+app = typer.Typer(
+    help="Format the log directories of a node, as kafka-storage.sh does. One node alone needs none of it.",
+    no_args_is_help=True,
+)
+
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", "-c", metavar="FILE", help="A server.properties, as Kafka's.")
+]
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", metavar="DIR", help="Where the data lives, as log.dirs.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A broker configuration; repeatable."),
+]
+
+
+@app.command("format")
+def format_directories(
+    cluster_id: Annotated[
+        str, typer.Option("--cluster-id", "-t", metavar="ID", help="The cluster that the node belongs to.")
+    ],
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
+    settings: Settings = None,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", "-s", help="Begin with this node as the only voter.")
+    ] = False,
+    initial_controllers: Annotated[
+        str | None,
+        typer.Option(
+            "--initial-controllers",
+            "-I",
+            metavar="ID@HOST:PORT:DIRECTORY,…",
+            help="Begin with these voters; the same value on every node.",
+        ),
+    ] = None,
+    no_initial_controllers: Annotated[
+        bool,
+        typer.Option("--no-initial-controllers", "-N", help="Join a quorum that is there, or will be."),
+    ] = False,
+    ignore_formatted: Annotated[
+        bool, typer.Option("--ignore-formatted", "-g", help="Leave directories that are formatted alone.")
+    ] = False,
+    release_version: Annotated[
+        str | None,
+        typer.Option("--release-version", "-r", metavar="X.Y", help="Kafka's release, for its features."),
+    ] = None,
+    feature: Annotated[
+        list[str] | None,
+        typer.Option("--feature", "-f", metavar="NAME=LEVEL", help="A feature's first level; repeatable."),
+    ] = None,
+) -> None:
+    """Format the log directories of a node before its first start."""
+    broker_config = _config(data_dir, config, settings)
+    try:
+        options = FormatOptions(
+            cluster_id=cluster_id,
+            standalone=standalone,
+            initial_controllers=initial_controllers,
+            no_initial_controllers=no_initial_controllers,
+            ignore_formatted=ignore_formatted,
+            release_version=release_version,
+            features=dict(_feature(text) for text in feature or []),
+        )
+        for line in format_storage(broker_config, options, time.time_ns() // 1_000_000):
+            print(line)
+    except (FormatError, LogDirectoryError, OSError) as error:
+        _fail(str(error), EXIT_FAILED)
+
+
+@app.command()
+def info(config: ConfigFile = None, data_dir: DataDir = None, settings: Settings = None) -> None:
+    """Say what the log directories of a node are; exit code 1 if something is wrong with them."""
+    lines, problems = storage_info(_config(data_dir, config, settings).log_dirs)
+    for line in lines:
+        print(line)
+    if problems:
+        print("Found problems:" if len(problems) > 1 else "Found problem:")
+        for problem in problems:
+            print(f"  {problem}")
+        print()
+        raise typer.Exit(EXIT_FAILED)
+
+
+@app.command("random-uuid")
+def random_uuid() -> None:
+    """Print an id, for a cluster or a directory."""
+    print(random_id())
+
+
+def _config(data_dir: Path | None, file: Path | None, settings: list[str] | None) -> BrokerConfig:
+    try:
+        return read_config(data_dir, None, file, settings or [])
+    except (ConfigError, ValueError) as error:
+        _fail(str(error), EXIT_CONFIG)
+
+
+def _feature(text: str) -> tuple[str, int]:
+    name, separator, level = text.partition("=")
+    if not separator or not level.strip().isdigit():
+        raise FormatError(f"--feature {text}: expected NAME=LEVEL with a number")
+    return name.strip(), int(level)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    print(f"penstock: {message}", file=sys.stderr)
+    raise typer.Exit(code)
