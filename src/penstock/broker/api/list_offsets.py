@@ -91,8 +91,8 @@ async def _searched_offset(
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code)
     if found is None or found.offset >= _last_fetchable(replica, request):
-        if found is not None and (error := _uncertain(replica, request, version)):
-            return PartitionResponse(partition_index=index, error_code=error)
+        if found is not None and (uncertain := _uncertain(replica, request, version)):
+            return PartitionResponse(partition_index=index, error_code=uncertain)
         return PartitionResponse(partition_index=index)
     return PartitionResponse(
         partition_index=index,

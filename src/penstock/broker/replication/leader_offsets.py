@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from penstock.broker.replication.following import OffsetsAtLeader, Place
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
 
@@ -13,15 +14,6 @@ if TYPE_CHECKING:
 
 LATEST: Final = -1
 EARLIEST_LOCAL: Final = -4
-
-Place = tuple[str, int, int]
-"""Topic, partition, leader epoch."""
-
-
-class OffsetsAtLeader(NamedTuple):
-    log_start_offset: int
-    end_offset: int
-    error: ErrorCode
 
 
 async def ask_offsets(

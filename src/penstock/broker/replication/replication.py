@@ -142,7 +142,7 @@ class Replication:
     def close_idle_fetchers(self) -> None:
         """After a change was followed: leave the leaders that lead nothing here any more."""
         for leader_id, fetcher in list(self.fetchers.items()):
-            if not len(fetcher):
+            if not len(fetcher.following):
                 del self.fetchers[leader_id]
                 closing = self.loop.create_task(fetcher.close())
                 self._closing.add(closing)
