@@ -43,6 +43,8 @@ class Transaction:
     decision: Decision = Decision.OPEN
     values: dict[bytes, Partition] = field(default_factory=dict)
     """Acknowledged within it, and where."""
+    doubtful: dict[bytes, Partition] = field(default_factory=dict)
+    """Sent within it, and refused at last: they may be there."""
 
 
 @dataclass
@@ -63,6 +65,9 @@ class History:
         self.transactions: list[Transaction] = []
         self.transaction_of: dict[bytes, Transaction] = {}
         self.reads = 0
+        self._owners: dict[tuple[str, int, Partition], str] = {}
+        self._committed: dict[str, dict[Partition, int]] = {}
+        """By group, the highest offset whose commit was acknowledged."""
 
     def of(self, partition: Partition) -> PartitionHistory:
         return self.partitions.setdefault(partition, PartitionHistory())
@@ -104,6 +109,37 @@ class History:
             )
         marks[consumer, leader_epoch] = offset
 
+    # Groups
+
+    def owns(self, group_id: str, generation: int, member_id: str, partitions: Iterable[Partition]) -> None:
+        """A member was assigned partitions: the assignment is committed, so its generation is no other's."""
+        for partition in partitions:
+            owner = self._owners.setdefault((group_id, generation, partition), member_id)
+            if owner != member_id:
+                raise Violation(
+                    f"group {group_id} generation {generation}: {partition} is owned by {owner} "
+                    f"and {member_id}"
+                )
+
+    def committed(self, group_id: str, partition: Partition, offset: int) -> None:
+        """A commit was acknowledged. A group's commits of a partition only grow."""
+        offsets = self._committed.setdefault(group_id, {})
+        offsets[partition] = max(offset, offsets.get(partition, 0))
+
+    def committed_now(self, group_id: str) -> dict[Partition, int]:
+        """What an OffsetFetch that is sent now must find at least."""
+        return dict(self._committed.get(group_id, {}))
+
+    def fetched(self, group_id: str, known: dict[Partition, int], found: dict[Partition, int]) -> None:
+        """`found` was answered, and `known` had been acknowledged before it was asked for."""
+        for partition, offset in found.items():
+            if offset < known.get(partition, 0):
+                raise Violation(
+                    f"group {group_id}: {partition} was committed at {known[partition]}, found at {offset}"
+                )
+
+    # The end
+
     def check_whole(self, partition: Partition, records: dict[int, bytes]) -> None:
         """`records` is all that the partition holds at the end, in its order, read_uncommitted."""
         history = self.of(partition)
@@ -135,13 +171,14 @@ class History:
             there = [
                 value for value, where in transaction.values.items() if value in committed.get(where, ())
             ]
+            there += [
+                value for value, where in transaction.doubtful.items() if value in committed.get(where, ())
+            ]
             whole = len(there) == len(transaction.values)
             ended = transaction.decision
-            if (
-                (there and not whole)
-                or (ended is Decision.COMMITTED and not whole)
-                or (ended is Decision.ABORTED and there)
-            ):
+            is_lost = ended is Decision.COMMITTED and not whole
+            is_raised = ended not in (Decision.COMMITTED, Decision.COMMITTING) and bool(there)
+            if (there and not whole) or is_lost or is_raised:
                 raise Violation(
                     f"transaction {transaction.name} ({ended.value}): {len(there)} of "
                     f"{len(transaction.values)} records are committed: {there[:3]!r}"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import heapq
+import math
 import struct
 import zlib
 from asyncio import events
@@ -26,8 +27,11 @@ from unittest import mock
 from penstock.testing.crash_files import Died
 from penstock.testing.simulator.workers import VirtualExecutor
 
-CALLBACKS_PER_INSTANT_MAX: Final = 200_000
-"""So many at one point in time are a loop that never ends."""
+CALLBACKS_PER_TICK_MAX: Final = 100_000
+TICK_S: Final = 0.01
+"""So many within so short a time are a loop that never ends."""
+TIMER_S_MIN: Final = 1e-6
+"""No timer is as early as now: time goes on between setting it and its end."""
 
 MEASURING_MODULES: Final = ("penstock.broker.turns", "penstock.broker.connection", "penstock.broker.dispatch")
 
@@ -99,16 +103,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.world = self.machine("world", "127.0.0.1")
         """Where the simulation itself runs."""
         self._runnable: dict[Machine, None] = {}
-        self._callbacks_now = 0
+        self._tick_ends_s, self._tick_callbacks = 0.0, 0
         self._tasks: list[asyncio.Task[Any]] = []
+        self._tasks_max = 1_000
         self.set_task_factory(self._keep_task)
 
     def _keep_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **kwargs: Any) -> asyncio.Task[Any]:
         """Tasks of the dead never end; who destroys them runs their `finally`, so they are kept."""
         task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **kwargs)
         self._tasks.append(task)
-        if len(self._tasks) > 10_000:
+        if len(self._tasks) > self._tasks_max:
             self._tasks = [kept for kept in self._tasks if not kept.done()]
+            self._tasks_max = 2 * len(self._tasks) + 1_000
         return task
 
     # Machines
@@ -171,7 +177,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
     ) -> asyncio.TimerHandle:
         """At a time of the current machine's clock."""
         timer = asyncio.TimerHandle(when, callback, args, self, context)
-        self._at(max(self.now_s, self.current.true_s(when)), timer)
+        machine = self.current
+        true_s = max(self.now_s + TIMER_S_MIN, machine.true_s(when))
+        while machine.local_s(true_s) < when:  # rounded down
+            true_s = math.nextafter(true_s, math.inf)
+        self._at(true_s, timer)
         return timer
 
     def at(
@@ -224,10 +234,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 del runnable[machine]
             if handle._cancelled:
                 continue
-            self._callbacks_now += 1
-            if self._callbacks_now > CALLBACKS_PER_INSTANT_MAX:
-                raise Livelock(f"{CALLBACKS_PER_INSTANT_MAX} callbacks at {self.now_s:.6f} s, last {handle}")
             self.callbacks += 1
+            if self.callbacks > self._tick_callbacks + CALLBACKS_PER_TICK_MAX:
+                raise Livelock(f"{CALLBACKS_PER_TICK_MAX} callbacks at {self.now_s:.6f} s, last {handle}")
             self.trace = zlib.crc32(_pack_event(self.now_s, machine.number, 0), self.trace)
             handle._run()
             if self.after_callback is not None:
@@ -239,7 +248,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if not self._timers:
             raise NothingLeft("nothing is ready and no timer is set")
         self.now_s = self._timers[0][0]
-        self._callbacks_now = 0
+        if self.now_s >= self._tick_ends_s:
+            self._tick_ends_s, self._tick_callbacks = self.now_s + TICK_S, self.callbacks
         while self._timers and self._timers[0][0] <= self.now_s:
             timer = heapq.heappop(self._timers)[2]
             if not timer._cancelled:

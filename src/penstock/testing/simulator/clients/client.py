@@ -73,6 +73,7 @@ class Client:
         self._peers: dict[Address, Peer] = {}
         self._coordinators: dict[tuple[int, str], Address] = {}
         self.task: asyncio.Task[None] | None = None
+        self.stopping = False
 
     def start(self) -> None:
         self.loop.on(self.machine, self._begin)

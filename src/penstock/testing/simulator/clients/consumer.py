@@ -44,7 +44,6 @@ class Consumer(Client):
         self.records: dict[int, bytes] = {}
         self.high_watermark = -1
         self.last_stable_offset = -1
-        self.stopping = False
         self._aborting: dict[int, int] = {}
 
     async def run(self) -> None:

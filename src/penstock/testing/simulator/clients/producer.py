@@ -51,7 +51,6 @@ class Producer(Client):
         self.producer_id = -1
         self.producer_epoch = -1
         self.sequences: dict[Partition, int] = {}
-        self.stopping = False
         self.batches = 0
         self._written = 0
 

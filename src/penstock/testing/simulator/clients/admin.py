@@ -1,0 +1,118 @@
+"""An administrator: makes topics, and while the cluster runs moves partitions and elects leaders."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
+from penstock.testing.simulator.clients.client import Address, Client, ClientSettings, NoAnswer
+from penstock.testing.simulator.history import Partition
+
+TIMEOUT_MS: Final = 5_000
+PREFERRED: Final = 0
+
+
+class Admin(Client):
+    """Asks any node, as the protocol allows."""
+
+    def __init__(
+        self, settings: ClientSettings, name: str, rng: Random, partitions: list[Partition], pause_s: float
+    ) -> None:
+        super().__init__(settings, name, rng)
+        self.partitions = partitions
+        self.pause_s = pause_s
+        self.moves = 0
+        self.elections = 0
+
+    async def run(self) -> None:
+        while not self.stopping:
+            await self.pause(self.pause_s)
+            try:
+                if self.rng.random() < 0.5:
+                    await self.move(self.rng.choice(self.partitions))
+                else:
+                    await self.elect(self.rng.choice(self.partitions))
+            except NoAnswer:
+                continue
+
+    async def create_topic(self, name: str, partitions: int, replicas: int, **configs: str) -> None:
+        """Returns when it is there."""
+        request = CreateTopicsRequest(
+            topics=[
+                CreateTopicsRequest.CreatableTopic(
+                    name=name,
+                    num_partitions=partitions,
+                    replication_factor=replicas,
+                    configs=[
+                        CreateTopicsRequest.CreatableTopicConfig(name=key.replace("_", "."), value=value)
+                        for key, value in configs.items()
+                    ],
+                )
+            ],
+            timeout_ms=TIMEOUT_MS,
+        )
+        while True:
+            try:
+                response = await self.ask(self._anybody(), request, CreateTopicsResponse)
+            except NoAnswer:
+                await self.pause()
+                continue
+            code = ErrorCode.of(response.topics[0].error_code)
+            if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                return
+            if not (code.retriable or code is ErrorCode.INVALID_REPLICATION_FACTOR):
+                raise self.unexpected(f"CreateTopics {name}", code)
+            await self.pause()
+
+    async def move(self, partition: Partition) -> None:
+        """To other nodes, or back to where it is: a cancel. Raises NoAnswer."""
+        nodes = list(self.settings.bootstrap)
+        count = min(3, len(nodes))
+        replicas = self.rng.sample(nodes, count) if self.rng.random() < 0.8 else None
+        response = await self.ask(
+            self._anybody(),
+            AlterPartitionReassignmentsRequest(
+                timeout_ms=TIMEOUT_MS,
+                topics=[
+                    AlterPartitionReassignmentsRequest.ReassignableTopic(
+                        name=partition.topic,
+                        partitions=[
+                            AlterPartitionReassignmentsRequest.ReassignablePartition(
+                                partition_index=partition.number, replicas=replicas
+                            )
+                        ],
+                    )
+                ],
+            ),
+            AlterPartitionReassignmentsResponse,
+        )
+        if not response.error_code:
+            self.moves += 1
+
+    async def elect(self, partition: Partition) -> None:
+        """The preferred leader. Raises NoAnswer."""
+        response = await self.ask(
+            self._anybody(),
+            ElectLeadersRequest(
+                election_type=PREFERRED,
+                topic_partitions=[
+                    ElectLeadersRequest.TopicPartitions(topic=partition.topic, partitions=[partition.number])
+                ],
+                timeout_ms=TIMEOUT_MS,
+            ),
+            ElectLeadersResponse,
+        )
+        if not response.error_code:
+            self.elections += 1
+
+    def _anybody(self) -> Address:
+        return self.rng.choice(list(self.settings.bootstrap.values()))

@@ -1,0 +1,236 @@
+"""A member of a consumer group (the classic protocol): it joins, owns partitions, commits, and leaves."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Final
+
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from penstock.testing.simulator.clients.client import GROUP, Client, ClientSettings, NoAnswer
+from penstock.testing.simulator.history import Partition
+
+SESSION_TIMEOUT_MS: Final = 6_000
+REBALANCE_TIMEOUT_MS: Final = 4_000
+JOIN_TIMEOUT_MS: Final = 10_000
+
+ASK_AGAIN: Final = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    }
+)
+JOIN_AGAIN: Final = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.MEMBER_ID_REQUIRED,
+    }
+)
+
+
+class Rejoin(Exception):
+    """What the member is told to do."""
+
+
+class Member(Client):
+    """Offsets that it commits only grow, for each partition, by what was committed before."""
+
+    def __init__(
+        self, settings: ClientSettings, name: str, rng: Random, group_id: str, partitions: list[Partition]
+    ) -> None:
+        super().__init__(settings, name, rng)
+        self.group_id = group_id
+        self.partitions = partitions
+        self.generations = 0
+        self.commits = 0
+        self._member_id = ""
+        self._generation = -1
+        self._anew = False
+
+    async def run(self) -> None:
+        while not self.stopping:
+            try:
+                owned = await self._join()
+                self.generations += 1
+                await self._work(owned)
+            except NoAnswer:
+                self._anew = True
+                await self.pause()
+            except Rejoin:
+                await self.pause()
+
+    def _judge(self, what: str, error_code: int) -> None:
+        """Raises NoAnswer, Rejoin, Violation for an error."""
+        code = ErrorCode.of(error_code)
+        if code is ErrorCode.NONE:
+            return
+        if code in ASK_AGAIN:
+            raise NoAnswer(code.name)
+        if code is ErrorCode.UNKNOWN_MEMBER_ID:
+            self._member_id = ""
+        if code in JOIN_AGAIN:
+            raise Rejoin
+        raise self.unexpected(what, error_code)
+
+    async def _join(self) -> list[Partition]:
+        address = await self.coordinator(GROUP, self.group_id, anew=self._anew)
+        self._anew = False
+        joined = await self.ask(
+            address,
+            JoinGroupRequest(
+                group_id=self.group_id,
+                session_timeout_ms=SESSION_TIMEOUT_MS,
+                rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+                member_id=self._member_id,
+                protocol_type="consumer",
+                protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")],
+            ),
+            JoinGroupResponse,
+            JOIN_TIMEOUT_MS,
+        )
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._member_id = joined.member_id
+            raise Rejoin
+        self._judge("JoinGroup", joined.error_code)
+        self._member_id, self._generation = joined.member_id, joined.generation_id
+        synced = await self.ask(
+            address,
+            SyncGroupRequest(
+                group_id=self.group_id,
+                generation_id=self._generation,
+                member_id=self._member_id,
+                protocol_type="consumer",
+                protocol_name="range",
+                assignments=self._assign(joined) if joined.leader == self._member_id else [],
+            ),
+            SyncGroupResponse,
+            JOIN_TIMEOUT_MS,
+        )
+        self._judge("SyncGroup", synced.error_code)
+        owned = [self.partitions[number] for number in json.loads(synced.assignment or b"[]")]
+        self.history.owns(self.group_id, self._generation, self._member_id, owned)
+        return owned
+
+    def _assign(self, joined: JoinGroupResponse) -> list[SyncGroupRequest.SyncGroupRequestAssignment]:
+        members = [member.member_id for member in joined.members]
+        shares: dict[str, list[int]] = {member: [] for member in members}
+        for number in range(len(self.partitions)):
+            shares[members[number % len(members)]].append(number)
+        return [
+            SyncGroupRequest.SyncGroupRequestAssignment(
+                member_id=member, assignment=json.dumps(share).encode()
+            )
+            for member, share in shares.items()
+        ]
+
+    async def _work(self, owned: list[Partition]) -> None:
+        """Heartbeat and commit until the group wants something else."""
+        positions = await self._committed(owned)
+        while not self.stopping:
+            await self.pause(0.3)
+            address = await self.coordinator(GROUP, self.group_id, anew=self._anew)
+            self._anew = False
+            beat = await self.ask(
+                address,
+                HeartbeatRequest(
+                    group_id=self.group_id, generation_id=self._generation, member_id=self._member_id
+                ),
+                HeartbeatResponse,
+            )
+            self._judge("Heartbeat", beat.error_code)
+            if owned:
+                partition = self.rng.choice(owned)
+                positions[partition] += self.rng.randint(1, 5)
+                await self._commit(partition, positions[partition])
+
+    async def _committed(self, owned: list[Partition]) -> dict[Partition, int]:
+        """Where to go on. What was acknowledged must still be committed."""
+        if not owned:
+            return {}
+        while True:
+            address = await self.coordinator(GROUP, self.group_id, anew=self._anew)
+            self._anew = False
+            topics: dict[str, list[int]] = {}
+            for partition in owned:
+                topics.setdefault(partition.topic, []).append(partition.number)
+            await self.refresh(*topics)
+            known = self.history.committed_now(self.group_id)
+            response = await self.ask(
+                address,
+                OffsetFetchRequest(
+                    groups=[
+                        OffsetFetchRequest.OffsetFetchRequestGroup(
+                            group_id=self.group_id,
+                            member_id=self._member_id,
+                            member_epoch=self._generation,
+                            topics=[
+                                OffsetFetchRequest.OffsetFetchRequestTopics(
+                                    name=topic, topic_id=self.topic_ids[topic], partition_indexes=numbers
+                                )
+                                for topic, numbers in topics.items()
+                            ],
+                        )
+                    ],
+                    require_stable=True,
+                ),
+                OffsetFetchResponse,
+            )
+            group = response.groups[0]
+            self._judge("OffsetFetch", group.error_code)
+            found: dict[Partition, int] = {}
+            unstable = False
+            for answered in group.topics:
+                name = answered.name or self.topic_names[answered.topic_id]
+                for each in answered.partitions:
+                    if each.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                        unstable = True
+                        continue
+                    self._judge("OffsetFetch", each.error_code)
+                    found[Partition(name, each.partition_index)] = max(each.committed_offset, 0)
+            if unstable:
+                await self.pause()
+                continue
+            self.history.fetched(self.group_id, known, found)
+            return found
+
+    async def _commit(self, partition: Partition, offset: int) -> None:
+        address = await self.coordinator(GROUP, self.group_id, anew=False)
+        commit = OffsetCommitRequest.OffsetCommitRequestPartition(
+            partition_index=partition.number, committed_offset=offset, committed_metadata=""
+        )
+        response = await self.ask(
+            address,
+            OffsetCommitRequest(
+                group_id=self.group_id,
+                generation_id_or_member_epoch=self._generation,
+                member_id=self._member_id,
+                topics=[
+                    OffsetCommitRequest.OffsetCommitRequestTopic(
+                        name=partition.topic,
+                        topic_id=self.topic_ids[partition.topic],
+                        partitions=[commit],
+                    )
+                ],
+            ),
+            OffsetCommitResponse,
+        )
+        self._judge("OffsetCommit", response.topics[0].partitions[0].error_code)
+        self.commits += 1
+        self.history.committed(self.group_id, partition, offset)

@@ -1,0 +1,147 @@
+"""A made-up cluster: its nodes, its network, its clients; and what goes wrong in the simulation itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from penstock.storage import meta_properties
+from penstock.testing.crash_files import Died
+from penstock.testing.simulator.clients.client import Address, ClientSettings
+from penstock.testing.simulator.history import History, Violation
+from penstock.testing.simulator.loop import VirtualLoop
+from penstock.testing.simulator.network import Network
+from penstock.testing.simulator.nodes import VirtualNode
+
+log = logging.getLogger(__name__)
+
+CLUSTER_ID: Final = "simulatedClusterIdAAAA"
+CLIENT_PORT: Final = 9092
+CONTROLLER_PORT: Final = 9093
+
+FASTER: Final[Mapping[str, str]] = {
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "3000",
+    "replica.lag.time.max.ms": "3000",
+    "replica.fetch.wait.max.ms": "500",
+    "replica.socket.timeout.ms": "3000",
+    "controller.quorum.request.timeout.ms": "1500",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "2000",
+    "group.initial.rebalance.delay.ms": "300",
+    "log.cleaner.enable": "false",
+    "penstock.metrics.port": "-1",
+    "replica.high.watermark.checkpoint.interval.ms": "1000",
+    "log.flush.offset.checkpoint.interval.ms": "5000",
+}
+"""Everything sooner than by default, as more happens in a second then."""
+
+ALONE: Final[Mapping[str, str]] = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+}
+
+
+class SimulatedCluster:
+    """`nodes` by id, all of them brokers and controllers."""
+
+    def __init__(
+        self, loop: VirtualLoop, directory: Path, node_count: int, rng: Random, properties: Mapping[str, str]
+    ) -> None:
+        self.loop = loop
+        self.rng = rng
+        self.network = Network(loop, Random(rng.getrandbits(64)))
+        self.history = History()
+        self.failures: list[BaseException] = []
+        ids = range(1, node_count + 1)
+        common = {
+            "process.roles": "broker,controller",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+            **FASTER,
+            **properties,
+        }
+        if node_count > 1:
+            voters = ",".join(f"{node_id}@{host_of(node_id)}:{CONTROLLER_PORT}" for node_id in ids)
+            common["controller.quorum.voters"] = voters
+        else:
+            common |= ALONE
+        self.nodes = {
+            node_id: VirtualNode(
+                loop,
+                self.network,
+                directory / f"node{node_id}",
+                node_id,
+                {**common, "node.id": str(node_id), "listeners": _listeners(node_id, alone=node_count == 1)},
+                rng,
+                _format,
+            )
+            for node_id in ids
+        }
+        self.settings = ClientSettings(
+            loop,
+            self.network,
+            self.history,
+            {node_id: Address(node_id, host_of(node_id), CLIENT_PORT) for node_id in ids},
+        )
+        loop.set_exception_handler(self._on_exception)
+
+    def _on_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What a callback or a task raised and nobody took is a failure, but for the death of a process."""
+        error = context.get("exception")
+        if isinstance(error, Died) or "destroyed" in context["message"]:
+            return
+        failure = error if isinstance(error, BaseException) else AssertionError(context["message"])
+        log.error("simulator: %s", context["message"], exc_info=error)
+        self.failures.append(failure)
+
+    async def until(
+        self,
+        what: str | Callable[[], str],
+        condition: Callable[[], bool],
+        timeout_s: float,
+        pause_s: float = 0.1,
+    ) -> None:
+        """Raises Violation, which says `what`, if it does not come true in time."""
+        deadline_s = self.loop.now_s + timeout_s
+        while not condition():
+            self.check()
+            if self.loop.now_s > deadline_s:
+                raise Violation(f"not within {timeout_s:g} s: {what if isinstance(what, str) else what()}")
+            await asyncio.sleep(0.1)
+
+    def check(self) -> None:
+        """Raise what has failed somewhere."""
+        if self.failures:
+            raise self.failures[0]
+
+    @property
+    def up(self) -> list[VirtualNode]:
+        return [node for node in self.nodes.values() if node.is_up]
+
+
+def host_of(node_id: int) -> str:
+    return f"10.0.0.{node_id}"
+
+
+def _listeners(node_id: int, *, alone: bool) -> str:
+    listeners = f"PLAINTEXT://{host_of(node_id)}:{CLIENT_PORT}"
+    return listeners if alone else f"{listeners},CONTROLLER://{host_of(node_id)}:{CONTROLLER_PORT}"
+
+
+def _format(node: VirtualNode) -> None:
+    """As `penstock storage format` does, with ids that are the same each time."""
+    directory = node.config.metadata_log_dir
+    node.files.mkdir(directory, exist_ok=True)
+    directory_id = f"simulatedDirectory{node.node_id:04d}"
+    meta_properties.write(
+        node.files, directory, meta_properties.MetaProperties(CLUSTER_ID, node.node_id, directory_id)
+    )
+    node.files.sync_directory(directory.parent)

@@ -1,0 +1,160 @@
+"""What goes wrong while a cluster works, and when it is mended; the seed decides."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from penstock.testing.simulator.cluster import SimulatedCluster
+from penstock.testing.simulator.nodes import VirtualNode
+
+log = logging.getLogger(__name__)
+
+KINDS: Final[dict[str, int]] = {
+    "kill": 4,
+    "die in a call": 4,
+    "power cut": 3,
+    "stop": 2,
+    "pause": 4,
+    "partition": 4,
+    "one way": 4,
+    "isolate": 3,
+    "slow link": 2,
+    "loss": 2,
+    "cut connections": 4,
+    "slow disk": 2,
+    "clock": 2,
+}
+"""Faults by how often they happen, relative to each other."""
+
+
+class Faults:
+    """`run` until `stopping`; then `mend` everything.
+
+    As many replicas as `min.insync.replicas` - 1 may lose what they did not flush, at once: so `power_safe`
+    is asked whether all have made up for what the last one lost.
+    """
+
+    def __init__(
+        self, cluster: SimulatedCluster, rng: Random, pause_s: float, power_safe: Callable[[], bool]
+    ) -> None:
+        self.cluster = cluster
+        self.rng = rng
+        self.pause_s = pause_s
+        self.counts: Counter[str] = Counter()
+        self.stopping = False
+        self._power_safe = power_safe
+        self._weather = cluster.network.weather
+        self._nodes = list(cluster.nodes.values())
+
+    async def run(self) -> None:
+        kinds, weights = list(KINDS), list(KINDS.values())
+        while not self.stopping:
+            await asyncio.sleep(self.rng.expovariate(1 / self.pause_s))
+            if not self.stopping:
+                self._strike(self.rng.choices(kinds, weights)[0])
+
+    def _strike(self, kind: str) -> None:
+        node = self.rng.choice(self._nodes)
+        duration_s = self.rng.expovariate(1 / 2.5)
+        log.info("simulator: %s node=%d for_s=%.3f", kind, node.node_id, duration_s)
+        self.counts[kind] += 1
+        match kind:
+            case "kill" | "die in a call" | "power cut" | "stop":
+                self._take_down(kind, node, duration_s)
+            case "pause":
+                if node.is_running and not node.is_paused:
+                    machine = node.machine
+                    node.pause()
+                    self._later(duration_s, lambda: self.cluster.loop.resume(machine) if machine else None)
+            case "partition" | "one way" | "isolate":
+                self._block(kind, node, duration_s)
+            case "slow link":
+                link = (node.host, self.rng.choice(self._nodes).host)
+                self._weather.slow[link] = self.rng.uniform(0.02, 0.8)
+                self._later(duration_s, lambda: self._weather.slow.pop(link, None))
+            case "loss":
+                self._weather.loss = self.rng.choice((0.01, 0.05, 0.2))
+                self._later(duration_s, self._end_loss)
+            case "cut connections":
+                for connection in list(self.cluster.network.connections):
+                    if self.rng.random() < 0.2:
+                        self.cluster.network.cut(connection)
+            case "slow disk":
+                node.disk.work_s, node.disk.stall_rate = self.rng.choice(
+                    ((0.02, 0.0), (0.1, 0.0), (0.005, 0.02))
+                )
+                self._later(duration_s, lambda: self._mend_disk(node))
+            case "clock":
+                node.clock.ahead_ms += self.rng.choice((-5_000, -300, 300, 5_000, 60_000))
+
+    def _take_down(self, kind: str, node: VirtualNode, duration_s: float) -> None:
+        if not node.is_running:
+            return
+        if kind == "power cut" and not self._power_safe():
+            kind = "kill"
+        if kind == "kill":
+            node.kill()
+        elif kind == "power cut":
+            node.cut_power()
+        elif kind == "die in a call":
+            node.die_soon(self.rng.randrange(200))
+            duration_s += 1.0
+        elif not node.is_paused:
+            machine = node.machine
+            self.cluster.loop.on(self.cluster.loop.world, lambda: self.cluster.loop.create_task(node.stop()))
+            # whoever does not come to an end of it is killed, as service managers do
+            self._later(10.0, lambda: node.kill() if node.machine is machine else None)
+        self._later(duration_s, lambda: self._start(node))
+
+    def _start(self, node: VirtualNode) -> None:
+        if node.files.dies_in >= 0:
+            node.files.dies_in = -1
+        if not node.is_running:
+            node.start()
+        elif not node.is_up:
+            self._later(1.0, lambda: self._start(node))
+
+    def _block(self, kind: str, node: VirtualNode, duration_s: float) -> None:
+        others = [other.host for other in self._nodes if other is not node]
+        other = self.rng.choice(others) if others else node.host
+        if kind == "one way":
+            targets = others if self.rng.random() < 0.4 else [other]
+            links = [(node.host, target) for target in targets]
+            if self.rng.random() < 0.5:
+                links = [(target, source) for source, target in links]
+        else:
+            targets = others if kind == "isolate" else [other]
+            links = [(node.host, target) for target in targets] + [(target, node.host) for target in targets]
+        for link in links:
+            self._weather.blocked[link] = None
+
+        def heal() -> None:
+            for link in links:
+                self._weather.blocked.pop(link, None)
+
+        self._later(duration_s, heal)
+
+    def _later(self, seconds: float, mend: Callable[[], object]) -> None:
+        self.cluster.loop.at(self.cluster.loop.now_s + seconds, mend)
+
+    def _end_loss(self) -> None:
+        self._weather.loss = 0.0
+
+    def _mend_disk(self, node: VirtualNode) -> None:
+        node.disk.work_s, node.disk.stall_rate = 0.002, 0.0
+
+    def mend(self) -> None:
+        """All is well from now on, and every node is to run."""
+        self.stopping = True
+        self._weather.blocked.clear()
+        self._weather.slow.clear()
+        self._end_loss()
+        for node in self._nodes:
+            self._mend_disk(node)
+            node.resume()
+            self._start(node)

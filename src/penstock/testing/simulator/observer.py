@@ -1,0 +1,150 @@
+"""Looks into the nodes while they work: what must hold at any moment, and what once all is quiet."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from penstock.metadata.snapshot import encode_records
+from penstock.protocol.batch import iter_headers
+from penstock.testing.simulator.cluster import SimulatedCluster
+from penstock.testing.simulator.history import Violation
+from penstock.testing.simulator.nodes import VirtualNode
+
+if TYPE_CHECKING:
+    from penstock.broker.node import Broker
+    from penstock.broker.replica import Replica
+
+IMAGE_EVERY: Final = 8
+"""Offsets of the metadata log at which images are compared; each takes a millisecond."""
+
+
+class Observer:
+    """`look` as often as can be afforded."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._controllers: dict[int, int] = {}
+        self._leaders: dict[tuple[bytes, int, int], int] = {}
+        self._marks: dict[tuple[int, int, bytes, int, int], int] = {}
+        self._images: dict[int, tuple[int, int]] = {}
+        self.elections = 0
+
+    def look(self) -> None:
+        """Raises Violation."""
+        for node in self._cluster.up:
+            assert node.broker is not None
+            self._one_controller_an_epoch(node, node.broker)
+            self._partitions(node, node.broker)
+            offset = node.broker.image.offset
+            if offset % IMAGE_EVERY == 0:
+                self._images_agree(node, node.broker)
+
+    def _one_controller_an_epoch(self, node: VirtualNode, broker: Broker) -> None:
+        quorum = broker.quorum
+        if quorum.is_leader:
+            first = self._controllers.setdefault(quorum.epoch, node.node_id)
+            if first != node.node_id:
+                raise Violation(
+                    f"metadata quorum epoch {quorum.epoch}: nodes {first} and {node.node_id} lead"
+                )
+
+    def _partitions(self, node: VirtualNode, broker: Broker) -> None:
+        for replica in broker.replicas:
+            if not replica.is_leader:
+                continue
+            epoch = (replica.topic_id, replica.partition, replica.leader_epoch)
+            first = self._leaders.setdefault(epoch, node.node_id)
+            if first != node.node_id:
+                raise Violation(f"{_name(replica)} epoch {epoch[2]}: nodes {first} and {node.node_id} lead")
+            place = (node.node_id, node.incarnation, *epoch)
+            before = self._marks.get(place, 0)
+            if replica.high_watermark < before:
+                raise Violation(
+                    f"{_name(replica)} epoch {epoch[2]}: the high watermark fell from {before} to "
+                    f"{replica.high_watermark} on node {node.node_id}"
+                )
+            self._marks[place] = replica.high_watermark
+
+    def _images_agree(self, node: VirtualNode, broker: Broker) -> None:
+        offset = broker.image.offset
+        known = self._images.get(offset)
+        if known is not None and known[1] == node.node_id:
+            return
+        checksum = _image_checksum(broker)
+        if known is None:
+            self._images[offset] = (checksum, node.node_id)
+        elif known[0] != checksum:
+            raise Violation(
+                f"metadata images of nodes {known[1]} and {node.node_id} differ at offset {offset}"
+            )
+
+    # Once all is quiet
+
+    def is_whole(self) -> bool:
+        """Whether every node is up, unfenced, and in sync with every partition it has."""
+        nodes = list(self._cluster.nodes.values())
+        if not all(node.is_up and not node.is_paused for node in nodes):
+            return False
+        offsets = {node.broker.image.offset for node in nodes if node.broker is not None}
+        if len(offsets) != 1:
+            return False
+        broker = nodes[0].broker
+        assert broker is not None
+        for registration in broker.image.brokers.values():
+            if registration.fenced or registration.in_controlled_shutdown:
+                return False
+        epochs = {node.node_id: _epoch(node.broker) for node in nodes if node.broker is not None}
+        if any(broker.image.brokers[node_id].epoch != epoch for node_id, epoch in epochs.items()):
+            return False
+        return all(
+            set(partition.isr) == set(partition.replicas) and not partition.adding_replicas
+            for topic in broker.image.topics.by_name.values()
+            for partition in topic.partitions.values()
+        )
+
+    def check_agreement(self) -> None:
+        """All replicas of a partition hold the same bytes, and all images are one. Raises Violation."""
+        for node in self._cluster.up:
+            assert node.broker is not None
+            self._images_agree(node, node.broker)
+        replicas: dict[tuple[bytes, int], list[tuple[int, Replica]]] = {}
+        for node in self._cluster.up:
+            assert node.broker is not None
+            for replica in node.broker.replicas:
+                replicas.setdefault((replica.topic_id, replica.partition), []).append((node.node_id, replica))
+        for copies in replicas.values():
+            start = max(replica.log.log_start_offset for _, replica in copies)
+            end = min(replica.high_watermark for _, replica in copies)
+            first_id, first = copies[0]
+            expected = b"".join(_bytes_between(first, start, end))
+            for node_id, replica in copies[1:]:
+                if b"".join(_bytes_between(replica, start, end)) != expected:
+                    raise Violation(
+                        f"{_name(replica)}: nodes {first_id} and {node_id} differ between {start} and {end}"
+                    )
+
+
+def _epoch(broker: Broker) -> int:
+    return broker.lifecycle.epoch
+
+
+def _name(replica: Replica) -> str:
+    return f"{replica.topic}-{replica.partition}"
+
+
+def _image_checksum(broker: Broker) -> int:
+    records = list(broker.image.records())
+    return zlib.crc32(encode_records(records, broker.image.metadata_version, 0)) if records else 0
+
+
+def _bytes_between(replica: Replica, start: int, end: int) -> Iterator[bytes]:
+    while start < end:
+        found = replica.log.read(start, 1 << 20, min_one_batch=True, up_to_offset=end)
+        if found is None:
+            return
+        data = found.read()
+        yield data
+        *_, (_, last) = iter_headers(data)
+        start = last.base_offset + last.last_offset_delta + 1
