@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.broker.peers import ControllerChannel, PeerError
 from penstock.metadata.configs import SECURITY_PROTOCOLS
-from penstock.metadata.controller.features import SUPPORTED_FEATURES
+from penstock.metadata.controller.features import DIRECTORY_ASSIGNMENT_LEVEL, SUPPORTED_FEATURES
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import (
     BrokerHeartbeatRequest,
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 NO_EPOCH: Final = -1
 STARTING_PAUSE_S: Final = 0.01
 """Between heartbeats while there is news to wait for that come within milliseconds."""
-FIRST_SHUTDOWN_PAUSE_S: Final = 0.05
+FIRST_SHUTDOWN_PAUSE_S: Final = 0.01
 CONTROLLER_SILENCE_S: Final = 5.0
 """A broker that wants to stop waits no longer for a controller that does not answer: the whole cluster may be
 going down."""
@@ -61,7 +61,6 @@ class BrokerLifecycle:
         self._broker = broker
         self._channel = channel
         self._loop = broker.loop
-        self._incarnation_id = broker.environment.uuid().bytes
         self.state = BrokerState.NOT_RUNNING
         self.epoch = NO_EPOCH
         """That of the registration; -1 before."""
@@ -136,10 +135,19 @@ class BrokerLifecycle:
         for waiting in (self._caught_up, self._unfenced):
             waiting.cancel()
 
-    def register_again(self) -> None:
-        """Something in the registration has changed."""
-        self._is_registered = False
-        self._woken.set()
+    def image_changed(self) -> None:
+        """Register again what a registration of before the cluster's upgrade could not say (KIP-858)."""
+        image = self._broker.image
+        own = image.brokers.get(self._broker.node_id)
+        if (
+            self._is_registered
+            and own is not None
+            and own.incarnation_id == self._broker.incarnation_id
+            and not own.log_dirs
+            and image.metadata_version >= DIRECTORY_ASSIGNMENT_LEVEL
+        ):
+            self._is_registered = False
+            self._woken.set()
 
     def directory_failed(self, directory_id: str) -> None:
         """Tell the controller that a log directory is offline.
@@ -227,7 +235,7 @@ class BrokerLifecycle:
         return request(
             broker_id=broker.node_id,
             cluster_id=broker.cluster_id,
-            incarnation_id=self._incarnation_id,
+            incarnation_id=broker.incarnation_id,
             listeners=listeners,
             features=[
                 request.Feature(

@@ -14,18 +14,22 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from penstock.broker.api_table import ListenerType
 from penstock.broker.channels import ControllerChannels
 from penstock.broker.cold_reads import READERS, ColdReads
-from penstock.broker.controller import ControllerRuntime
+from penstock.broker.controller import Controller
+from penstock.broker.controller_registration import ControllerRegistration
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.environment import Environment
 from penstock.broker.fetch_session import FetchSessionCache
 from penstock.broker.forwarding import Forwarding
 from penstock.broker.group_commit import FLUSHERS, GroupCommit
 from penstock.broker.group_coordinator import GroupCoordinatorRuntime
+from penstock.broker.lifecycle import BrokerLifecycle, RegistrationFailed
 from penstock.broker.loop_lag import LoopLag
+from penstock.broker.metadata_follower import MetadataFollower
 from penstock.broker.node_limits import cleaner_config, server_limits, storage_config
 from penstock.broker.peers import ControllerAddress, Peer
-from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.producer_ids import ProducerIds, allocate_block
 from penstock.broker.purgatory import Purgatory
+from penstock.broker.quorum.quorum import Quorum
 from penstock.broker.replica_manager import ReplicaManager
 from penstock.broker.replication.replication import Replication
 from penstock.broker.server import HandleRequest, Server
@@ -83,6 +87,8 @@ class Broker:
         )
         self.dispatcher = Dispatcher(self, ListenerType.BROKER)
         self.controller_dispatcher = Dispatcher(self, ListenerType.CONTROLLER)
+        self.incarnation_id = machine.uuid().bytes
+        """Of this run of the node; brokers and controllers register with it."""
         self.server = Server(
             self.loop,
             self._handler_of,
@@ -106,6 +112,7 @@ class Broker:
             self.logs = LogManager(
                 config.log_dirs,
                 node_id=self.node_id,
+                formats=config.is_quorum_of_one,
                 clock=self.clock_ms,
                 files=machine.files,
                 rng=machine.rng,
@@ -121,16 +128,21 @@ class Broker:
         except (LogDirectoryError, OSError) as error:
             raise CannotStart(str(error)) from error
         self.cluster_id = self.logs.cluster_id
-        self.controller = ControllerRuntime(self)
+        self.quorum = Quorum(self)
+        self.metadata = MetadataFollower(self.loop)
+        self.controller = Controller(self, self.quorum, self.metadata)
         self.channels = ControllerChannels(self, self._active_controller)
+        self.metadata.watch(self.channels)
         self.forwarding = Forwarding(self, self.channels.open("forwarding"))
-        self.controller_channel = self.channels.open("alter-partition")
+        self.lifecycle = BrokerLifecycle(self, self.channels.open("heartbeat"))
+        self._controller_registration = ControllerRegistration(self, self.channels.open("registration"))
+        self._alter_partition_channel = self.channels.open("alter-partition")
         self.replication = Replication(
             config,
             self.loop,
             lambda: self.image,
-            lambda: self.controller.broker_epoch,
-            lambda: self.controller_channel,
+            lambda: self.lifecycle.epoch,
+            lambda: self._alter_partition_channel,
             self._fetching_peer,
         )
         self.replicas = ReplicaManager(
@@ -145,16 +157,26 @@ class Broker:
         )
         self.groups = GroupCoordinatorRuntime(self)
         self.transactions = TransactionCoordinatorRuntime(self)
-        self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
+        self.producer_ids = ProducerIds(
+            partial(
+                allocate_block,
+                self.node_id,
+                lambda: self.lifecycle.epoch,
+                self.channels.open("producer-ids"),
+            )
+        )
 
     @property
     def image(self) -> MetadataImage:
         """The cluster's metadata as of now."""
-        return self.controller.image
+        return self.metadata.image
 
     def _active_controller(self) -> ControllerAddress | None:
-        """As the quorum knows it."""
-        return ControllerAddress(self.node_id, "127.0.0.1", 0)
+        """As the quorum knows it. Where it is this node, its address is not needed."""
+        leader_id, address = self.quorum.leader_id, self.quorum.leader_address
+        if leader_id is None or (address is None and leader_id != self.node_id):
+            return None
+        return ControllerAddress(leader_id, *(address or ("", 0)))
 
     def _handler_of(self, listener_name: str) -> HandleRequest:
         is_controllers = listener_name in self.config.controller_listener_names
@@ -182,7 +204,7 @@ class Broker:
             return await self.run_in_worker(function, *args, **kwargs)
 
     def advertised(self, listener_name: str) -> tuple[str, int]:
-        """Where clients of a listener reach this node. Raises KeyError for one there isn't."""
+        """Where others reach this node on a listener. Raises KeyError for one there isn't."""
         return self._addresses[listener_name]
 
     def topic_settings(self, topic: str) -> TopicSettings:
@@ -204,49 +226,74 @@ class Broker:
             raise CannotStart(f"cannot read or write in {directories}: {error.strerror}") from error
 
     async def _start(self) -> tuple[str, int]:
-        bound = self.server.listen(self.config.broker_listeners)
+        bound = self.server.listen(self.config.listeners)
         self._addresses = self._advertise(bound)
-        await self.controller.open()
-        await self.run_in_worker(self.logs.load, lambda topic: self.topic_settings(topic).log)
-        self.replicas.set_aside_strays()
-        self.controller.on_image_change(self._image_changed)
-        await self.controller.start()
-        await self.groups.wait_until_loaded()
-        await self.transactions.wait_until_loaded()
+        await self.quorum.open()
+        self.quorum.listen(self.metadata)
+        self.server.accept(listener.name for listener in self.config.controller_listeners)
+        if self.config.controller_listeners:
+            self.metadata.watch(self._controller_registration)
+        await self.quorum.start()
+        if self.config.is_broker:
+            await self._start_broker()
         self._serve_metrics()
         self._tick()
         self.loop_lag.start()  # what went before, nobody waited for
         self.server.accept(bound)
-        return bound[self.config.broker_listeners[0].name]
+        return bound[(self.config.broker_listeners or self.config.listeners)[0].name]
+
+    async def _start_broker(self) -> None:
+        """Register, open the logs once it is known what they should be, and ask to be sent clients."""
+        self.lifecycle.start(self.logs.broker_epoch_before)
+        try:
+            await self.lifecycle.caught_up()
+        except RegistrationFailed as error:
+            raise CannotStart(str(error)) from None
+        await self.run_in_worker(self.logs.load, lambda topic: self.topic_settings(topic).log)
+        self.replicas.set_aside_strays()
+        self.metadata.on_image_change(self._image_changed)
+        self.metadata.tell_all()
+        await self.metadata.followed()
+        await self.lifecycle.unfence()
+        await self.metadata.followed()
+        await self.groups.wait_until_loaded()
+        await self.transactions.wait_until_loaded()
 
     async def stop(self) -> None:
-        """Stop serving, then make everything durable and leave the clean-shutdown marker."""
+        """Have others take over, stop serving, make everything durable, leave the clean-shutdown marker."""
         log.info("stopping node_id=%d", self.node_id)
+        if self.config.get_bool("controlled.shutdown.enable"):
+            await self.lifecycle.shut_down()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
-        self.server.close()
+        self.server.close(listener.name for listener in self.config.broker_listeners)
         if self._metrics is not None:
             await self.run_in_worker(self._metrics.close)
         self.groups.close()
         self.transactions.close()
+        self.producer_ids.close()
         await self.replication.close()
         await self.dispatcher.abandon_requests()  # or they would append to logs being closed
-        await self.controller_dispatcher.abandon_requests()
+        await self.lifecycle.close()
+        await self._controller_registration.close()
         self.channels.close()
         await self.controller.close()
+        await self.quorum.close()
+        self.server.close()
+        await self.controller_dispatcher.abandon_requests()
         if self._reopening is not None:
             await asyncio.wait((self._reopening,))
         await self.run_in_worker(self.group_commit.close)
-        await self.run_in_worker(self.logs.close, self.controller.broker_epoch)
+        await self.run_in_worker(self.logs.close, self.lifecycle.epoch)
         self.loop_lag.stop()
         self.cold_reads.close()
         self._workers.shutdown()
         log.info("stopped node_id=%d", self.node_id)
 
     def _advertise(self, bound: Mapping[str, tuple[str, int]]) -> dict[str, tuple[str, int]]:
-        """Addresses for clients: as configured, with the real port for 0 and the host's name for none."""
+        """Addresses for others: as configured, with the real port for 0 and the host's name for none."""
         addresses = {}
-        for listener in self.config.advertised_listeners:
+        for listener in (*self.config.advertised_listeners, *self.config.advertised_controller_listeners):
             _host, port = bound[listener.name]
             addresses[listener.name] = (listener.host or socket.gethostname(), listener.port or port)
         return addresses
@@ -261,6 +308,7 @@ class Broker:
     async def _image_changed(self, delta: MetadataDelta) -> None:
         """Follow a change of the image, one after the other in their order."""
         async with self._following:
+            self.lifecycle.image_changed()
             if any(resource.type == ResourceType.BROKER for resource in delta.changed_configs):
                 self._reconfigure()
             await self.replicas.apply(delta)
@@ -290,9 +338,12 @@ class Broker:
             self.loop.call_soon_threadsafe(self._fail_directory, directory, str(error))
 
     def _fail_directory(self, directory: Path, reason: str) -> None:
+        failed_id = self.logs.directory_id(directory)
         names = self.logs.fail_directory(directory, reason)
         self.replicas.take_offline(names)
         lost_all = directory == self.config.metadata_log_dir or not self.logs.directories
+        if not lost_all and failed_id is not None:
+            self.lifecycle.directory_failed(failed_id)
         if lost_all and not self.died.done():
             log.critical("node ends, its storage failed directory=%s error=%s", directory, reason)
             self.died.set_result(f"{directory} failed: {reason}")

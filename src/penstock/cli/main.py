@@ -14,6 +14,7 @@ import typer
 # Name: (module, its function or group of commands, what it does).
 COMMANDS = {
     "start": ("penstock.cli.start", "start", "Run a node."),
+    "storage": ("penstock.cli.storage", "app", "Format the log directories of a node."),
     "topic": ("penstock.cli.topic", "app", "Create, list, describe, alter and delete topics."),
     "produce": ("penstock.cli.produce", "produce", "Write records to a topic."),
     "consume": ("penstock.cli.consume", "consume", "Read records of topics."),

@@ -162,6 +162,13 @@ class LogManager:
         """The ids of the log directories that are in service."""
         return [found.properties.directory_id for found in self._directories if found.properties is not None]
 
+    def directory_id(self, path: Path) -> str | None:
+        """The id of a log directory; None if it is out of service already."""
+        for directory in self._directories:
+            if directory.path == path and directory.properties is not None:
+                return directory.properties.directory_id
+        return None
+
     def _previous_broker_epoch(self) -> int:
         found = {directory.broker_epoch_of_clean_shutdown() for directory in self._directories}
         return found.pop() if len(found) == 1 and not self.offline else -1

@@ -5,8 +5,10 @@ Versions 0 to 2. Log levels are changed by IncrementalAlterConfigs only.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.metadata.controller.configs import alter_configs
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import AlterConfigsRequest, AlterConfigsResponse
@@ -21,7 +23,7 @@ API_KEY = ApiKey.ALTER_CONFIGS
 async def handle_as_controller(
     broker: Broker, request: AlterConfigsRequest, context: RequestContext
 ) -> AlterConfigsResponse:
-    return await broker.controller.alter_configs(request)
+    return await broker.controller.submit_and_follow(partial(alter_configs, request=request))
 
 
 def answer_error(request: AlterConfigsRequest, error: KafkaError, _version: int) -> AlterConfigsResponse:

@@ -5,8 +5,10 @@ Versions 0 to 3. The request's timeout is not needed: partitions are there when 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.metadata.controller.partitions import create_partitions
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
@@ -21,7 +23,7 @@ API_KEY = ApiKey.CREATE_PARTITIONS
 async def handle_as_controller(
     broker: Broker, request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse:
-    return await broker.controller.create_partitions(request)
+    return await broker.controller.submit_and_follow(partial(create_partitions, request=request))
 
 
 def answer_error(

@@ -7,8 +7,10 @@ answer goes out.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from penstock.metadata.controller.topics import create_topics
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.encoder import uvarint_bytes
 from penstock.protocol.errors import KafkaError
@@ -29,7 +31,7 @@ _FLEXIBLE_SINCE: Final = 5
 async def handle_as_controller(
     broker: Broker, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse | bytes:
-    response = await broker.controller.create_topics(request)
+    response = await broker.controller.submit_and_follow(partial(create_topics, request=request))
     if len(response.topics) <= TOPICS_PER_TURN:
         return response
     return await _encode_in_turns(response, context.api_version)

@@ -5,8 +5,10 @@ Versions 1 to 6. Answered once the topic is out of the metadata; its files go by
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.metadata.controller.topics import delete_topics
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import DeleteTopicsRequest, DeleteTopicsResponse
@@ -28,7 +30,7 @@ async def handle_as_controller(
         is_known = context.api_version >= _DISABLED_VERSION
         code = ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST
         raise KafkaError(code, "Topic deletion is disabled.")
-    return await broker.controller.delete_topics(request)
+    return await broker.controller.submit_and_follow(partial(delete_topics, request=request))
 
 
 def answer_error(request: DeleteTopicsRequest, error: KafkaError, _version: int) -> DeleteTopicsResponse:

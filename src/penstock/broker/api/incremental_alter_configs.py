@@ -6,10 +6,11 @@ the controller; they are gone with a restart.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.broker import loggers
-from penstock.metadata.controller.configs import ConfigChange, check_node_id
+from penstock.metadata.controller.configs import ConfigChange, check_node_id, incremental_alter_configs
 from penstock.metadata.controller.state import Refusal
 from penstock.metadata.image import ResourceType
 from penstock.protocol.api_keys import ApiKey
@@ -48,7 +49,7 @@ async def handle(
 async def handle_as_controller(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
-    return await broker.controller.incremental_alter_configs(request)
+    return await broker.controller.submit_and_follow(partial(incremental_alter_configs, request=request))
 
 
 def answer_error(

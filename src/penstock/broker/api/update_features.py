@@ -23,6 +23,6 @@ API_KEY = ApiKey.UPDATE_FEATURES
 async def handle_as_controller(
     broker: Broker, request: UpdateFeaturesRequest, context: RequestContext
 ) -> UpdateFeaturesResponse:
-    return await broker.controller.submit(
+    return await broker.controller.submit_and_follow(
         partial(update_features, request=request, api_version=context.api_version)
     )
