@@ -1,13 +1,16 @@
-"""ElectLeaders (43): preferred or unclean elections on request.
+"""ElectLeaders (43, KIP-460): elections of preferred leaders, or unclean ones, on request.
 
-Versions 0 to 2. On one node the only replica of a partition leads it, so that no election is ever needed.
+Versions 0 to 2.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.metadata.controller.elections import elect_leaders
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import ElectLeadersRequest, ElectLeadersResponse
 
 if TYPE_CHECKING:
@@ -20,4 +23,21 @@ API_KEY = ApiKey.ELECT_LEADERS
 async def handle_as_controller(
     broker: Broker, request: ElectLeadersRequest, context: RequestContext
 ) -> ElectLeadersResponse:
-    return await broker.controller.elect_leaders(request)
+    return await broker.controller.submit_and_follow(partial(elect_leaders, request=request))
+
+
+def answer_error(request: ElectLeadersRequest, error: KafkaError, _version: int) -> ElectLeadersResponse:
+    result, of_topic = ElectLeadersResponse.PartitionResult, ElectLeadersResponse.ReplicaElectionResult
+    return ElectLeadersResponse(
+        error_code=error.code,
+        replica_election_results=[
+            of_topic(
+                topic=topic.topic,
+                partition_result=[
+                    result(partition_id=partition, error_code=error.code, error_message=error.message)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )

@@ -12,7 +12,7 @@ from penstock.metadata.controller.partition_change import Election, change_of
 from penstock.metadata.controller.placement import check_manual_placement
 from penstock.metadata.controller.reassignment_state import begin_reassignment, reverted_reassignment
 from penstock.metadata.controller.state import ControllerState, Decision, Refusal
-from penstock.metadata.image import MetadataImage, PartitionRegistration, TopicImage
+from penstock.metadata.image import PartitionRegistration, TopicImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     AlterPartitionReassignmentsRequest,
@@ -121,9 +121,10 @@ def _cancel(state: ControllerState, topic: TopicImage, partition_id: int) -> Par
 
 
 def list_partition_reassignments(
-    image: MetadataImage, request: ListPartitionReassignmentsRequest
-) -> ListPartitionReassignmentsResponse:
+    state: ControllerState, request: ListPartitionReassignmentsRequest
+) -> Decision[ListPartitionReassignmentsResponse]:
     """The reassignments under way, of all partitions or of those asked for."""
+    image = state.image
     response = ListPartitionReassignmentsResponse(error_message=None)
     if request.topics is None:
         asked = [(topic, list(topic.partitions)) for topic in image.topics]
@@ -137,7 +138,7 @@ def list_partition_reassignments(
         ongoing = _ongoing(topic, partitions)
         if ongoing.partitions:
             response.topics.append(ongoing)
-    return response
+    return Decision([], response)
 
 
 def _ongoing(topic: TopicImage, partitions: list[int]) -> OngoingTopic:

@@ -1,0 +1,25 @@
+"""AlterPartitionReassignments (45, KIP-455): move partitions to other brokers, or leave off moving them.
+
+Versions 0 and 1. What the request asks is answered once it is decided; the moves go on by themselves.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock.metadata.controller.reassignment import alter_partition_reassignments
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.messages import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.ALTER_PARTITION_REASSIGNMENTS
+
+
+async def handle_as_controller(
+    broker: Broker, request: AlterPartitionReassignmentsRequest, context: RequestContext
+) -> AlterPartitionReassignmentsResponse:
+    return await broker.controller.submit_and_follow(partial(alter_partition_reassignments, request=request))

@@ -1,0 +1,25 @@
+"""ControllerRegistration (70, KIP-919): a controller tells its addresses and what it supports.
+
+Version 0.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock.metadata.controller.registration import register_controller
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.messages import ControllerRegistrationRequest, ControllerRegistrationResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+
+API_KEY = ApiKey.CONTROLLER_REGISTRATION
+
+
+async def handle_as_controller(
+    broker: Broker, request: ControllerRegistrationRequest, context: RequestContext
+) -> ControllerRegistrationResponse:
+    return await broker.controller.submit(partial(register_controller, request=request))
