@@ -85,6 +85,18 @@ class Socket(Protocol):
     def send_file(self, fd: int, position: int, count: int) -> int: ...
 
 
+class _Task(asyncio.Task[Any]):
+    """Told from others by its number: a set of tasks has the same order in every run."""
+
+    def __init__(self, coroutine: Any, *, loop: VirtualLoop, **kwargs: Any) -> None:
+        loop.tasks += 1
+        self._number = loop.tasks
+        super().__init__(coroutine, loop=loop, **kwargs)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """`rng` decides the order of machines. `now_s` is the true time since the simulation began."""
 
@@ -94,6 +106,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.trace = 0
         """A checksum of all that has happened: what ran, when, where."""
         self.callbacks = 0
+        self.tasks = 0
         self.sockets: dict[int, Socket] = {}
         self.after_callback: Callable[[Machine], None] | None = None
         self._rng = rng
@@ -110,7 +123,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _keep_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **kwargs: Any) -> asyncio.Task[Any]:
         """Tasks of the dead never end; who destroys them runs their `finally`, so they are kept."""
-        task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **kwargs)
+        task = _Task(coroutine, loop=self, **kwargs)
         self._tasks.append(task)
         if len(self._tasks) > self._tasks_max:
             self._tasks = [kept for kept in self._tasks if not kept.done()]
