@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.peers import Dial, Peer
 
 if TYPE_CHECKING:
+    from penstock.broker.node import Broker
     from penstock.metadata.image import MetadataImage
 
 __all__ = ["BrokerPeers"]
@@ -25,7 +26,7 @@ class BrokerPeers:
         self,
         image: Callable[[], MetadataImage],
         listener_name: str,
-        dial: Callable[[], Dial],
+        dial: Dial,
         client_id: str,
         rng: random.Random,
     ) -> None:
@@ -35,6 +36,17 @@ class BrokerPeers:
         self._client_id = client_id
         self._rng = rng
         self._peers: dict[int, Peer] = {}
+
+    @classmethod
+    def of_node(cls, broker: Broker, purpose: str) -> BrokerPeers:
+        """For a part of a node; `purpose` names it to the others, in the client id."""
+        return cls(
+            lambda: broker.image,
+            broker.config.inter_broker_listener_name,
+            broker.environment.dial,
+            f"broker-{broker.node_id}-{purpose}",
+            broker.environment.rng,
+        )
 
     def of(self, broker_id: int) -> Peer | None:
         """None for a broker that is not registered, is fenced, or has no such listener."""
@@ -48,7 +60,7 @@ class BrokerPeers:
             peer = None
         if peer is None:
             peer = self._peers[broker_id] = Peer(
-                self._dial(),
+                self._dial,
                 endpoint.host,
                 endpoint.port,
                 node_id=broker_id,

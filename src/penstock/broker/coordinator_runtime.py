@@ -58,6 +58,8 @@ class CoordinatorRuntime(ABC, Generic[P]):
         self._retries: dict[int, asyncio.TimerHandle] = {}
         """Of partitions that this node leads, but could not load."""
         self._creation: asyncio.Future[None] | None = None
+        self._changed: asyncio.Future[None] = broker.loop.create_future()
+        """Done at the next change of the image."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._write_timeout_ms = broker.config.get_int(self.WRITE_TIMEOUT_CONFIG)
 
@@ -163,11 +165,20 @@ class CoordinatorRuntime(ABC, Generic[P]):
         result = response.topics[0]
         if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, result.error_message)
+        try:
+            async with asyncio.timeout(CREATE_TIMEOUT_MS / 1000):
+                while self.TOPIC not in self._broker.image.topics.by_name:
+                    await asyncio.shield(self._changed)  # the controller is ahead of this node
+        except TimeoutError:
+            message = f"{self.TOPIC} was created, but this node has not heard of it"
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message) from None
 
     # -- life ----------------------------------------------------------------------------------------
 
     def on_image_change(self, delta: MetadataDelta) -> None:
         """Follow leadership; to be called after the replicas have followed."""
+        changed, self._changed = self._changed, self._broker.loop.create_future()
+        changed.set_result(None)
         topic = self._broker.image.topics.by_name.get(self.TOPIC)
         is_deleted = any(deleted.name == self.TOPIC for deleted in delta.deleted_topics)
         if is_deleted:

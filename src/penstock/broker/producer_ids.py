@@ -3,24 +3,85 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Final
+
+from penstock.broker.peers import ControllerChannel, PeerError
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+
+__all__ = ["ProducerIds", "allocate_block"]
+
+log = logging.getLogger(__name__)
+
+PREFETCH_AT: Final = 0.9
+"""The share of a block after which the next one is asked for, so that nobody has to wait for it."""
+
+ALLOCATION_TIMEOUT_MS: Final = 5_000
+"""A client whose answer takes longer is told to come again."""
 
 
 class ProducerIds:
-    """The current block of this node; `allocate_block` gives the next as its first id and its length."""
+    """The current block of this node; `allocate` gives the next as its first id and its length."""
 
-    def __init__(self, allocate_block: Callable[[], Awaitable[tuple[int, int]]]) -> None:
-        self._allocate_block = allocate_block
+    def __init__(self, allocate: Callable[[], Coroutine[object, object, tuple[int, int]]]) -> None:
+        self._allocate = allocate
         self._next = 0
         self._end = 0
-        self._allocation = asyncio.Lock()
+        self._prefetch_at = 0
+        self._prefetched: asyncio.Task[tuple[int, int]] | None = None
 
     async def next(self) -> int:
         """An id that no producer of the cluster has had. Raises KafkaError if no block can be had."""
-        if self._next == self._end:
-            async with self._allocation:
-                if self._next == self._end:
-                    first, length = await self._allocate_block()
-                    self._next, self._end = first, first + length
+        while self._next == self._end:
+            block = self._prefetch()
+            first, length = await asyncio.shield(block)
+            if self._prefetched is block:  # else others waited for it too, and were first
+                self._prefetched = None
+                self._next, self._end = first, first + length
+                self._prefetch_at = first + int(length * PREFETCH_AT)
+        producer_id = self._next
         self._next += 1
-        return self._next - 1
+        if producer_id == self._prefetch_at:
+            self._prefetch()
+        return producer_id
+
+    def close(self) -> None:
+        """Ask for no more."""
+        if self._prefetched is not None:
+            self._prefetched.cancel()
+
+    def _prefetch(self) -> asyncio.Task[tuple[int, int]]:
+        """The next block, asked for once; again after a failure."""
+        if self._prefetched is None:
+            self._prefetched = asyncio.get_running_loop().create_task(self._allocate())
+            self._prefetched.add_done_callback(self._forget_failure)
+        return self._prefetched
+
+    def _forget_failure(self, allocation: asyncio.Task[tuple[int, int]]) -> None:
+        if allocation.cancelled():
+            return
+        error = allocation.exception()
+        if error is not None:
+            log.warning("no block of producer ids: %s", error)
+            if self._prefetched is allocation:
+                self._prefetched = None
+
+
+async def allocate_block(
+    broker_id: int, broker_epoch: Callable[[], int], channel: ControllerChannel
+) -> tuple[int, int]:
+    """A block from the active controller. Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS if there is none:
+    clients come again then."""
+    request = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=broker_epoch())
+    try:
+        response = await channel.call(request, AllocateProducerIdsResponse, ALLOCATION_TIMEOUT_MS)
+    except PeerError as error:
+        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from None
+    if response.error_code:
+        name = ErrorCode(response.error_code).name
+        raise KafkaError(
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"the controller gives no producer ids: {name}"
+        )
+    return response.producer_id_start, response.producer_id_len

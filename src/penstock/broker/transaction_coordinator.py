@@ -10,8 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.broker import transaction_loader
+from penstock.broker.broker_peers import BrokerPeers
 from penstock.broker.coordinator_log import ReplicaLog
 from penstock.broker.coordinator_runtime import CoordinatorRuntime
+from penstock.broker.remote_coordinators import Question, RemoteCoordinators
 from penstock.broker.transaction_markers import MarkerSender
 from penstock.broker.transaction_partition import TransactionPartition
 from penstock.coordinators.records import Records
@@ -76,6 +78,9 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         self._epochs: dict[int, int] = {}
         """Leader epochs that the partitions of this node were taken over in: its coordinators' own."""
         self.markers = MarkerSender(broker)
+        self._others = RemoteCoordinators(
+            BrokerPeers.of_node(broker, "add-partitions-to-txn"), broker.config.get_int("request.timeout.ms")
+        )
 
     # -- requests ------------------------------------------------------------------------------------
 
@@ -113,9 +118,15 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
     ) -> Codes | Awaitable[Codes]:
         """For the leader of these partitions, who is about to append to them (KIP-890). Raises nothing.
 
-        Where power cuts count the answer is durable: else one could leave a batch in a partition, and no
-        memory of the transaction that it began.
+        The coordinator may be on another broker; then it is asked there. Where power cuts count the answer is
+        durable: else one could leave a batch in a partition, and no memory of the transaction that it began.
         """
+        state_partition = self._broker.image.topics.partition(self.TOPIC, self.partition_of(transactional_id))
+        if state_partition is not None and state_partition.leader != self._broker.node_id:
+            question = Question(transactional_id, producer_id, producer_epoch, partitions, verify_only)
+            if state_partition.leader < 0:
+                return question.all_answered(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return self._others.ask(state_partition.leader, question)
         codes = self.add_or_verify_partitions(
             transactional_id, producer_id, producer_epoch, partitions, verify_only=verify_only
         )
@@ -213,6 +224,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
     def close(self) -> None:
         super().close()
         self.markers.close()
+        self._others.close()
 
     @property
     def transaction_version(self) -> int:

@@ -65,14 +65,14 @@ class _Delivery:
             markers.commit,
             markers.transaction_version,
         )
-        self.to_write: list[TopicPartition] = list(markers.partitions)
+        self.to_write: list[TopicPartition] = sorted(markers.partitions)
         self.failed: list[TopicPartition] = []
         self.under_way = 0
         """Markers that other replicas, or other brokers, are to have."""
         self.is_retry = False
 
     def begin_again(self) -> None:
-        self.to_write, self.failed = list(self.markers.partitions), []
+        self.to_write, self.failed = sorted(self.markers.partitions), []
 
 
 class MarkerSender:
@@ -81,13 +81,7 @@ class MarkerSender:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._deliveries: dict[str, _Delivery] = {}
-        self._peers = BrokerPeers(
-            lambda: broker.image,
-            broker.config.inter_broker_listener_name,
-            lambda: broker.environment.dial,
-            f"broker-{broker.node_id}-txn-marker-sender",
-            broker.environment.rng,
-        )
+        self._peers = BrokerPeers.of_node(broker, "txn-marker-sender")
         self._queues: dict[int, MarkerQueue] = {}
         self.written = 0
         self.retries = 0
