@@ -31,6 +31,7 @@ from penstock.broker.outbox import FileRange, NotReady, Outbox, Part
 
 if TYPE_CHECKING:
     from penstock.broker.context import RequestContext
+    from penstock.broker.dispatch import ApiStats
     from penstock.broker.server import Server
 
 log = logging.getLogger(__name__)
@@ -106,6 +107,8 @@ class Connection:
         "_turn_scheduled",
         "_waits_for_memory",
         "_writing",
+        "answered_ns",
+        "answering",
         "client_host",
         "client_id",
         "client_id_raw",
@@ -116,6 +119,7 @@ class Connection:
         "listener_name",
         "peer",
         "principal",
+        "received_ns",
     )
 
     def __init__(
@@ -141,6 +145,11 @@ class Connection:
         self.listener_name = listener_name
         self.last_active_s = self._loop.time()
         self.closed = False
+        self.received_ns = 0
+        """When there was last something to read: since then the requests in the buffer wait at most."""
+        self.answered_ns = 0
+        """When the last answer was there, `answering` the counters of its API."""
+        self.answering: ApiStats | None = None
         self._buffer: memoryview | None = None
         self._buffer_bytes_hint = STANDARD_BYTES
         self._start = self._end = 0
@@ -169,7 +178,8 @@ class Connection:
     def _on_readable(self) -> None:
         if self._turn_scheduled:
             return  # what was read before comes first
-        if _now_ns() > self._server.turn_deadline_ns():
+        self.received_ns = now_ns = _now_ns()
+        if now_ns > self._server.turn_deadline_ns():
             self._turn_scheduled = True
             self._server.wait_in_line(self._receive)
             return
@@ -416,6 +426,8 @@ class Connection:
             self._reload(waits.part)
             return
         if is_empty:
+            if self.answering is not None:
+                self.answering.send_ns += _now_ns() - self.answered_ns
             if self._writing:
                 self._writing = False
                 self._loop.remove_writer(self.fd)

@@ -101,14 +101,19 @@ class Promise:
 
 
 class ApiStats:
-    """Counters of one API, plain integers; times cover the handler, not the wait of a long poll."""
+    """Counters of one API, plain integers. A request's time has four parts, as in Apache Kafka: in the queue
+    until its handler begins, in the handler, waiting for others (a long poll, replicas, the controller), and
+    until the socket has taken the last byte of the answer."""
 
-    __slots__ = ("errors", "handler_ns", "request_bytes", "requests")
+    __slots__ = ("errors", "handler_ns", "queue_ns", "remote_ns", "request_bytes", "requests", "send_ns")
 
     def __init__(self) -> None:
         self.requests = 0
         self.request_bytes = 0
+        self.queue_ns = 0
         self.handler_ns = 0
+        self.remote_ns = 0
+        self.send_ns = 0
         self.errors = 0
 
 
@@ -211,7 +216,10 @@ class Dispatcher:
             raise
         except Exception as error:
             return self._failed(served, correlation_id, error)
-        took_ns = _now_ns() - started_ns
+        stats.queue_ns += started_ns - connection.received_ns
+        connection.answered_ns = ended_ns = _now_ns()
+        connection.answering = stats
+        took_ns = ended_ns - started_ns
         stats.handler_ns += took_ns
         if took_ns > LONG_NS:
             self._broker.loop_lag.took(served.api_key.name, took_ns)
@@ -296,11 +304,13 @@ class Dispatcher:
     def _reply_later(
         self, served: Served, correlation_id: int, response: object, connection: Connection
     ) -> PendingReply:
+        since_ns = _now_ns()
         if isinstance(response, Promise):
             pending = PendingReply(connection, in_order=True)
             pending.on_abandon = response.on_abandon
 
             def deliver(kept: Kept) -> None:
+                _waited(served, connection, since_ns)
                 if isinstance(kept, BaseException):
                     connection.close(f"{served.api_key.name} failed: {kept}")
                 else:
@@ -314,10 +324,12 @@ class Dispatcher:
         self._tasks.add(future)
 
         def finished(done: asyncio.Future[object]) -> None:
+            nonlocal since_ns
             self._tasks.discard(done)
             if done.cancelled():
                 connection.close("request cancelled")
                 return
+            since_ns = _waited(served, connection, since_ns)
             error = done.exception()
             try:
                 if error is None:
@@ -372,6 +384,14 @@ class Dispatcher:
             response.error_message = message
         reply = encode_reply(served, correlation_id, response)
         return [reply] if isinstance(reply, bytes) else reply
+
+
+def _waited(served: Served, connection: Connection, since_ns: int) -> int:
+    """A response that others had to do with is there; when."""
+    now_ns = connection.answered_ns = _now_ns()
+    stats = connection.answering = served.stats
+    stats.remote_ns += now_ns - since_ns
+    return now_ns
 
 
 def encode_reply(served: Served, correlation_id: int, response: Message) -> bytes | list[Part]:

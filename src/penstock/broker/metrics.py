@@ -14,6 +14,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from penstock.broker.cleaner_metrics import cleaner_metrics
+from penstock.broker.cluster_metrics import Elections, cluster_metrics
 from penstock.broker.group_metrics import group_metrics
 from penstock.broker.transaction_metrics import transaction_metrics
 
@@ -28,6 +29,7 @@ class BrokerCollector(Collector):
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._elections = Elections(broker.metadata, broker.quorum)
 
     def collect(self) -> Iterable[Metric]:
         yield from self._requests()
@@ -37,6 +39,7 @@ class BrokerCollector(Collector):
         yield from group_metrics(self._broker.groups)
         yield from cleaner_metrics(self._broker.logs.cleaner, self._broker.clock_ms())
         yield from transaction_metrics(self._broker.transactions)
+        yield from cluster_metrics(self._broker, self._elections)
 
     def _requests(self) -> Iterable[Metric]:
         requests = CounterMetricFamily("penstock_requests", "Requests handled.", labels=["api"])
@@ -47,13 +50,25 @@ class BrokerCollector(Collector):
         seconds = CounterMetricFamily(
             "penstock_request_handler_seconds", "Time in handlers on the event loop.", labels=["api"]
         )
+        phases = CounterMetricFamily(
+            "penstock_request_phase_seconds",
+            "Time of requests: in the queue, local (their handler), remote (others), send (the client).",
+            labels=["api", "phase"],
+        )
         for key, stats in list(self._broker.dispatcher.stats.items()):
             label = [key.name.lower()]
             requests.add_metric(label, stats.requests)
             size.add_metric(label, stats.request_bytes)
             errors.add_metric(label, stats.errors)
             seconds.add_metric(label, stats.handler_ns / 1e9)
-        return [requests, size, errors, seconds]
+            for phase, spent_ns in (
+                ("queue", stats.queue_ns),
+                ("local", stats.handler_ns),
+                ("remote", stats.remote_ns),
+                ("send", stats.send_ns),
+            ):
+                phases.add_metric([*label, phase], spent_ns / 1e9)
+        return [requests, size, errors, seconds, phases]
 
     def _connections(self) -> Iterable[Metric]:
         server, stats = self._broker.server, self._broker.server.stats
