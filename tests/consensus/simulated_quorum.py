@@ -33,7 +33,7 @@ from penstock.consensus.messages import (
     SupportedVersionsResponse,
 )
 from penstock.consensus.quorum_state import ElectionState
-from penstock.consensus.replica import Raft
+from penstock.consensus.raft import Raft
 from penstock.consensus.settings import KRAFT_VERSIONS, RaftSettings
 from penstock.consensus.voters import Address, ReplicaKey, Voter, VoterSet
 from penstock.protocol.errors import ErrorCode

@@ -24,7 +24,7 @@ from penstock.consensus.roles import Candidate, Follower, Prospective, Resigned,
 from penstock.consensus.voters import ReplicaKey
 
 if TYPE_CHECKING:
-    from penstock.consensus.replica import Raft
+    from penstock.consensus.raft import Raft
 
 log = logging.getLogger(__name__)
 

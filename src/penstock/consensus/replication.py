@@ -26,7 +26,7 @@ from penstock.consensus.roles import Follower
 from penstock.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from penstock.consensus.replica import Raft
+    from penstock.consensus.raft import Raft
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
-    from penstock.consensus.replica import Raft
+    from penstock.consensus.raft import Raft
 
 log = logging.getLogger(__name__)
 

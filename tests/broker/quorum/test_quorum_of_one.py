@@ -9,12 +9,14 @@ from typing import ParamSpec, TypeVar
 import pytest
 
 from penstock.broker.environment import Environment
-from penstock.broker.quorum.listener import CommittedBatch, FrozenState, SnapshotId
+from penstock.broker.quorum.listener import CommittedBatch, FrozenState
 from penstock.broker.quorum.metadata_log import MetadataLog
 from penstock.broker.quorum.quorum import Quorum
+from penstock.consensus.log import SnapshotId
 from penstock.metadata.configs import BrokerConfig
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import ConfigRecord, Message
+from penstock.storage import meta_properties
 from penstock.storage.errors import StorageFailed
 
 P = ParamSpec("P")
@@ -25,9 +27,12 @@ class Host:
     """A node that has nothing but the quorum."""
 
     node_id = 1
+    cluster_id = "iWKQh-fZRQyPCSDH4Og5Gw"
 
     def __init__(self, directory: Path, **properties: str) -> None:
         self.loop = asyncio.get_running_loop()
+        self.environment = Environment()
+        meta_properties.claim(self.environment.files, [directory], self.node_id, self.cluster_id)
         self.environment = Environment()
         self.config = BrokerConfig.single_node(
             {
@@ -38,6 +43,9 @@ class Host:
 
     def clock_ms(self) -> int:
         return 1_700_000_000_000
+
+    def advertised(self, listener_name: str) -> tuple[str, int]:
+        raise KeyError(listener_name)
 
     def run_in_worker(
         self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
@@ -102,8 +110,13 @@ async def commit(quorum: Quorum, *batches: str) -> None:
     end_offset = 0
     for batch in batches:
         end_offset = quorum.append([record(name) for name in batch.split(",")], 30)
-    while quorum.high_watermark < end_offset:
-        await asyncio.sleep(0.001)
+    await until(lambda: quorum.high_watermark >= end_offset)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 (it is the test that looks on)
+            await asyncio.sleep(0.001)
 
 
 def test_batches_come_back_as_they_were_appended(tmp_path: Path) -> None:
@@ -159,8 +172,7 @@ def test_a_failing_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         async with running(tmp_path) as (quorum, follower):
             monkeypatch.setattr(MetadataLog, "flush", fails)
             quorum.append([record("a")], 30)
-            while len(follower.heard) < 3:
-                await asyncio.sleep(0.001)
+            await until(lambda: len(follower.heard) > 2)
             assert follower.heard[2].endswith(
                 "cannot be written: KAFKA_STORAGE_ERROR: no space left on device"
             )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from penstock.broker.node import Broker
     from penstock.broker.replica import Replica
     from penstock.broker.replication.leadership import Leadership
+    from penstock.protocol.codec import Message
     from penstock.storage.transaction_index import AbortedTransaction
 
 API_KEY = ApiKey.FETCH
@@ -45,6 +46,11 @@ HINTED_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LE
 TopicResponse = FetchResponse.FetchableTopicResponse
 PartitionData = FetchResponse.PartitionData
 Results = list[tuple[FetchTarget, PartitionData]]
+
+
+async def handle_as_controller(broker: Broker, request: FetchRequest, context: RequestContext) -> Message:
+    """Of the metadata log, which is all there is on a controller's listener."""
+    return await broker.quorum.handle(request, context)
 
 
 def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | Promise:

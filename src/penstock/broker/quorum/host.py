@@ -18,6 +18,7 @@ class QuorumHost(Protocol):
 
     config: BrokerConfig
     node_id: int
+    cluster_id: str
     loop: asyncio.AbstractEventLoop
     environment: Environment
 
@@ -26,3 +27,6 @@ class QuorumHost(Protocol):
     def run_in_worker(
         self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> asyncio.Future[T]: ...
+
+    def advertised(self, listener_name: str) -> tuple[str, int]:
+        """Where a listener of this node is reached. Raises KeyError for one there isn't."""

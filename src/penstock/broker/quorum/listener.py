@@ -8,14 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
+from penstock.consensus.log import SnapshotId
 from penstock.protocol.messages import Message
-
-
-class SnapshotId(NamedTuple):
-    """A snapshot stands for all records below ``end_offset``, the last of them written in ``epoch``."""
-
-    end_offset: int
-    epoch: int
 
 
 class CommittedBatch(NamedTuple):

@@ -1,7 +1,7 @@
 """The metadata log on disk: ``__cluster_metadata-0`` with its quorum-state file and snapshots.
 
-It is the `RaftLog` of this node's member of the quorum: who may append and what counts as committed is decided
-by `consensus`. `open`, `flush`, `write_election`, `write_snapshot`, `read_snapshot`, `truncate_to`,
+It is the `RaftLog` of this node's member of the quorum: who may append and what counts as committed is
+decided by `consensus`. `open`, `flush`, `write_election`, `write_snapshot`, `read_snapshot`, `truncate_to`,
 `install_snapshot` and `close` block: they run in a worker, while nothing else writes; the rest runs on the
 loop.
 """
@@ -53,7 +53,10 @@ _LEADER_CHANGE_VERSION: Final = 0
 
 
 class MetadataLog:
-    """Opened by `open`, which recovers the log; closed by `close`. ``static_voters`` are the configuration's."""
+    """Opened by `open`, which recovers the log; closed by `close`.
+
+    ``static_voters`` are those of the configuration, in force as long as the log says nothing of voters.
+    """
 
     def __init__(
         self,
@@ -69,6 +72,8 @@ class MetadataLog:
         self.snapshots = SnapshotFiles(self.directory, files)
         self._clock_ms = clock_ms
         self._files = files
+        self.on_append: Callable[[CommittedBatch], None] = lambda appended: None
+        """Told of each batch that this node appends as the leader."""
         self._max_retention_bytes = config.get_int("metadata.max.retention.bytes")
         segment_bytes = config["internal.metadata.log.segment.bytes"]
         self._log_config = LogConfig(
@@ -104,6 +109,7 @@ class MetadataLog:
         latest = self.log.leader_epochs.latest
         if latest >= 0:
             return latest
+        # The log is empty, or begins with the snapshot.
         return self.snapshots.latest.epoch if self.snapshots.latest else 0
 
     @property
@@ -120,7 +126,9 @@ class MetadataLog:
             return OffsetAndEpoch(self.end_offset, self.last_epoch)
         earliest = self.snapshots.earliest
         if earliest is not None and (found.start_offset, found.epoch) == (earliest.end_offset, epoch):
-            return OffsetAndEpoch(*earliest)  # the log begins with that epoch: the snapshot has the one before
+            return OffsetAndEpoch(
+                *earliest
+            )  # the log begins with that epoch: the snapshot has the one before
         return OffsetAndEpoch(found.start_offset, found.epoch)
 
     # Opening
@@ -149,8 +157,10 @@ class MetadataLog:
                 files=self._files,
             )
             self.log.assign_topic_id(TOPIC_ID)
-            if self.end_offset < start:
-                self.log.truncate_fully_and_start_at(start)
+            if latest is not None and not OffsetAndEpoch(self.end_offset, self.last_epoch).reaches(
+                OffsetAndEpoch(*latest)
+            ):
+                self.log.truncate_fully_and_start_at(start)  # it was received, and is newer than the log
             if self.log.log_start_offset > start:
                 raise LogDirectoryError(
                     f"{self.directory}: the log begins at offset {self.log.log_start_offset} and the newest "
@@ -262,13 +272,11 @@ class MetadataLog:
 
     # Writing as the leader
 
-    def append_records(
-        self, epoch: int, records: Sequence[Message], metadata_version: int
-    ) -> CommittedBatch:
-        """Append records as one batch, not durable before a `flush`; that batch. Raises LogError."""
+    def append_records(self, epoch: int, records: Sequence[Message], metadata_version: int) -> None:
+        """Append records as one batch, not durable before a `flush`. Raises LogError."""
         now_ms = self._clock_ms()
         data = encode_records(records, metadata_version, now_ms)
-        return self._append(data, epoch, now_ms, records)
+        self._append(data, epoch, now_ms, records)
 
     def begin_epoch(
         self,
@@ -299,12 +307,10 @@ class MetadataLog:
         self._append(data, epoch, now_ms, ())
         self._replay(decode_batch(data, 0))
 
-    def _append(
-        self, data: bytes, epoch: int, now_ms: int, records: Sequence[Message]
-    ) -> CommittedBatch:
+    def _append(self, data: bytes, epoch: int, now_ms: int, records: Sequence[Message]) -> None:
         headers = batch.check_batches(data)
         info = self.log.append(bytearray(data), headers, epoch)
-        return CommittedBatch(info.first_offset, info.last_offset, epoch, now_ms, len(data), records)
+        self.on_append(CommittedBatch(info.first_offset, info.last_offset, epoch, now_ms, len(data), records))
 
     # Writing as a follower
 
@@ -322,9 +328,7 @@ class MetadataLog:
             run.append(header)
         self._append_run(records, start, run)
 
-    def _is_next(
-        self, data: bytes, position: int, header: BatchHeader, run: Sequence[BatchHeader]
-    ) -> bool:
+    def _is_next(self, data: bytes, position: int, header: BatchHeader, run: Sequence[BatchHeader]) -> bool:
         expected = run[-1].next_offset if run else self.end_offset
         if header.base_offset == expected and batch.crc_is_valid(data, header, position):
             return True

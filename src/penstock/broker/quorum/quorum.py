@@ -1,33 +1,41 @@
-"""The metadata quorum as this node takes part in it: Raft's decisions carried out on disk.
+"""The metadata quorum as this node takes part in it, voter or observer: the one way to the metadata log.
 
-`consensus.raft` decides; here its effects meet the metadata log. What was appended is flushed by a worker,
-one flush for all that gathered meanwhile, and what Raft then calls committed goes to the listener in order:
-from memory when this node appended it, else from the log.
+`consensus` decides, `driver` carries it out, `delivery` tells the listener. To the rest of the node a
+`Quorum` is what Kafka's RaftClient is to a Kafka node.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Sequence
-from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from penstock.broker.quorum.host import QuorumHost
-from penstock.broker.quorum.listener import CommittedBatch, FrozenState, QuorumListener, SnapshotId
+from penstock.broker.quorum import describing, members, wire
+from penstock.broker.quorum.delivery import Delivery
+from penstock.broker.quorum.driver import Driver, QuorumStopped
+from penstock.broker.quorum.listener import CommittedBatch, QuorumListener
 from penstock.broker.quorum.metadata_log import MetadataLog
-from penstock.consensus.raft import BeginEpoch, Commit, Effect, Persist, Raft
-from penstock.metadata.snapshot import encode_records
+from penstock.broker.quorum.senders import Senders
+from penstock.broker.quorum.snapshotting import Snapshotting
+from penstock.consensus import membership
+from penstock.consensus.leader import Leader
+from penstock.consensus.raft import Raft
+from penstock.consensus.settings import KRAFT_VERSIONS
+from penstock.consensus.voters import Address
 from penstock.protocol import messages as m
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.records import ControlRecordType, encode_control_batch
 from penstock.storage.errors import LogError
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.quorum.host import QuorumHost
 
 log = logging.getLogger(__name__)
 
-_LEADER_CHANGE_VERSION: Final = 0
-"""The only one Kafka writes, and the only one it reads, however the voters are kept."""
+SHUTDOWN_TIMEOUT_MS: Final = 5000
+"""How long a leader that stops waits for another to be elected, as Kafka's raft client does."""
+_SHUTDOWN_STEP_S: Final = 0.01
 
 
 class Quorum:
@@ -36,92 +44,153 @@ class Quorum:
     `open` recovers the log, `listen` names who follows it, `start` takes part; `close` ends in good order.
     """
 
-    def __init__(self, broker: QuorumHost) -> None:
-        self._broker = broker
-        self._config = broker.config
-        machine = broker.environment
+    def __init__(self, host: QuorumHost) -> None:
+        self._host = host
+        config = host.config
         self._log = MetadataLog(
-            self._config.metadata_log_dir, self._config, broker.clock_ms, machine.files, machine.rng
+            config.metadata_log_dir,
+            config,
+            host.clock_ms,
+            host.environment.files,
+            members.static_voters(config),
         )
-        self._raft: Raft | None = None
+        self._senders = Senders(
+            host,
+            members.listener_name(config),
+            config.get_int("controller.quorum.request.timeout.ms"),
+        )
+        self._driver: Driver | None = None
         self._listener: QuorumListener | None = None
+        self._delivery: Delivery | None = None
+        self._snapshotting: Snapshotting | None = None
         self._failure: str | None = None
-        self._flusher: asyncio.Task[None] | None = None
-        self._delivered: int | None = None
-        """Up to which offset the listener has the log; None before it has anything."""
-        self._recent: deque[CommittedBatch] = deque()
-        """What this node appended as the leader and the listener has not seen, without a gap to the end."""
-        self._delivering: asyncio.Task[None] | None = None
         self._told_leader: tuple[int | None, int] = (None, -1)
-        self._delivered_epoch = -1
-        self._delivered_timestamp_ms = -1
-        self._bytes_since_snapshot = 0
-        self._snapshot_timer: asyncio.TimerHandle | None = None
-        self._snapshotting = False
 
     # Life
 
     async def open(self) -> None:
         """Recover the metadata log. Raises LogDirectoryError, OSError."""
-        await self._broker.run_in_worker(self._log.open)
-        node_id, election = self._broker.node_id, self._log.read_election()
-        self._log.check_voters(node_id, election)
-        self._raft = Raft.restore(node_id, frozenset((node_id,)), election, self._log.last_epoch)
+        in_worker = self._host.run_in_worker
+        await in_worker(self._log.open)
+        election = self._log.read_election()
+        members.check_alone(self._log, self._host.config, election)
+        settings = members.raft_settings(self._host)
+        if not self._log.history.voters.is_only_voter(settings.local):
+            # A voter's Fetch says that its log is durable; what a crash left may be in memory only.
+            await in_worker(self._log.flush)
+        raft = Raft(settings, self._log, self._host.environment.rng, election)
+        self._driver = Driver(self._host, raft, self._log, self._senders, self._settled, self._fail)
 
     def listen(self, listener: QuorumListener) -> None:
         """Tell ``listener`` everything from the beginning, and all that follows. Before `start`, once."""
         assert self._listener is None, "the metadata log has one listener"
         self._listener = listener
+        self._delivery = Delivery(self._host, self._log, listener, self._delivered)
+        self._log.on_append = self._delivery.appended
+        self._snapshotting = Snapshotting(self._host, self._log, listener, self._delivery)
 
     async def start(self) -> None:
         """Take part. A sole voter is elected, and its listener told all there is, when this returns.
 
         Raises LogDirectoryError for a log that cannot be read, LogError, OSError.
         """
-        assert self._raft is not None, "open comes first"
-        assert self._listener is not None, "listen comes first"
-        await self._carry_out(self._raft.campaign())
-        if self._delivering is not None:
-            await self._delivering
-        self._schedule_snapshot()
+        driver, delivery = self._driver, self._delivery
+        assert driver is not None, "open comes first"
+        assert delivery is not None, "listen comes first"
+        assert self._snapshotting is not None
+        driver.feed(driver.raft.start)
+        self._snapshotting.start()
+        if driver.raft.voters.is_only_voter(driver.raft.settings.local):
+            while not (self._failure or self._is_active()):
+                await driver.finish()
+                await delivery.finish()
+                await asyncio.sleep(0)
+
+    def _is_active(self) -> bool:
+        return self._told_leader == (self._host.node_id, self.epoch)
 
     async def bootstrap_records(self) -> list[m.Message]:
         """What the first leader of a new cluster appends. Raises LogDirectoryError, OSError."""
-        return await self._broker.run_in_worker(self._log.bootstrap)
+        return await self._host.run_in_worker(self._log.bootstrap)
 
     async def close(self) -> None:
-        """Commit what is pending, resign, close the log. Safe at any stage of the start."""
-        if self._snapshot_timer is not None:
-            self._snapshot_timer.cancel()
-        if self._flusher is not None:
-            await self._flusher
-        if self._delivering is not None:
-            await self._delivering
-        if self._raft is not None and self._raft.is_leader:
-            self._raft.resign()
+        """Commit what is pending, have another leader elected, close the log. Safe at any stage."""
+        if self._snapshotting is not None:
+            await self._snapshotting.stop()
+        if self._driver is not None:
+            await self._driver.finish()
+            await self._hand_over(self._driver)
+            self._driver.stop("the node is stopping")
+            await self._driver.finish()
+        if self._delivery is not None:
+            await self._delivery.stop()
+        self._senders.close()
         try:
-            await self._broker.run_in_worker(self._log.close)
+            await self._host.run_in_worker(self._log.close)
         except LogError as error:
             log.error("metadata log not closed cleanly error=%s", error)
+
+    async def _hand_over(self, driver: Driver) -> None:
+        """As a voter among others, wait until another leads, but not for ever."""
+        if driver.raft.is_shut_down or driver.is_stopped:
+            return
+        deadline_s = self._host.loop.time() + SHUTDOWN_TIMEOUT_MS / 1000
+        driver.feed(lambda now_ms: driver.raft.shut_down(now_ms + SHUTDOWN_TIMEOUT_MS))
+        while not driver.raft.is_shut_down and not driver.is_stopped:
+            if self._host.loop.time() >= deadline_s:
+                log.warning("no other leader of the metadata quorum in %d ms", SHUTDOWN_TIMEOUT_MS)
+                return
+            await asyncio.sleep(_SHUTDOWN_STEP_S)
 
     # What there is
 
     @property
+    def _raft(self) -> Raft:
+        assert self._driver is not None, "the quorum is not open"
+        return self._driver.raft
+
+    @property
     def leader_id(self) -> int | None:
-        return None if self._raft is None else self._raft.election.leader_id
+        """Who leads as far as this node knows; None from a node that has resigned."""
+        if self._driver is None:
+            return None
+        leader_id = self._raft.leader_id
+        return None if leader_id == self._host.node_id and not self._raft.is_leader else leader_id
+
+    @property
+    def leader_address(self) -> Address | None:
+        """The leader's address on the listener of controllers, None where it isn't known."""
+        if self.leader_id is None:
+            return None
+        return self._raft.role.leader_endpoints.get(self._raft.settings.listener_name)
 
     @property
     def epoch(self) -> int:
-        return 0 if self._raft is None else self._raft.epoch
+        return 0 if self._driver is None else self._raft.epoch
 
     @property
     def is_leader(self) -> bool:
         """Whether this node may append. It is asked for decisions only after `handle_leader_change`."""
-        return self._raft is not None and self._raft.is_leader
+        return self._driver is not None and self._driver.can_append
+
+    @property
+    def is_voter(self) -> bool:
+        return self._raft.is_voter
+
+    @property
+    def voter_ids(self) -> frozenset[int]:
+        """Those of the log's end, committed or not."""
+        return frozenset(self._log.history.voters.ids)
+
+    @property
+    def kraft_version(self) -> int:
+        """The finalized version of the quorum's own protocol; 1 is KIP-853."""
+        return self._log.history.kraft_version
 
     @property
     def high_watermark(self) -> int:
-        return 0 if self._raft is None else self._raft.high_watermark
+        """Everything below it is committed; 0 while this node doesn't know."""
+        return 0 if self._driver is None else self._raft.high_watermark or 0
 
     @property
     def log_end_offset(self) -> int:
@@ -139,74 +208,99 @@ class Quorum:
         """
         if self._failure is not None:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, self._failure)
-        if self._raft is None or not self._raft.is_leader:
+        if self._driver is None or not self._driver.can_append:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
-        now_ms = self._broker.clock_ms()
-        data = encode_records(records, metadata_version, now_ms)
-        info = self._log.append(data, self._raft.epoch)
-        self._appended(info.first_offset, data, now_ms, records)
-        return self._log.end_offset
+        self._log.append_records(self.epoch, records, metadata_version)
+        end_offset = self._log.end_offset
+        self._driver.appended()
+        return end_offset
 
     def resign(self, epoch: int, reason: str) -> None:
         """Lead no more, if ``epoch`` is the one this node leads: for a controller that cannot go on."""
-        if self._raft is not None and self._raft.is_leader and self._raft.epoch == epoch:
+        driver = self._driver
+        if driver is not None and driver.raft.is_leader and driver.raft.epoch == epoch:
             log.warning("metadata quorum leader resigns epoch=%d reason=%s", epoch, reason)
-            self._raft.resign()
-            self._tell_leader(None)
+            driver.feed(lambda now_ms: driver.raft.resign(epoch))
 
-    def _appended(self, first_offset: int, data: bytes, now_ms: int, records: Sequence[m.Message]) -> None:
-        assert self._raft is not None
-        last_offset = self._log.end_offset - 1
-        self._recent.append(
-            CommittedBatch(first_offset, last_offset, self._raft.epoch, now_ms, len(data), records)
+    def upgrade_kraft_version(self, kraft_version: int, *, validate_only: bool) -> None:
+        """Finalize a ``kraft.version``. Raises KafkaError: NOT_CONTROLLER, INVALID_UPDATE_VERSION."""
+        driver = self._driver
+        if driver is None or not driver.can_append:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
+        if not KRAFT_VERSIONS[0] <= kraft_version <= KRAFT_VERSIONS[1]:
+            raise KafkaError(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                f"kraft.version {kraft_version}: this node knows {KRAFT_VERSIONS[0]} to {KRAFT_VERSIONS[1]}",
+            )
+        refused: list[str | None] = []
+        driver.feed(
+            lambda now_ms: refused.append(
+                membership.upgrade(driver.raft, kraft_version, now_ms, validate_only=validate_only)
+            )
         )
-        if self._flusher is None or self._flusher.done():
-            self._flusher = self._broker.loop.create_task(self._flush())
+        if refused and refused[0] is not None:
+            raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, refused[0])
 
-    async def _flush(self) -> None:
-        """Flush until all is durable; each flush commits all that was appended before it began."""
-        assert self._raft is not None
-        flushed = -1
-        while flushed < self._log.end_offset:
-            try:
-                flushed = await self._broker.run_in_worker(self._log.flush)
-            except (LogError, OSError) as error:
-                self._fail(error)
+    # Requests
+
+    async def handle(self, request: m.Message, context: RequestContext) -> m.Message:
+        """Answer a request of another member or of an operator: Vote, BeginQuorumEpoch, EndQuorumEpoch,
+        Fetch of the metadata log, FetchSnapshot, DescribeQuorum, AddRaftVoter, RemoveRaftVoter,
+        UpdateRaftVoter.
+        """
+        driver = self._driver
+        if driver is None or driver.is_stopped:
+            return self._refuse(request)
+        if isinstance(request, m.DescribeQuorumRequest):
+            now_ms = int(self._host.loop.time() * 1000)
+            return describing.describe(driver.raft, request, now_ms, self._host.clock_ms())
+        try:
+            asked = wire.request_of(request, context.api_version)
+        except wire.NotTheMetadataLog:
+            return wire.refusal(request, ErrorCode.INVALID_REQUEST)
+        try:
+            answer = await driver.ask(asked)
+        except QuorumStopped:
+            return self._refuse(request)
+        return wire.response_to(request, answer, context.listener_name)
+
+    def _refuse(self, request: m.Message) -> m.Message:
+        """This node takes no part, not yet or not any more."""
+        if isinstance(request, m.DescribeQuorumRequest):
+            return m.DescribeQuorumResponse(error_code=ErrorCode.BROKER_NOT_AVAILABLE)
+        return wire.refusal(request, ErrorCode.BROKER_NOT_AVAILABLE)
+
+    # What the driver tells
+
+    def _settled(self) -> None:
+        """Something may have changed: commits, the leader."""
+        delivery = self._delivery
+        assert delivery is not None, "listen comes first"
+        if not self._raft.is_leader:
+            delivery.lost_leadership()
+        if self._raft.high_watermark is not None:
+            delivery.advance(self._raft.high_watermark)
+        self._tell_leader()
+
+    def _delivered(self, batches: Sequence[CommittedBatch]) -> None:
+        assert self._snapshotting is not None
+        self._tell_leader()
+        if batches:
+            self._snapshotting.committed(sum(batch.size_bytes for batch in batches))
+
+    def _tell_leader(self) -> None:
+        """Tell of a new leader; of this node itself only once the listener has all of earlier epochs."""
+        assert self._listener is not None
+        assert self._delivery is not None
+        role = self._raft.role
+        if isinstance(role, Leader):
+            delivered = self._delivery.offset
+            if role.high_watermark is None or delivered is None or delivered <= role.epoch_start_offset:
                 return
-            await self._carry_out(self._raft.flushed(flushed))
-
-    async def _carry_out(self, effects: list[Effect]) -> None:
-        assert self._raft is not None
-        for effect in effects:
-            match effect:
-                case Persist(election):
-                    await self._broker.run_in_worker(self._log.write_election, election)
-                    await self._carry_out(self._raft.persisted(election))
-                case BeginEpoch():
-                    self._begin_epoch(effect)
-                    assert self._flusher is not None
-                    await self._flusher
-                case Commit():
-                    self._deliver()
-
-    def _begin_epoch(self, begin: BeginEpoch) -> None:
-        """Append the LeaderChange of a new epoch."""
-        assert self._raft is not None
-        voter = m.LeaderChangeMessage.Voter
-        change = m.LeaderChangeMessage(
-            version=_LEADER_CHANGE_VERSION,
-            leader_id=self._broker.node_id,
-            voters=[voter(voter_id=v) for v in begin.voters],
-            granting_voters=[voter(voter_id=v) for v in begin.granting_voters],
-        )
-        now_ms = self._broker.clock_ms()
-        data = encode_control_batch(
-            [(ControlRecordType.LEADER_CHANGE, change.encode(_LEADER_CHANGE_VERSION))], timestamp=now_ms
-        )
-        log.info("metadata quorum leader epoch=%d", begin.epoch)
-        first_offset = self._log.append(data, begin.epoch).first_offset
-        self._raft.appended(first_offset)
-        self._appended(first_offset, data, now_ms, ())
+        told = (self.leader_id, role.epoch)
+        if told != self._told_leader:
+            self._told_leader = told
+            self._listener.handle_leader_change(*told)
 
     def _fail(self, error: Exception) -> None:
         """The log cannot be trusted with more: append nothing, go on telling what is committed."""
@@ -214,105 +308,3 @@ class Quorum:
         log.critical("metadata quorum stopped error=%s", error)
         if self._listener is not None:
             self._listener.handle_failure(self._failure)
-
-    # Telling the listener
-
-    def _deliver(self) -> None:
-        """Tell what is committed and not told yet: at once from memory, else by a task that reads it."""
-        if self._delivering is not None and not self._delivering.done():
-            return
-        if self._delivered is None or (self._recent and self._recent[0].base_offset > self._delivered):
-            self._delivering = self._broker.loop.create_task(self._deliver_from_log())
-        else:
-            self._deliver_recent()
-
-    def _deliver_recent(self) -> None:
-        assert self._raft is not None
-        ready: list[CommittedBatch] = []
-        while self._recent and self._recent[0].last_offset < self._raft.high_watermark:
-            ready.append(self._recent.popleft())
-        if ready:
-            self._handle_commit(ready)
-        self._tell_leader(self._broker.node_id)
-
-    async def _deliver_from_log(self) -> None:
-        """Read for the listener until it has come to what is in memory."""
-        assert self._raft is not None
-        assert self._listener is not None
-        if self._delivered is None:
-            self._delivered = 0
-            snapshot = self._log.latest_snapshot
-            if snapshot is not None:
-                records = await self._broker.run_in_worker(self._log.read_snapshot, snapshot)
-                self._listener.handle_snapshot(snapshot, records)
-                self._delivered, self._delivered_epoch = snapshot
-        while self._recent and self._recent[0].base_offset < self._delivered:
-            self._recent.popleft()
-        while self._delivered < (limit := self._limit_in_log()):
-            batches = await self._broker.run_in_worker(self._log.read_batches, self._delivered, limit)
-            self._handle_commit(batches)
-        self._deliver_recent()
-
-    def _limit_in_log(self) -> int:
-        assert self._raft is not None
-        high_watermark = self._raft.high_watermark
-        return min(high_watermark, self._recent[0].base_offset) if self._recent else high_watermark
-
-    def _handle_commit(self, batches: Sequence[CommittedBatch]) -> None:
-        assert self._listener is not None
-        last = batches[-1]
-        self._delivered = last.last_offset + 1
-        self._delivered_epoch, self._delivered_timestamp_ms = last.epoch, last.timestamp_ms
-        self._bytes_since_snapshot += sum(batch.size_bytes for batch in batches)
-        self._listener.handle_commit(batches)
-        if self._bytes_since_snapshot >= self._config.get_int(
-            "metadata.log.max.record.bytes.between.snapshots"
-        ):
-            self._snapshot()
-
-    def _tell_leader(self, leader_id: int | None) -> None:
-        assert self._listener is not None
-        if self._told_leader != (leader_id, self.epoch):
-            self._told_leader = (leader_id, self.epoch)
-            self._listener.handle_leader_change(leader_id, self.epoch)
-
-    # Snapshots
-
-    def _schedule_snapshot(self) -> None:
-        interval_ms = self._config.get_int("metadata.log.max.snapshot.interval.ms")
-        if interval_ms:
-            self._snapshot_timer = self._broker.loop.call_later(interval_ms / 1000, self._snapshot_on_time)
-
-    def _snapshot_on_time(self) -> None:
-        self._schedule_snapshot()
-        if self._bytes_since_snapshot:
-            self._snapshot()
-
-    def _snapshot(self) -> None:
-        """Write the listener's state to a snapshot file, in a worker, from a copy taken now."""
-        assert self._listener is not None
-        assert self._delivered is not None
-        if self._snapshotting or (frozen := self._listener.freeze()) is None:
-            return
-        self._snapshotting = True
-        self._bytes_since_snapshot = 0
-        at = SnapshotId(self._delivered, self._delivered_epoch)
-        writing = self._broker.run_in_worker(self._write_snapshot, at, frozen, self._delivered_timestamp_ms)
-        writing.add_done_callback(partial(self._snapshot_written, at))
-
-    def _write_snapshot(self, at: SnapshotId, frozen: FrozenState, timestamp_ms: int) -> int:
-        return self._log.write_snapshot(at, frozen.records(), frozen.metadata_version, timestamp_ms)
-
-    def _snapshot_written(self, at: SnapshotId, writing: asyncio.Future[int]) -> None:
-        self._snapshotting = False
-        if writing.cancelled():
-            return
-        error = writing.exception()
-        if error is not None:
-            log.error("metadata snapshot failed end_offset=%d error=%s", at.end_offset, error)
-            return
-        try:
-            self._log.installed_snapshot(at, self._broker.clock_ms())
-        except (LogError, OSError) as failure:
-            log.error("metadata log not trimmed end_offset=%d error=%s", at.end_offset, failure)
-        log.info("metadata snapshot end_offset=%d epoch=%d bytes=%d", *at, writing.result())

@@ -1,0 +1,24 @@
+"""FetchSnapshot (59): a piece of a snapshot of the metadata log, for a node that is too far behind.
+
+Versions 0 and 1. Answered by the leader of the quorum; the snapshot that formatting leaves is not given out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.messages import FetchSnapshotRequest
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+    from penstock.protocol.codec import Message
+
+API_KEY = ApiKey.FETCH_SNAPSHOT
+
+
+async def handle_as_controller(
+    broker: Broker, request: FetchSnapshotRequest, context: RequestContext
+) -> Message:
+    return await broker.quorum.handle(request, context)

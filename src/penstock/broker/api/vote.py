@@ -1,0 +1,22 @@
+"""Vote (52): a candidate for the leadership of the metadata quorum asks for this node's vote.
+
+Versions 0 to 2: from 1 voters have directory ids (KIP-853), from 2 it may be a pre-vote (KIP-996).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.messages import VoteRequest
+
+if TYPE_CHECKING:
+    from penstock.broker.context import RequestContext
+    from penstock.broker.node import Broker
+    from penstock.protocol.codec import Message
+
+API_KEY = ApiKey.VOTE
+
+
+async def handle_as_controller(broker: Broker, request: VoteRequest, context: RequestContext) -> Message:
+    return await broker.quorum.handle(request, context)

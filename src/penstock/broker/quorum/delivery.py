@@ -1,0 +1,158 @@
+"""Brings the listener what is committed, in order: from memory what this node appended, else from the log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from penstock.broker.quorum.listener import CommittedBatch, QuorumListener
+from penstock.consensus.log import BOOTSTRAP_SNAPSHOT
+from penstock.storage.errors import OffsetOutOfRange
+
+if TYPE_CHECKING:
+    from penstock.broker.quorum.host import QuorumHost
+    from penstock.broker.quorum.metadata_log import MetadataLog
+
+log = logging.getLogger(__name__)
+
+READ_HERE_RECORDS: Final = 500
+"""So many are read and decoded on the loop; more are left to a worker."""
+
+
+class Delivery:
+    """Follows the high watermark.
+
+    Args:
+        delivered: called after each piece, in the same turn.
+    """
+
+    def __init__(
+        self,
+        host: QuorumHost,
+        metadata_log: MetadataLog,
+        listener: QuorumListener,
+        delivered: Callable[[Sequence[CommittedBatch]], None],
+    ) -> None:
+        self.offset: int | None = None
+        """Up to which the listener has the log; None before it has anything."""
+        self.epoch = -1
+        self.timestamp_ms = -1
+        """Of the last record the listener has."""
+        self._host = host
+        self._log = metadata_log
+        self._listener = listener
+        self._delivered = delivered
+        self._high_watermark = 0
+        self._recent: deque[CommittedBatch] = deque()
+        """What this node appended as the leader and the listener has not seen, without a gap to the end."""
+        self._reading: asyncio.Task[None] | None = None
+
+    def appended(self, batch: CommittedBatch) -> None:
+        """This node appended a batch."""
+        if self._recent and (
+            self._recent[-1].last_offset + 1 != batch.base_offset or self._recent[-1].epoch != batch.epoch
+        ):
+            self._recent.clear()
+        self._recent.append(batch)
+
+    def lost_leadership(self) -> None:
+        """What was appended may not be what is committed in its place."""
+        self._recent.clear()
+
+    def advance(self, high_watermark: int) -> None:
+        """Everything below is committed: tell what is not told yet, at once if that is quick."""
+        self._high_watermark = max(high_watermark, self._high_watermark)
+        if self.offset == self._high_watermark or self.is_reading:
+            return
+        if self._has_gap() and not self._read_here():
+            self._reading = self._host.loop.create_task(self._read())
+        else:
+            self._deliver_recent()
+
+    @property
+    def is_reading(self) -> bool:
+        return self._reading is not None and not self._reading.done()
+
+    async def finish(self) -> None:
+        """Return when what is committed has been told. Raises what reading it raised."""
+        if self._reading is not None:
+            await self._reading
+
+    async def stop(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait((self._reading,))
+
+    def _has_gap(self) -> bool:
+        """Whether the listener needs something before what is in memory."""
+        while self._recent and self.offset is not None and self._recent[0].base_offset < self.offset:
+            self._recent.popleft()
+        if self.offset is None or not self._recent:
+            return True
+        return self._recent[0].base_offset > self.offset
+
+    def _limit(self) -> int:
+        """Up to where the log has to be read."""
+        if self._recent:
+            return min(self._high_watermark, self._recent[0].base_offset)
+        return self._high_watermark
+
+    def _read_here(self) -> bool:
+        """Deliver from the log on the loop, if that is little; whether all that was needed is delivered."""
+        if self.offset is None or self.offset < self._log.start_offset:
+            return False
+        while self.offset < (limit := self._limit()):
+            if limit - self.offset > READ_HERE_RECORDS:
+                return False
+            self._tell(self._log.read_batches(self.offset, limit))
+        return True
+
+    async def _read(self) -> None:
+        """Read for the listener, in a worker, until it has come to what is in memory or to the end."""
+        while True:
+            if self.offset is None or self.offset < self._log.start_offset:
+                await self._load_snapshot()
+                continue
+            if self._read_here_is_enough():
+                break
+            try:
+                batches = await self._host.run_in_worker(self._log.read_batches, self.offset, self._limit())
+            except OffsetOutOfRange:
+                continue  # a snapshot has taken the log's place meanwhile
+            self._tell(batches)
+        self._deliver_recent()
+
+    def _read_here_is_enough(self) -> bool:
+        self._has_gap()
+        return self._read_here()
+
+    async def _load_snapshot(self) -> None:
+        """Begin with the newest snapshot; with nothing, if there is none."""
+        at = self._log.latest_snapshot
+        if at is None or at == BOOTSTRAP_SNAPSHOT:
+            self.offset = 0
+            return
+        try:
+            records = await self._host.run_in_worker(self._log.read_snapshot, at)
+        except FileNotFoundError:
+            return  # a newer one has replaced it
+        self._listener.handle_snapshot(at, records)
+        self.offset, self.epoch = at.end_offset, at.epoch
+        self._high_watermark = max(self._high_watermark, at.end_offset)
+
+    def _deliver_recent(self) -> None:
+        ready: list[CommittedBatch] = []
+        while self._recent and self._recent[0].last_offset < self._high_watermark:
+            ready.append(self._recent.popleft())
+        self._tell(ready)
+
+    def _tell(self, batches: Sequence[CommittedBatch]) -> None:
+        if batches:
+            last = batches[-1]
+            self.offset = last.last_offset + 1
+            self.epoch, self.timestamp_ms = last.epoch, last.timestamp_ms
+            self._listener.handle_commit(batches)
+        self._delivered(batches)

@@ -1,0 +1,277 @@
+"""Feeds the state machine of `consensus` one thing at a time, and carries out what it wants done.
+
+What happens meanwhile waits in line: an effect may take the disk's time, and until it is done nothing else is
+fed in. A leader's own appends are the exception: they are flushed beside all that, one flush for all that
+gathered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from penstock.consensus.effects import (
+    BeginEpoch,
+    Effect,
+    Flush,
+    InstallSnapshot,
+    Persist,
+    Reply,
+    Send,
+    Truncate,
+)
+from penstock.consensus.errors import CommittedRecordsLost
+from penstock.consensus.leader import Leader
+from penstock.consensus.messages import Request, Response
+from penstock.consensus.raft import Raft
+from penstock.protocol.batch import CorruptBatch
+from penstock.storage.errors import LogError
+
+if TYPE_CHECKING:
+    from penstock.broker.quorum.host import QuorumHost
+    from penstock.broker.quorum.metadata_log import MetadataLog
+    from penstock.broker.quorum.senders import Senders
+
+log = logging.getLogger(__name__)
+
+Event: TypeAlias = Callable[[int], None]
+"""Something that happened, told to the state machine at a time in ms."""
+
+_FATAL: Final = (LogError, OSError, CommittedRecordsLost, CorruptBatch)
+
+
+class QuorumStopped(Exception):
+    """This node takes no part in the quorum any more; the message says why."""
+
+
+class Driver:
+    """Runs one `Raft`.
+
+    Args:
+        settled: called when all that came in has been dealt with, in the same turn.
+        failed: called once, when the disk or the log's content makes going on impossible.
+    """
+
+    def __init__(
+        self,
+        host: QuorumHost,
+        raft: Raft,
+        metadata_log: MetadataLog,
+        senders: Senders,
+        settled: Callable[[], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self.raft = raft
+        self._host = host
+        self._log = metadata_log
+        self._senders = senders
+        self._settled = settled
+        self._failed = failed
+        self._inbox: deque[Event] = deque()
+        self._effects: deque[Effect] = deque()
+        self._is_busy = False
+        self._blocking: asyncio.Future[object] | None = None
+        self._flusher: asyncio.Task[None] | None = None
+        self._flushed_to = -1
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_ms = inf
+        self._replies: dict[int, asyncio.Future[Response]] = {}
+        self._token = 0
+        self._stopped: str | None = None
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopped is not None
+
+    # In
+
+    def feed(self, event: Event) -> None:
+        """Tell the state machine, now or when it is this event's turn."""
+        if self._stopped is not None:
+            return
+        self._inbox.append(event)
+        if not self._is_busy:
+            self._work()
+
+    async def ask(self, request: Request) -> Response:
+        """The state machine's answer to a request, at once or later. Raises QuorumStopped."""
+        if self._stopped is not None:
+            raise QuorumStopped(self._stopped)
+        self._token += 1
+        token = self._token
+        answer = self._replies[token] = self._host.loop.create_future()
+        self.feed(lambda now_ms: self.raft.receive(token, request, now_ms))
+        try:
+            return await answer
+        finally:
+            self._replies.pop(token, None)
+
+    def _now_ms(self) -> int:
+        """A clock that nobody sets, for timeouts."""
+        return int(self._host.loop.time() * 1000)
+
+    # Work
+
+    def _work(self) -> None:
+        """Go on until there is nothing to do, or the disk has to be waited for."""
+        self._is_busy = True
+        is_polled = False
+        try:
+            while not is_polled:
+                if self._effects:
+                    effect = self._effects.popleft()
+                    blocking = self._carry_out(effect)
+                    if blocking is not None:
+                        self._blocking = blocking
+                        blocking.add_done_callback(partial(self._resume, effect))
+                        return
+                elif self._inbox:
+                    self._inbox.popleft()(self._now_ms())
+                    self._effects.extend(self.raft.take_effects())
+                else:
+                    self._wake_at(self.raft.poll(self._now_ms()))
+                    self._effects.extend(self.raft.take_effects())
+                    is_polled = not self._effects
+        except _FATAL as error:
+            self._fail(error)
+            return
+        self._is_busy = False
+        self._flush_appended()
+        self._settled()
+
+    def _carry_out(self, effect: Effect) -> asyncio.Future[object] | None:
+        """Do it; or begin what blocks, in a worker."""
+        in_worker = self._host.run_in_worker
+        match effect:
+            case Send():
+                self._send(effect)
+            case Reply(token, response):
+                answer = self._replies.pop(token, None)
+                if answer is not None and not answer.done():
+                    answer.set_result(response)
+            case BeginEpoch():
+                log.info("metadata quorum leader epoch=%d", effect.epoch)
+                self.raft.begin_epoch(self._now_ms())
+                self._effects.extend(self.raft.take_effects())
+            case Persist(election):
+                return _any(in_worker(self._log.write_election, election))
+            case Flush():
+                return _any(in_worker(self._log.flush))
+            case Truncate(offset):
+                return _any(in_worker(self._log.truncate_to, offset))
+            case InstallSnapshot():
+                return _any(in_worker(self._log.install_snapshot))
+        return None
+
+    def _resume(self, effect: Effect, blocking: asyncio.Future[object]) -> None:
+        """What blocked is done."""
+        self._blocking = None
+        if self._stopped is not None or blocking.cancelled():
+            return
+        error = blocking.exception()
+        if error is not None:
+            self._fail(error)
+            return
+        if isinstance(effect, InstallSnapshot) and blocking.result():
+            self.raft.snapshot_installed()
+        self._work()
+
+    def _fail(self, error: BaseException) -> None:
+        self.stop(f"the metadata log cannot be written: {error}")
+        if not isinstance(error, _FATAL):
+            log.error("metadata quorum failed", exc_info=error)
+        self._failed(error if isinstance(error, Exception) else RuntimeError(str(error)))
+
+    # Out
+
+    def _send(self, send: Send) -> None:
+        def answered(response: Response | None) -> None:
+            self.feed(
+                lambda now_ms: self.raft.receive_response(send.to, send.correlation_id, response, now_ms)
+            )
+
+        self._senders.send(send.to, send.request, answered)
+
+    def _wake_at(self, at_ms: float) -> None:
+        """Poll again at a time, if nothing happens before."""
+        if at_ms == self._timer_at_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_at_ms = at_ms
+        if at_ms < inf:
+            self._timer = self._host.loop.call_at(at_ms / 1000, self._wake)
+
+    def _wake(self) -> None:
+        self._timer, self._timer_at_ms = None, inf
+        self.feed(_nothing)
+
+    # A leader's appends
+
+    @property
+    def can_append(self) -> bool:
+        """Whether this node leads, and its epoch has begun in the log."""
+        role = self.raft.role
+        return self._stopped is None and isinstance(role, Leader) and role.has_begun
+
+    def appended(self) -> None:
+        """The leader's log has grown."""
+        self.feed(self.raft.appended)
+
+    def _flush_appended(self) -> None:
+        if (
+            self.can_append
+            and self._flushed_to < self._log.end_offset
+            and (self._flusher is None or self._flusher.done())
+        ):
+            self._flusher = self._host.loop.create_task(self._flush())
+
+    async def _flush(self) -> None:
+        """Flush until all is durable; each flush covers all that was appended before it began."""
+        while self.can_append and self._flushed_to < self._log.end_offset:
+            epoch = self.raft.epoch
+            try:
+                end_offset = await self._host.run_in_worker(self._log.flush)
+            except _FATAL as error:
+                self._fail(error)
+                return
+            if self.can_append and self.raft.epoch == epoch:  # else what was flushed may be cut by now
+                self._flushed_to = end_offset
+                self.feed(partial(self.raft.flushed, end_offset))
+
+    # The end
+
+    async def finish(self) -> None:
+        """Wait until what was appended is durable, and no effect is under way."""
+        if self._flusher is not None:
+            await self._flusher
+        if self._blocking is not None:
+            await asyncio.wait((self._blocking,))
+
+    def stop(self, reason: str) -> None:
+        """Take no part any more; who waits for an answer is told."""
+        if self._stopped is not None:
+            return
+        self._stopped = reason
+        self._inbox.clear()
+        self._effects.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        for answer in self._replies.values():
+            if not answer.done():
+                answer.set_exception(QuorumStopped(reason))
+        self._replies.clear()
+
+
+def _nothing(now_ms: int) -> None:
+    """Time alone."""
+
+
+def _any(future: asyncio.Future[object]) -> asyncio.Future[object]:
+    return future

@@ -1,0 +1,82 @@
+"""Requests of the quorum to other members, over connections of their own.
+
+A Fetch may wait for half a second at the other side, and what follows it on the same connection with it: so
+fetches have one connection, and everything else another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from penstock.broker.peers import Peer, PeerError, PeerSettings
+from penstock.broker.quorum import wire
+from penstock.consensus.effects import Node
+from penstock.consensus.messages import FetchRequest, FetchSnapshotRequest, Request, Response
+from penstock.protocol import api_keys
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from penstock.broker.quorum.host import QuorumHost
+
+log = logging.getLogger(__name__)
+
+_SETTINGS: Final = PeerSettings(setup_timeout_ms=2000, reconnect_backoff_ms=20, reconnect_backoff_max_ms=200)
+"""Attempts are spaced by the state machine; the peer's own pauses must not outlast an election."""
+
+
+class Senders:
+    """One `Peer` for each member, address and purpose."""
+
+    def __init__(self, host: QuorumHost, listener_name: str, request_timeout_ms: int) -> None:
+        self._host = host
+        self._listener_name = listener_name
+        self._request_timeout_ms = request_timeout_ms
+        self._peers: dict[tuple[Node, bool], Peer] = {}
+        self._calls: set[asyncio.Task[None]] = set()
+
+    def send(self, node: Node, request: Request, answered: Callable[[Response | None], None]) -> None:
+        """Send a request; ``answered`` gets the response, or None if there is none in time."""
+        task = self._host.loop.create_task(self._call(node, request, answered))
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+
+    async def _call(self, node: Node, request: Request, answered: Callable[[Response | None], None]) -> None:
+        message = wire.message_of(request)
+        response_class = api_keys.response_class(ApiKey(message.ID))
+        response: Response | None = None
+        try:
+            answer = await self._peer(node, request).call(
+                message, response_class, timeout_ms=self._request_timeout_ms
+            )
+            response = wire.response_of(request, answer, self._listener_name)
+        except (PeerError, KafkaError, ValueError) as error:
+            log.debug("no answer node=%s request=%s error=%s", node, type(request).__name__, error)
+        answered(response)
+
+    def _peer(self, node: Node, request: Request) -> Peer:
+        is_fetch = isinstance(request, FetchRequest | FetchSnapshotRequest)
+        peer = self._peers.get((node, is_fetch))
+        if peer is None:
+            machine = self._host.environment
+            purpose = "fetch" if is_fetch else "quorum"
+            peer = self._peers[node, is_fetch] = Peer(
+                machine.dial,
+                node.address.host,
+                node.address.port,
+                node_id=node.id if node.id >= 0 else None,
+                client_id=f"raft-client-{self._host.node_id}-{purpose}",
+                rng=machine.rng,
+                settings=_SETTINGS,
+            )
+        return peer
+
+    def close(self) -> None:
+        """Drop all connections; nothing is answered any more."""
+        for task in self._calls:
+            task.cancel()
+        for peer in self._peers.values():
+            peer.close()

@@ -1,0 +1,143 @@
+"""The snapshots beside the metadata log: which there are, written here, sent in pieces, received in pieces.
+
+`write`, `read` and `complete` block: for a worker; the rest is for the loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from penstock.consensus.log import SnapshotId
+from penstock.metadata import snapshot as snapshots
+from penstock.metadata.snapshot import Snapshot, SnapshotError
+from penstock.storage.files import FileSystem
+
+log = logging.getLogger(__name__)
+
+
+class SnapshotFiles:
+    """``NNNN-EEEE.checkpoint`` files in the directory of the metadata log."""
+
+    def __init__(self, directory: Path, files: FileSystem) -> None:
+        self._directory = directory
+        self._files = files
+        self._ids: list[SnapshotId] = []
+        self._receiving: tuple[SnapshotId, int] | None = None
+
+    def scan(self) -> None:
+        """Find what there is, and remove what was not finished. Blocks. Raises OSError."""
+        for path in self._directory.glob("*.checkpoint.part"):
+            with contextlib.suppress(FileNotFoundError):
+                self._files.unlink(path)
+        parsed = (snapshots.parse_file_name(path.name) for path in self._directory.iterdir())
+        self._ids = sorted(SnapshotId(*found) for found in parsed if found is not None)
+
+    @property
+    def earliest(self) -> SnapshotId | None:
+        return self._ids[0] if self._ids else None
+
+    @property
+    def latest(self) -> SnapshotId | None:
+        return self._ids[-1] if self._ids else None
+
+    def path(self, at: SnapshotId) -> Path:
+        return self._directory / snapshots.file_name(*at)
+
+    def _part(self, at: SnapshotId) -> Path:
+        path = self.path(at)
+        return path.with_name(path.name + ".part")
+
+    # Whole ones
+
+    def read(self, at: SnapshotId) -> Snapshot:
+        """Raises SnapshotError for a damaged file, which it names, OSError."""
+        return self.decode(self.path(at))
+
+    def decode(self, path: Path) -> Snapshot:
+        """Any file of this form. Raises SnapshotError, OSError."""
+        try:
+            content = snapshots.decode_snapshot(path.read_bytes())
+        except SnapshotError as error:
+            raise SnapshotError(f"{path.name}: {error}") from error
+        if content.unknown_records:
+            log.warning("metadata records passed over file=%s count=%d", path.name, content.unknown_records)
+        return content
+
+    def write(self, at: SnapshotId, batches: Iterable[bytes]) -> int:
+        """Write a snapshot whole and durable, or not at all; its size in bytes. `add` follows on the loop."""
+        data = b"".join(batches)
+        self._files.write_file(self._part(at), data, sync=True)
+        self._put_in_place(at)
+        return len(data)
+
+    def _put_in_place(self, at: SnapshotId) -> None:
+        self._files.rename(self._part(at), self.path(at))
+        self._files.sync_directory(self._directory)
+
+    def add(self, at: SnapshotId) -> None:
+        self._ids = sorted({*self._ids, at})
+
+    def older_than(self, at: SnapshotId) -> list[SnapshotId]:
+        return [found for found in self._ids if found < at]
+
+    def size_bytes(self) -> int:
+        """Of all of them. Raises OSError."""
+        return sum(self.path(at).stat().st_size for at in self._ids)
+
+    def remove_older_than(self, at: SnapshotId) -> None:
+        for superfluous in self.older_than(at):
+            self._files.unlink(self.path(superfluous))
+        self._ids = [found for found in self._ids if found >= at]
+
+    # In pieces
+
+    def piece(self, at: SnapshotId, position: int, max_bytes: int) -> tuple[bytes, int] | None:
+        """Bytes of a snapshot from ``position`` on, and its whole size; None where there is none such."""
+        if at not in self._ids:
+            return None
+        try:
+            fd = self._files.open(self.path(at), os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        try:
+            size = os.fstat(fd).st_size
+            return self._files.pread(fd, min(max_bytes, size), position), size
+        finally:
+            self._files.close(fd)
+
+    @property
+    def receiving(self) -> tuple[SnapshotId, int] | None:
+        """The one that is being received, and how many bytes of it are here."""
+        return self._receiving
+
+    def receive(self, at: SnapshotId) -> bool:
+        """Begin one from its beginning; False where it is here already. Raises OSError."""
+        if at in self._ids:
+            return False
+        self._files.write_file(self._part(at), b"", sync=False)
+        self._receiving = (at, 0)
+        return True
+
+    def receive_piece(self, data: bytes | memoryview) -> None:
+        """Raises OSError."""
+        assert self._receiving is not None, "no snapshot is being received"
+        at, position = self._receiving
+        fd = self._files.open(self._part(at), os.O_WRONLY)
+        try:
+            self._files.write_all(fd, data, position)
+        finally:
+            self._files.close(fd)
+        self._receiving = (at, position + len(data))
+
+    def complete(self) -> tuple[SnapshotId, Snapshot]:
+        """Check and keep what was received. Blocks. Raises SnapshotError for a damaged one, OSError."""
+        assert self._receiving is not None, "no snapshot is being received"
+        (at, _), self._receiving = self._receiving, None
+        content = self.decode(self._part(at))
+        self._files.sync_path(self._part(at))
+        self._put_in_place(at)
+        return at, content

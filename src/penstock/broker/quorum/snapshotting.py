@@ -1,0 +1,91 @@
+"""When a snapshot of the metadata log is written (KIP-630): after so many bytes, or so much time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock.broker.quorum.listener import FrozenState
+from penstock.consensus.log import SnapshotId
+from penstock.metadata.snapshot import QuorumRecords
+from penstock.storage.errors import LogError
+
+if TYPE_CHECKING:
+    from penstock.broker.quorum.delivery import Delivery
+    from penstock.broker.quorum.host import QuorumHost
+    from penstock.broker.quorum.listener import QuorumListener
+    from penstock.broker.quorum.metadata_log import MetadataLog
+
+log = logging.getLogger(__name__)
+
+
+class Snapshotting:
+    """Asks the listener for its state and has a worker write it. One at a time."""
+
+    def __init__(
+        self, host: QuorumHost, metadata_log: MetadataLog, listener: QuorumListener, delivery: Delivery
+    ) -> None:
+        self._host = host
+        self._log = metadata_log
+        self._listener = listener
+        self._delivery = delivery
+        self._bytes = 0
+        """Of committed batches since the last snapshot."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._writing: asyncio.Future[int] | None = None
+
+    def start(self) -> None:
+        interval_ms = self._host.config.get_int("metadata.log.max.snapshot.interval.ms")
+        if interval_ms:
+            self._timer = self._host.loop.call_later(interval_ms / 1000, self._on_time)
+
+    async def stop(self) -> None:
+        """Write no more; return when none is being written."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._writing is not None:
+            await asyncio.wait((self._writing,))
+
+    def committed(self, size_bytes: int) -> None:
+        """Batches of so many bytes have been delivered."""
+        self._bytes += size_bytes
+        limit_bytes = self._host.config.get_int("metadata.log.max.record.bytes.between.snapshots")
+        if self._bytes >= limit_bytes:
+            self._snapshot()
+
+    def _on_time(self) -> None:
+        self.start()
+        if self._bytes:
+            self._snapshot()
+
+    def _snapshot(self) -> None:
+        """Write the listener's state, from a copy taken now."""
+        if self._writing is not None or self._delivery.offset is None:
+            return
+        frozen = self._listener.freeze()
+        if frozen is None:
+            return
+        self._bytes = 0
+        at = SnapshotId(self._delivery.offset, self._delivery.epoch)
+        quorum = self._log.quorum_records(at.end_offset)
+        self._writing = self._host.run_in_worker(self._write, at, frozen, self._delivery.timestamp_ms, quorum)
+        self._writing.add_done_callback(partial(self._written, at))
+
+    def _write(self, at: SnapshotId, frozen: FrozenState, timestamp_ms: int, quorum: QuorumRecords) -> int:
+        return self._log.write_snapshot(at, frozen.records(), frozen.metadata_version, timestamp_ms, quorum)
+
+    def _written(self, at: SnapshotId, writing: asyncio.Future[int]) -> None:
+        self._writing = None
+        if writing.cancelled():
+            return
+        error = writing.exception()
+        if error is not None:
+            log.error("metadata snapshot failed end_offset=%d error=%s", at.end_offset, error)
+            return
+        try:
+            self._log.keep_snapshot(at, self._host.clock_ms())
+        except (LogError, OSError) as failure:
+            log.error("metadata log not trimmed end_offset=%d error=%s", at.end_offset, failure)
+        log.info("metadata snapshot end_offset=%d epoch=%d bytes=%d", *at, writing.result())
