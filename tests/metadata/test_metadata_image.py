@@ -201,7 +201,9 @@ def test_an_aborted_or_unfinished_metadata_transaction_leaves_nothing() -> None:
     assert len(image.topics) == 0
     image.replay(m.BeginTransactionRecord(), MetadataDelta())
     image.replay(topic(), MetadataDelta())
-    assert image.abandon_transaction()
+    assert image.in_transaction
+    image.replay(m.AbortTransactionRecord(reason="Controller failover"), MetadataDelta())
+    assert not image.in_transaction
     assert len(image.topics) == 0
 
 

@@ -2,6 +2,10 @@
 
 A reassignment first adds the new replicas. It completes by itself, in the AlterPartition that brings the last
 of them into sync (`partition_change`), or at once if nothing has to be copied.
+
+One difference from Kafka: a reassignment that replaces another and adds nothing (or removes nothing) forgets
+what the other was adding (or removing). In Kafka that is kept, and where a replica is then both to be added
+and to be removed, neither reassignment can ever complete.
 """
 
 from __future__ import annotations
@@ -89,9 +93,7 @@ def _begin(
 ) -> PartitionChangeRecord | None:
     change = change_of(state, topic, partition_id)
     reassignment = begin_reassignment(change.replicas, wanted)
-    change.replicas = reassignment.replicas
-    change.removing = reassignment.removing or change.removing
-    change.adding = reassignment.adding or change.adding
+    change.replicas, change.adding, change.removing = reassignment
     return change.record()
 
 

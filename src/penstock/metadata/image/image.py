@@ -112,11 +112,6 @@ class MetadataImage:
         """Whether a metadata transaction (KIP-868) has begun and not ended."""
         return self._transaction is not None
 
-    def abandon_transaction(self) -> bool:
-        """Drop a transaction its leader never ended; whether there was one."""
-        abandoned, self._transaction = self._transaction is not None, None
-        return abandoned
-
     def replace_with(self, other: MetadataImage, delta: MetadataDelta) -> None:
         """Become what ``other`` is, which is not used any more; ``delta`` gets the differences.
 
