@@ -1,0 +1,260 @@
+"""Where a follower cuts, what it tells its leader, how a throttle measures, who reads from whom."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.replication.fetched_batches import check_fetched
+from penstock.broker.replication.leader_session import LeaderSession, Wanted
+from penstock.broker.replication.leadership import Leadership
+from penstock.broker.replication.nearest_replica import nearest_replica
+from penstock.broker.replication.throttle import ReplicationThrottle
+from penstock.broker.replication.truncation import first_position, truncation_offset
+from penstock.metadata.image import PartitionRegistration
+from penstock.protocol.batch import CorruptBatch, assign_offsets, iter_headers
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import FetchRequest
+from penstock.protocol.records import Record, encode_batch
+from penstock.storage.files import REAL_FILES
+from penstock.storage.leader_epochs import EpochEntry, LeaderEpochs
+
+TOPIC = bytes(16)
+
+
+def epochs(tmp_path: Path, *entries: tuple[int, int]) -> LeaderEpochs:
+    found = LeaderEpochs(tmp_path, REAL_FILES)
+    for epoch, start_offset in entries:
+        found.assign(epoch, start_offset)
+    return found
+
+
+# --- truncation
+
+
+def test_a_log_begins_to_follow_at_its_end_or_without_epochs_at_its_high_watermark(tmp_path: Path) -> None:
+    assert first_position(epochs(tmp_path, (0, 0), (3, 7)), 12, 5) == (12, 3)
+    assert first_position(LeaderEpochs(tmp_path / "old", REAL_FILES), 12, 5) == (5, -1)
+
+
+@pytest.mark.parametrize(
+    ("leader", "expected"),
+    [
+        ((3, 9), 9),  # the leader's epoch 3 ended earlier
+        ((3, 15), 12),  # or later: then nothing of it is cut
+        ((2, 8), 7),  # this log knows no epoch 2: to the end of the one before, and asked again
+        ((0, 5), 5),
+        ((0, 9), 7),  # here it ended at 7
+        ((-1, 6), 6),  # a leader of before KIP-279
+        ((1, -1), 10),  # a leader that can't say: to where it was fetched from
+    ],
+)
+def test_cutting_to_what_both_logs_have(tmp_path: Path, leader: tuple[int, int], expected: int) -> None:
+    assert truncation_offset(epochs(tmp_path, (0, 0), (3, 7)), 12, 10, EpochEntry(*leader)) == expected
+
+
+Log = list[int]
+"""The epoch of each record."""
+
+
+def find_epochs(log: Log, path: Path, current: int = -1) -> LeaderEpochs:
+    found = LeaderEpochs(path, REAL_FILES)
+    for offset, epoch in enumerate(log):
+        if epoch != found.latest:
+            found.assign(epoch, offset)
+    if current >= 0:
+        found.assign(current, len(log))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_logs_that_diverged_come_to_their_common_beginning(seed: int, tmp_path: Path) -> None:
+    """A leader's answers, one after the other, cut a follower to what it shares with the leader, no further."""
+    rng = random.Random(seed)
+    shared = sorted(rng.choices(range(3), k=rng.randrange(6)))
+    first_epoch = (shared[-1] if shared else 0) + 1
+    # One leader an epoch, so that both logs have no epoch in common above what they share.
+    mine = [epoch for epoch in range(first_epoch, 12) if rng.random() < 0.4]
+    theirs = [epoch for epoch in range(first_epoch, 12) if epoch not in mine and rng.random() < 0.5]
+    follower = shared + sorted(rng.choices(mine, k=rng.randrange(8)) if mine else [])
+    leader = shared + sorted(rng.choices(theirs, k=rng.randrange(8)) if theirs else [])
+    at_leader = find_epochs(leader, tmp_path / "leader", current=12)
+    for _ in range(len(follower) + 2):
+        here = find_epochs(follower, tmp_path / "follower")
+        offset, last_epoch = first_position(here, len(follower), 0)
+        told = at_leader.end_offset_for(last_epoch, len(leader))
+        if last_epoch < 0 or (told.epoch >= last_epoch and told.start_offset >= offset):
+            break
+        cut = truncation_offset(here, len(follower), offset, told)
+        assert cut < len(follower), "each answer cuts something"
+        follower = follower[:cut]
+    assert follower == leader[: len(follower)]
+    assert follower[: len(shared)] == shared, "what both have stays"
+
+
+# --- what a leader sends
+
+
+def batches(*parts: tuple[int, int]) -> bytearray:
+    """Batches of (base offset, leader epoch), one record each."""
+    joined = bytearray()
+    for offset, epoch in parts:
+        one = bytearray(encode_batch([Record(0, 0, b"k", b"v")]))
+        assign_offsets(one, [header for _, header in iter_headers(one)], offset, epoch)
+        joined += one
+    return joined
+
+
+def test_whole_batches_up_to_the_leaders_epoch_are_taken() -> None:
+    data = batches((5, 2), (6, 2), (7, 4))
+    found = check_fetched(memoryview(data), 3)
+    assert [header.base_offset for header in found.headers] == [5, 6]
+    assert found.size_bytes == 2 * len(data) // 3
+    torn = check_fetched(memoryview(data)[:-1], 9)
+    assert [header.base_offset for header in torn.headers] == [5, 6]
+    assert check_fetched(memoryview(b""), 3) == ([], 0)
+
+
+def test_a_damaged_batch_is_not_taken() -> None:
+    data = batches((5, 2), (6, 2))
+    data[-1] ^= 1
+    with pytest.raises(CorruptBatch, match="offset 6"):
+        check_fetched(memoryview(data), 3)
+
+
+# --- the session with the leader
+
+
+def wanted(offset: int) -> Wanted:
+    return Wanted(offset, 0, 0, 1, 100)
+
+
+def sent(session: LeaderSession) -> tuple[int, int, dict[int, int], list[int]]:
+    """(session id, epoch, offset by partition, forgotten partitions) of the next request."""
+    request = FetchRequest()
+    session.fill(request)
+    return (
+        request.session_id,
+        request.session_epoch,
+        {p.partition: p.fetch_offset for topic in request.topics for p in topic.partitions},
+        [p for topic in request.forgotten_topics_data for p in topic.partitions],
+    )
+
+
+def test_after_the_first_request_only_changes_are_named() -> None:
+    session = LeaderSession()
+    session.want((TOPIC, 0), wanted(5))
+    session.want((TOPIC, 1), wanted(7))
+    assert sent(session) == (0, 0, {0: 5, 1: 7}, [])
+    assert session.answered(ErrorCode.NONE, 77)
+    assert sent(session) == (77, 1, {}, [])
+    assert session.answered(ErrorCode.NONE, 77)
+    session.want((TOPIC, 1), wanted(9))
+    session.forget((TOPIC, 0))
+    assert session.has_news
+    assert sent(session) == (77, 2, {1: 9}, [0])
+    assert not session.has_news
+
+
+def test_a_leader_without_room_for_a_session_gets_all_each_time() -> None:
+    session = LeaderSession()
+    session.want((TOPIC, 0), wanted(5))
+    for _ in range(2):
+        assert sent(session) == (0, 0, {0: 5}, [])
+        assert session.answered(ErrorCode.NONE, 0)
+
+
+def test_after_a_failure_all_is_said_anew_and_the_old_session_named() -> None:
+    session = LeaderSession()
+    session.want((TOPIC, 0), wanted(5))
+    session.want((TOPIC, 1), wanted(5))
+    sent(session)
+    session.answered(ErrorCode.NONE, 77)
+    session.forget((TOPIC, 1))
+    sent(session)
+    session.failed()
+    assert sent(session) == (77, 0, {0: 5}, [])
+    assert not session.answered(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
+    assert sent(session) == (0, 0, {0: 5}, [])
+
+
+def test_an_answer_counts_for_what_is_still_wanted_from_there() -> None:
+    session = LeaderSession()
+    session.want((TOPIC, 0), wanted(5))
+    sent(session)
+    assert session.is_current((TOPIC, 0))
+    session.want((TOPIC, 0), wanted(6))
+    assert not session.is_current((TOPIC, 0))
+    session.forget((TOPIC, 0))
+    assert not session.is_current((TOPIC, 0))
+
+
+# --- throttles
+
+
+class Clock:
+    now_ms = 0.0
+
+    def __call__(self) -> float:
+        return self.now_ms
+
+
+def test_a_throttle_measures_over_its_samples() -> None:
+    clock = Clock()
+    throttle = ReplicationThrottle(3, 1000, clock)
+    throttle.record(10_000)
+    assert not throttle.is_exceeded, "no limit"
+    throttle.bytes_per_second_max = 1000
+    assert throttle.is_exceeded
+    assert throttle.bytes_per_second == 10_000
+    clock.now_ms = 2500
+    assert throttle.bytes_per_second == 4000
+    clock.now_ms = 3000
+    assert throttle.bytes_per_second == 0
+    assert not throttle.is_exceeded
+
+
+def test_only_listed_replicas_of_this_broker_are_throttled() -> None:
+    throttle = ReplicationThrottle(3, 1000, Clock())
+    throttle.mark("a", ["0:1", "1:2", "2:1"], 1)
+    throttle.mark("b", ["*"], 1)
+    throttle.mark("c", ["0:2"], 1)
+    assert [throttle.is_throttled("a", partition) for partition in range(3)] == [True, False, True]
+    assert throttle.is_throttled("b", 9)
+    assert not throttle.is_throttled("c", 0)
+    for topic in ("a", "b"):
+        throttle.mark(topic, [""], 1)
+    assert throttle.is_idle
+
+
+# --- the nearest replica
+
+
+class Live:
+    own_epoch = 1
+
+    def live_epoch(self, broker_id: int) -> int | None:
+        return 1
+
+    def is_leaving(self, broker_id: int) -> bool:
+        return False
+
+
+def test_a_consumer_is_sent_to_the_best_in_sync_replica_in_its_rack() -> None:
+    leading = Leadership(1, Live(), 1000)
+    registration = PartitionRegistration(
+        replicas=(1, 2, 3, 4, 5), isr=(1, 2, 3, 5), leader=1, leader_epoch=0, partition_epoch=0
+    )
+    leading.update(registration, 0, 0.0, is_new_leader=True)
+    for broker_id, end_offset in ((2, 10), (3, 12), (4, 20), (5, 20)):
+        leading.followers[broker_id].fetched(end_offset, 3, 20, 1, 0.0)
+    racks: dict[int, str | None] = {2: "b", 3: "b", 4: "b", 5: None}
+    assert nearest_replica(leading, "b", "a", racks.get, 5) == 3
+    assert nearest_replica(leading, "b", "a", racks.get, 11) == 3
+    assert nearest_replica(leading, "b", "a", racks.get, 13) is None, "none in sync has it yet"
+    assert nearest_replica(leading, "b", "a", racks.get, 2) is None, "they start above"
+    assert nearest_replica(leading, "b", "b", racks.get, 5) is None, "the leader is as near"
+    assert nearest_replica(leading, "", "a", racks.get, 5) is None
+    assert nearest_replica(leading, "z", "a", racks.get, 5) is None
