@@ -257,6 +257,9 @@ def test_clients_wait_no_longer_than_the_timeout_but_the_record_counts(tmp_path:
                 with pytest.raises(KafkaError) as refused:
                     await later(commit(broker, offset))
                 assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            with pytest.raises(KafkaError) as refused:
+                await later(fetched(broker, require_stable=True))
+            assert refused.value.code is ErrorCode.NOT_COORDINATOR
             assert fetched(broker) == -1
             partition.commit()
             assert fetched(broker) == 6

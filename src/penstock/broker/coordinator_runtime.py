@@ -52,6 +52,8 @@ class CoordinatorRuntime(ABC, Generic[P]):
         self._broker = broker
         self._partition_count = broker.config.get_int(self.PARTITION_COUNT_CONFIG)
         self._loaded: dict[int, P] = {}
+        self._elected: dict[int, Replica] = {}
+        """The replica that each partition is, or was to be, loaded from."""
         self._loading: dict[int, asyncio.Task[None]] = {}
         self._reading: dict[int, asyncio.Future[None]] = {}
         """Those of them whose log is still being read; the others wait for their followers."""
@@ -102,6 +104,11 @@ class CoordinatorRuntime(ABC, Generic[P]):
             and self._broker.replicas.get(self.TOPIC, partition) is None
             and (self.TOPIC, partition) not in self._broker.replicas.failed
         )
+
+    @property
+    def uncommitted(self) -> int:
+        """Appends of all partitions that their followers do not have yet."""
+        return sum(owner.uncommitted for owner in list(self._loaded.values()))
 
     # -- answers -------------------------------------------------------------------------------------
 
@@ -211,11 +218,15 @@ class CoordinatorRuntime(ABC, Generic[P]):
         replica = self._broker.replicas.get(self.TOPIC, partition)
         if replica is None or not replica.is_leader:
             self._resign([partition])
-        elif partition not in self._loaded and partition not in self._loading:
+            return
+        if self._elected.get(partition) is not replica:
+            self._resign([partition])  # its log was opened anew
+        if partition not in self._loaded and partition not in self._loading:
             self._elect(partition, replica)
 
     def _elect(self, partition: int, replica: Replica, retry_s: float = LOAD_RETRY_S) -> None:
         self._forget_retry(partition)
+        self._elected[partition] = replica
         owner = self._new_owner(partition, replica)
         if replica.log.log_end_offset == replica.log.log_start_offset:
             self._serve(partition, owner)
@@ -275,6 +286,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
     def _resign(self, partitions: Iterable[int]) -> None:
         for partition in partitions:
             self._forget_retry(partition)
+            self._elected.pop(partition, None)
             loading = self._loading.pop(partition, None)
             if loading is not None:
                 loading.cancel()

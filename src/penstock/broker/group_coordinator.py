@@ -146,7 +146,10 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
         self, owner: GroupPartition, request: OffsetFetchRequest.OffsetFetchRequestGroup
     ) -> FetchedGroup:
         outcome = owner.settled()
-        raise_for(outcome if isinstance(outcome, ErrorCode) else await outcome)
+        error = outcome if isinstance(outcome, ErrorCode) else await outcome
+        if error is ErrorCode.REQUEST_TIMED_OUT:
+            error = ErrorCode.NOT_COORDINATOR  # as Kafka: consumers before 3.9 repeat at no other error
+        raise_for(error)
         return self._owner(request.group_id).coordinator.handle_offset_fetch(request, require_stable=True)
 
     def delete_offsets(

@@ -20,6 +20,11 @@ def group_metrics(groups: GroupCoordinatorRuntime) -> Iterable[Metric]:
         by_state.add_metric([state.value], counts[state])
     yield by_state
     yield GaugeMetricFamily("penstock_group_offsets", "Committed offsets held.", groups.offset_count())
+    yield GaugeMetricFamily(
+        "penstock_group_uncommitted_appends",
+        "Appends to __consumer_offsets that followers do not have yet.",
+        groups.uncommitted,
+    )
     for name, text, value in (
         ("rebalances", "Rebalances completed.", counters.completed_rebalances),
         ("offset_commits", "Offsets committed.", counters.offset_commits),

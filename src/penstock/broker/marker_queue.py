@@ -119,7 +119,7 @@ def _writable(marker: Marker, places: Iterable[TopicPartition]) -> WriteTxnMarke
 
 def _answers(response: WriteTxnMarkersResponse) -> dict[tuple[int, str, int], ErrorCode]:
     return {
-        (marker.producer_id, topic.name, partition.partition_index): ErrorCode(partition.error_code)
+        (marker.producer_id, topic.name, partition.partition_index): ErrorCode.of(partition.error_code)
         for marker in response.markers
         for topic in marker.topics
         for partition in topic.partitions

@@ -80,7 +80,7 @@ async def allocate_block(
     except PeerError as error:
         raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from None
     if response.error_code:
-        name = ErrorCode(response.error_code).name
+        name = ErrorCode.of(response.error_code).name
         raise KafkaError(
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"the controller gives no producer ids: {name}"
         )

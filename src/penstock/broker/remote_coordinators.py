@@ -167,13 +167,13 @@ def _refusal(response: AddPartitionsToTxnResponse) -> ErrorCode:
     """Of the request as a whole. That this broker may not ask is no affair of the client's, as in Kafka."""
     if response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return ErrorCode.INVALID_TXN_STATE
-    return ErrorCode(response.error_code)
+    return ErrorCode.of(response.error_code)
 
 
 def _answers(response: AddPartitionsToTxnResponse) -> dict[str, Codes]:
     return {
         result.transactional_id: {
-            (topic.name, partition.partition_index): ErrorCode(partition.partition_error_code)
+            (topic.name, partition.partition_index): ErrorCode.of(partition.partition_error_code)
             for topic in result.topic_results
             for partition in topic.results_by_partition
         }

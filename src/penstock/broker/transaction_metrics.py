@@ -33,6 +33,11 @@ def transaction_metrics(transactions: TransactionCoordinatorRuntime) -> Iterable
         "Decided transactions some of whose partitions have no marker yet.",
         markers.pending,
     )
+    yield GaugeMetricFamily(
+        "penstock_transaction_uncommitted_appends",
+        "Appends to __transaction_state that followers do not have yet.",
+        transactions.uncommitted,
+    )
     for name, text, value in (
         ("transactions_committed", "Transactions committed.", counters.committed),
         ("transactions_aborted", "Transactions aborted, those that timed out among them.", counters.aborted),
