@@ -97,6 +97,8 @@ class Raft:
         """Until when a shutdown waits for another leader."""
         self._rng = rng
         self._correlation_id = 0
+        self._unreachable: set[int] = set()
+        """Members whose last answer did not come."""
         self._persisted = election
         self._election = election or ElectionState(epoch=0)
         self.role: Role = Unattached(self._election.epoch)
@@ -159,10 +161,13 @@ class Raft:
 
     @property
     def is_shut_down(self) -> bool:
-        """Nobody needs this member any more: it votes not, or alone, or another leads."""
-        if not self.is_voter or self.voters.is_only_voter(self.settings.local):
+        """Nobody needs this member any more: it votes not, or alone, or another leads, or all are gone."""
+        local = self.settings.local
+        if not self.is_voter or self.voters.is_only_voter(local):
             return True
-        return self.leader_id not in (None, self.settings.local.id)
+        if self.shutdown_deadline_ms is not None and self._unreachable >= {*self.voters.ids} - {local.id}:
+            return True  # nobody is there who could be elected
+        return self.leader_id not in (None, local.id)
 
     def take_effects(self) -> list[Effect]:
         """What is to be done, once."""
@@ -247,6 +252,10 @@ class Raft:
         """The response to a `Send`; None if there was none."""
         if not self.connections.is_expected(node.id, correlation_id):
             return
+        if response is None:
+            self._unreachable.add(node.id)
+        else:
+            self._unreachable.discard(node.id)
         try:
             handled = self._handle_response(node, response, now_ms)
         except InconsistentQuorum as error:
@@ -572,8 +581,10 @@ class Raft:
             ErrorCode.FENCED_LEADER_EPOCH,
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ):
+            before = self.role
             self.hear_of_leader(view.leader_id, view.epoch, view.endpoints, now_ms)
-            return True
+            # A member that knows no leader either is left alone for a moment, which Kafka does not do.
+            return self.role is not before or self.leader_id is not None
         if view.leader_id is not None and self.leader_id is None:
             self.hear_of_leader(view.leader_id, view.epoch, view.endpoints, now_ms)
             return None if view.error is ErrorCode.NONE and isinstance(self.role, Follower) else True

@@ -1,21 +1,19 @@
 """A sole voter on its own log: everything it appends is committed in order and comes back after a restart."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import pytest
+from several_members import Follower, record, until
 
 from penstock.broker.environment import Environment
-from penstock.broker.quorum.listener import CommittedBatch, FrozenState
 from penstock.broker.quorum.metadata_log import MetadataLog
 from penstock.broker.quorum.quorum import Quorum
-from penstock.consensus.log import SnapshotId
 from penstock.metadata.configs import BrokerConfig
 from penstock.protocol.errors import KafkaError
-from penstock.protocol.messages import ConfigRecord, Message
 from penstock.storage import meta_properties
 from penstock.storage.errors import StorageFailed
 
@@ -53,46 +51,6 @@ class Host:
         return self.loop.run_in_executor(None, lambda: function(*args, **kwargs))
 
 
-class Follower:
-    """A listener that keeps what it hears, names of records only."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.heard: list[str] = []
-        self.end_offset = 0
-
-    def handle_commit(self, batches: Sequence[CommittedBatch]) -> None:
-        for batch in batches:
-            assert batch.base_offset == self.end_offset
-            self.end_offset = batch.last_offset + 1
-            self.names += names(batch.records)
-            self.heard.append(
-                f"{batch.base_offset} {batch.epoch} {','.join(names(batch.records)) or 'control'}"
-            )
-
-    def handle_snapshot(self, snapshot_id: SnapshotId, records: Sequence[Message]) -> None:
-        self.names, self.end_offset = names(records), snapshot_id.end_offset
-        self.heard.append(f"snapshot {snapshot_id.end_offset} {snapshot_id.epoch}")
-
-    def handle_leader_change(self, leader_id: int | None, epoch: int) -> None:
-        self.heard.append(f"leader {leader_id} in {epoch}")
-
-    def handle_failure(self, reason: str) -> None:
-        self.heard.append(f"failed {reason}")
-
-    def freeze(self) -> FrozenState | None:
-        kept = [record(name) for name in self.names]
-        return FrozenState(lambda: kept, 30)
-
-
-def names(records: Sequence[Message]) -> list[str]:
-    return [found.resource_name for found in records if isinstance(found, ConfigRecord)]
-
-
-def record(name: str) -> ConfigRecord:
-    return ConfigRecord(resource_type=4, resource_name=name, name="retention.ms", value="1")
-
-
 @asynccontextmanager
 async def running(directory: Path, **properties: str) -> AsyncIterator[tuple[Quorum, Follower]]:
     quorum, follower = Quorum(Host(directory, **properties)), Follower()
@@ -111,12 +69,6 @@ async def commit(quorum: Quorum, *batches: str) -> None:
     for batch in batches:
         end_offset = quorum.append([record(name) for name in batch.split(",")], 30)
     await until(lambda: quorum.high_watermark >= end_offset)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 (it is the test that looks on)
-            await asyncio.sleep(0.001)
 
 
 def test_batches_come_back_as_they_were_appended(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.broker.quorum.metadata_log import MetadataLog
 from penstock.consensus.quorum_state import ElectionState
@@ -16,6 +16,9 @@ from penstock.storage.errors import LogDirectoryError
 
 if TYPE_CHECKING:
     from penstock.broker.quorum.host import QuorumHost
+
+
+FETCH_MAX_WAIT_MS: Final = 500
 
 
 def listener_name(config: BrokerConfig) -> str:
@@ -39,6 +42,7 @@ def static_voters(config: BrokerConfig) -> VoterSet:
 def raft_settings(host: QuorumHost) -> RaftSettings:
     """Raises LogDirectoryError for a metadata directory without an id."""
     config = host.config
+    fetch_timeout_ms = config.get_int("controller.quorum.fetch.timeout.ms")
     return RaftSettings(
         cluster_id=host.cluster_id,
         local=ReplicaKey(host.node_id, _directory_id(config)),
@@ -50,12 +54,14 @@ def raft_settings(host: QuorumHost) -> RaftSettings:
         can_become_voter=config.is_controller,
         auto_join=config.get_bool("controller.quorum.auto.join.enable"),
         election_timeout_ms=config.get_int("controller.quorum.election.timeout.ms"),
-        fetch_timeout_ms=config.get_int("controller.quorum.fetch.timeout.ms"),
+        fetch_timeout_ms=fetch_timeout_ms,
         election_backoff_max_ms=config.get_int("controller.quorum.election.backoff.max.ms"),
         request_timeout_ms=config.get_int("controller.quorum.request.timeout.ms"),
         retry_backoff_ms=config.get_int("controller.quorum.retry.backoff.ms"),
         fetch_max_bytes=config.get_int("controller.quorum.fetch.max.bytes"),
         fetch_snapshot_max_bytes=config.get_int("controller.quorum.fetch.snapshot.max.bytes"),
+        # As long as Kafka's, unless the timeout leaves no time for that: an answer proves the leader alive.
+        fetch_max_wait_ms=min(FETCH_MAX_WAIT_MS, fetch_timeout_ms // 4),
     )
 
 

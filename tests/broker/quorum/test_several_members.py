@@ -1,0 +1,216 @@
+"""Several members on real logs: elections, replication, snapshots, changes of voters, restarts."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from several_members import CLUSTER_ID, LISTENER, Members, record, until
+
+from penstock.broker.context import RequestContext
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+)
+from penstock.protocol.uuids import uuid_from_text
+from penstock.storage import meta_properties
+
+CONTEXT = RequestContext(2, "test", "127.0.0.1", "User:ANONYMOUS", LISTENER)
+
+
+@asynccontextmanager
+async def quorum(
+    root: Path, voters: int, observers: int = 0, *, dynamic: bool = True, **properties: str
+) -> AsyncIterator[Members]:
+    members = Members(root, voters + observers, dynamic=dynamic, **properties)
+    members.format(range(1, voters + 1))
+    try:
+        for node_id in members.ids:
+            await members.start(node_id)
+        yield members
+    finally:
+        await members.close()
+
+
+def run(story: Coroutine[object, object, None]) -> None:
+    asyncio.run(asyncio.wait_for(story, 60))
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_all_members_hear_the_same(tmp_path: Path, dynamic: bool) -> None:
+    async def story() -> None:
+        async with quorum(tmp_path, 3, dynamic=dynamic) as members:
+            await members.commit("a,b", "c")
+            heard = [
+                [line for line in m.follower.heard if "leader" not in line] for m in members.running.values()
+            ]
+            assert heard[0] == heard[1] == heard[2]
+            leader = await members.elected()
+            assert all(m.quorum.leader_id == leader.node_id for m in members.running.values())
+            follower = next(m for m in members.running.values() if m is not leader)
+            with pytest.raises(KafkaError, match="not the active controller"):
+                follower.quorum.append([record("x")], 30)
+
+    run(story())
+
+
+def test_another_leads_when_the_leader_is_cut_off(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with quorum(tmp_path, 3) as members:
+            await members.commit("a")
+            old = await members.elected()
+            members.cut.add(old.node_id)
+            old.quorum.append([record("lost")], 30)
+            new = await members.elected(other_than=old.node_id)
+            assert new.quorum.epoch > 1
+            new.quorum.append([record("kept")], 30)
+            await until(lambda: not old.quorum.is_leader)
+            members.cut.clear()
+            await until(lambda: old.quorum.leader_id == new.node_id)
+            await members.commit("b")
+            for member in members.running.values():
+                assert member.follower.names == ["a", "kept", "b"]
+
+    run(story())
+
+
+def test_a_leader_that_stops_hands_over(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with quorum(tmp_path, 3) as members:
+            await members.commit("a")
+            old = await members.elected()
+            began_s = old.loop.time()
+            await members.stop(old.node_id)
+            await members.elected()
+            assert old.loop.time() - began_s < 3
+            await members.commit("b")
+            back = await members.start(old.node_id)
+            await until(lambda: back.follower.names == ["a", "b"])
+
+    run(story())
+
+
+def test_all_restart_from_their_logs(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with quorum(tmp_path, 3) as members:
+            await members.commit("a", "b")
+            epoch = (await members.elected()).quorum.epoch
+            await members.close()
+            for node_id in members.ids:
+                await members.start(node_id)
+            await members.commit("c")
+            assert (await members.elected()).quorum.epoch > epoch
+            for member in members.running.values():
+                assert member.follower.names == ["a", "b", "c"]
+
+    run(story())
+
+
+def test_who_is_far_behind_gets_a_snapshot(tmp_path: Path) -> None:
+    small = {
+        "metadata_log_max_record_bytes_between_snapshots": "2000",
+        "internal_metadata_log_segment_bytes": "4000",
+        "metadata_max_retention_bytes": "1",
+        "controller_quorum_fetch_snapshot_max_bytes": "300",
+    }
+
+    async def story() -> None:
+        async with quorum(tmp_path, 3, 1, **small) as members:
+            await members.commit("first")
+            await members.stop(4)
+            for i in range(60):
+                await members.commit(f"n{i}")
+            late = await members.start(4)
+            await members.commit("last")
+            assert late.follower.names == ["first", *(f"n{i}" for i in range(60)), "last"]
+            assert any(line.startswith("snapshot") for line in late.follower.heard)
+
+    run(story())
+
+
+def key_of(members: Members, node_id: int) -> bytes:
+    properties = meta_properties.read(members.root / str(node_id))
+    assert properties is not None
+    return uuid_from_text(properties.directory_id)
+
+
+async def add(members: Members, node_id: int) -> int:
+    leader = await members.elected()
+    response = await leader.quorum.handle(
+        AddRaftVoterRequest(
+            cluster_id=CLUSTER_ID,
+            voter_id=node_id,
+            voter_directory_id=key_of(members, node_id),
+            listeners=[AddRaftVoterRequest.Listener(name=LISTENER, host="127.0.0.1", port=node_id)],
+        ),
+        CONTEXT._replace(api_version=1),
+    )
+    assert isinstance(response, AddRaftVoterResponse)
+    return response.error_code
+
+
+def test_voters_are_added_and_removed(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with quorum(tmp_path, 1, 2) as members:
+            await members.commit("a")
+            assert await add(members, 2) == ErrorCode.NONE
+            assert await add(members, 2) == ErrorCode.DUPLICATE_VOTER
+            assert await add(members, 3) == ErrorCode.NONE
+            await members.commit("b")
+            assert members.running[3].quorum.voter_ids == {1, 2, 3}
+            await members.stop(1)
+            await members.commit("c")
+            leader = await members.elected()
+            removed = await leader.quorum.handle(
+                RemoveRaftVoterRequest(
+                    cluster_id=CLUSTER_ID, voter_id=1, voter_directory_id=key_of(members, 1)
+                ),
+                CONTEXT._replace(api_version=0),
+            )
+            assert isinstance(removed, RemoveRaftVoterResponse)
+            assert removed.error_code == ErrorCode.NONE
+            assert leader.quorum.voter_ids == {2, 3}
+
+    run(story())
+
+
+def test_observers_join_by_themselves_if_they_may(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with quorum(tmp_path, 1, 2, controller_quorum_auto_join_enable="true") as members:
+            await until(lambda: all(m.quorum.voter_ids == {1, 2, 3} for m in members.running.values()))
+            await members.commit("a")
+
+    run(story())
+
+
+def test_the_quorum_is_described(tmp_path: Path) -> None:
+    topic = DescribeQuorumRequest.TopicData(
+        topic_name="__cluster_metadata",
+        partitions=[DescribeQuorumRequest.PartitionData(partition_index=0)],
+    )
+
+    async def story() -> None:
+        async with quorum(tmp_path, 2, 1) as members:
+            await members.commit("a")
+            leader = await members.elected()
+            await until(lambda: leader.quorum.high_watermark == leader.quorum.log_end_offset)
+            described = await leader.quorum.handle(DescribeQuorumRequest(topics=[topic]), CONTEXT)
+            assert isinstance(described, DescribeQuorumResponse)
+            (partition,) = described.topics[0].partitions
+            assert partition.leader_id == leader.node_id
+            assert {replica.replica_id for replica in partition.current_voters} == {1, 2}
+            assert [replica.replica_id for replica in partition.observers] == [3]
+            assert partition.high_watermark == leader.quorum.log_end_offset
+            assert {node.node_id: node.listeners[0].port for node in described.nodes} == {1: 1, 2: 2}
+            other = members.running[3 - leader.node_id]
+            refused = await other.quorum.handle(DescribeQuorumRequest(topics=[topic]), CONTEXT)
+            assert isinstance(refused, DescribeQuorumResponse)
+            assert refused.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    run(story())
