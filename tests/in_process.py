@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from penstock.broker.node import Broker
 from penstock.metadata.configs import BrokerConfig
-from penstock.protocol.messages import CreateTopicsRequest
+from penstock.metadata.controller.topics import create_topics, delete_topics
+from penstock.protocol.messages import CreateTopicsRequest, DeleteTopicsRequest
 
 
 @asynccontextmanager
@@ -36,7 +38,16 @@ async def create(broker: Broker, *names: str, partitions: int = 1) -> None:
         CreateTopicsRequest.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
         for name in names
     ]
-    await broker.controller.create_topics(CreateTopicsRequest(topics=topics))
+    await broker.controller.submit_and_follow(
+        partial(create_topics, request=CreateTopicsRequest(topics=topics))
+    )
+
+
+async def delete(broker: Broker, *names: str) -> None:
+    topics = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
+    await broker.controller.submit_and_follow(
+        partial(delete_topics, request=DeleteTopicsRequest(topics=topics))
+    )
 
 
 def run(story: Coroutine[object, object, None]) -> None:

@@ -4,22 +4,28 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from penstock.broker import node
-from penstock.broker.metadata_log import MetadataLog
+from penstock.broker.metadata_follower import MetadataFollower
 from penstock.broker.node import Broker, CannotStart
+from penstock.broker.quorum.metadata_log import MetadataLog
 from penstock.broker.replica_manager import DELETES_PER_TURN
+from penstock.consensus.log import BOOTSTRAP_SNAPSHOT
 from penstock.consensus.quorum_state import ElectionState
 from penstock.metadata.configs import BrokerConfig
+from penstock.metadata.controller.producer_ids import allocate_producer_ids
 from penstock.metadata.controller.state import Decision
+from penstock.metadata.controller.topics import create_topics, delete_topics
 from penstock.metadata.image import MetadataDelta, MetadataImage, ResourceType
 from penstock.metadata.snapshot import QuorumRecords, decode_snapshot, encode_snapshot, file_name
 from penstock.protocol.batch import parse_header
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import (
+    AllocateProducerIdsRequest,
     ConfigRecord,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -55,31 +61,51 @@ async def running(directory: Path, **properties: str) -> AsyncIterator[Broker]:
 
 
 async def create(broker: Broker, *names: str) -> CreateTopicsResponse:
-    return await broker.controller.create_topics(
-        CreateTopicsRequest(
-            topics=[
-                CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-                for name in names
-            ]
-        )
+    request = CreateTopicsRequest(
+        topics=[
+            CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+            for name in names
+        ]
+    )
+    return await broker.controller.submit_and_follow(partial(create_topics, request=request))
+
+
+async def delete(broker: Broker, *names: str) -> None:
+    topics = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
+    await broker.controller.submit_and_follow(
+        partial(delete_topics, request=DeleteTopicsRequest(topics=topics))
     )
 
 
 def recovered(directory: Path) -> MetadataImage:
     """The image that a stopped node's directory holds."""
-    image = MetadataImage()
     log = MetadataLog(directory, config(directory), lambda: 0)
-    log.open(image, MetadataDelta())
+    log.open()
+    loop = asyncio.new_event_loop()
+    follower = MetadataFollower(loop)
+    offset = 0
+    if log.latest_snapshot is not None and log.latest_snapshot != BOOTSTRAP_SNAPSHOT:
+        follower.handle_snapshot(log.latest_snapshot, log.read_snapshot(log.latest_snapshot))
+        offset = log.latest_snapshot.end_offset
+    while offset < log.end_offset:
+        batches = log.read_batches(offset, log.end_offset)
+        follower.handle_commit(batches)
+        offset = batches[-1].last_offset + 1
     log.close()
-    return image
+    loop.close()
+    return follower.image
 
 
 def test_a_new_directory_is_formatted(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as broker:
-            assert broker.image.features == {"metadata.version": 30, "transaction.version": 2}
+            assert broker.image.features == {
+                "metadata.version": 30,
+                "transaction.version": 2,
+                "eligible.leader.replicas.version": 1,
+            }
             (registration,) = broker.image.cluster.unfenced_brokers()
-            assert registration.epoch == broker.controller.broker_epoch == 3
+            assert registration.epoch == broker.lifecycle.epoch == 5
             assert registration.endpoints[0].port != 0
 
     asyncio.run(scenario())
@@ -96,7 +122,7 @@ def test_every_start_is_an_epoch_and_nothing_is_forgotten(tmp_path: Path) -> Non
         async with running(tmp_path) as broker:
             if topics:
                 await create(broker, *topics)
-            epochs.append((broker.image.epoch, broker.controller.broker_epoch))
+            epochs.append((broker.image.epoch, broker.lifecycle.epoch))
 
     asyncio.run(scenario("a", "b"))
     asyncio.run(scenario())
@@ -115,7 +141,7 @@ def test_listeners_hear_of_a_commit_before_its_caller(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with running(tmp_path) as broker:
-            broker.controller.on_image_change(
+            broker.metadata.on_image_change(
                 lambda delta: heard.append([topic.name for topic in delta.created_topics])
             )
             await create(broker, "a")
@@ -133,7 +159,7 @@ def test_the_first_call_of_a_listener_brings_all_there_is(tmp_path: Path) -> Non
     async def second() -> None:
         deltas: list[MetadataDelta] = []
         broker = Broker(config(tmp_path))
-        broker.controller.on_image_change(deltas.append)
+        broker.metadata.on_image_change(deltas.append)
         try:
             await broker.start()
             (delta,) = deltas
@@ -174,8 +200,10 @@ def test_a_decision_sees_those_that_are_not_committed_yet(tmp_path: Path) -> Non
             first, second = await asyncio.gather(create(broker, "a"), create(broker, "a"))
             assert first.topics[0].error_code == 0
             assert second.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
-            blocks = await asyncio.gather(*(broker.controller.allocate_producer_ids() for _ in range(3)))
-            assert [block[0] for block in blocks] == [0, 1000, 2000]
+            request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=broker.lifecycle.epoch)
+            allocate = partial(allocate_producer_ids, request=request)
+            blocks = await asyncio.gather(*(broker.controller.submit(allocate) for _ in range(3)))
+            assert [block.producer_id_start for block in blocks] == [0, 1000, 2000]
 
     asyncio.run(scenario())
 
@@ -252,8 +280,7 @@ def test_others_have_their_turn_while_many_topics_go(tmp_path: Path, monkeypatch
             names = [f"t{i}" for i in range(3 * DELETES_PER_TURN)]
             await create(broker, *names)
             task = asyncio.create_task(others())
-            states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
-            await broker.controller.delete_topics(DeleteTopicsRequest(topics=states))
+            await delete(broker, *names)
             task.cancel()
 
     asyncio.run(scenario())
@@ -274,7 +301,7 @@ def test_a_decision_is_one_batch(tmp_path: Path) -> None:
                 for i in range(10_001)
             ]
             await broker.controller.submit(lambda _: Decision(records, None))
-            log = broker.controller._log.log
+            log = broker.quorum._log.log
             found = log.read(before + 1, 1 << 30)
             assert found is not None
             assert parse_header(found.read()).count == 10_001
@@ -294,8 +321,7 @@ def test_a_snapshot_replaces_the_log_before_it(tmp_path: Path) -> None:
         async with running(tmp_path, **small) as broker:
             for i in range(40):
                 await create(broker, f"t{i}")
-            delete = DeleteTopicsRequest.DeleteTopicState(name="t7")
-            await broker.controller.delete_topics(DeleteTopicsRequest(topics=[delete]))
+            await delete(broker, "t7")
 
     asyncio.run(scenario())
     snapshots = sorted(path.name for path in (tmp_path / METADATA).glob("*.checkpoint"))

@@ -2,21 +2,21 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from in_process import create, run, running_node
+from in_process import create, delete, run, running_node
 from penstock.broker import coordinator_runtime, group_loader
 from penstock.broker.context import RequestContext
 from penstock.broker.group_coordinator import GROUP_METADATA_TOPIC
 from penstock.broker.group_metrics import group_metrics
 from penstock.broker.node import Broker
-from penstock.metadata.controller.topics import internal_topic
+from penstock.metadata.controller.topics import create_topics, internal_topic
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import (
     CreateTopicsRequest,
-    DeleteTopicsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,
@@ -165,8 +165,7 @@ def test_offsets_go_with_their_topic(tmp_path: Path) -> None:
             for group_id in ("a", "b", "c", "d"):
                 commit(broker, group_id, "t1", 1)
                 commit(broker, group_id, "t2", 2)
-            deleted = DeleteTopicsRequest.DeleteTopicState(name="t1")
-            await broker.controller.delete_topics(DeleteTopicsRequest(topics=[deleted]))
+            await delete(broker, "t1")
             assert [committed(broker, g) for g in ("a", "b", "c", "d")] == [{"t2": 2}] * 4
 
     run(story())
@@ -269,13 +268,11 @@ def test_a_topic_deleted_and_created_again_at_once_has_coordinators(tmp_path: Pa
             await broker.groups.ensure_topic()
             await create(broker, "t1")
             commit(broker, "g", "t1", 1)
-            deleted = DeleteTopicsRequest.DeleteTopicState(name=GROUP_METADATA_TOPIC)
-            created = broker.controller.create_topics(
-                CreateTopicsRequest(topics=[internal_topic(GROUP_METADATA_TOPIC, broker.config)])
-            )
+            again = CreateTopicsRequest(topics=[internal_topic(GROUP_METADATA_TOPIC, broker.config)])
+            created = broker.controller.submit_and_follow(partial(create_topics, request=again))
             await asyncio.gather(
                 create(broker, "t2"),  # its flush lets the other two wait for the next
-                broker.controller.delete_topics(DeleteTopicsRequest(topics=[deleted])),
+                delete(broker, GROUP_METADATA_TOPIC),
                 created,
             )
             assert committed(broker, "g") == {}
@@ -323,8 +320,7 @@ def test_more_tombstones_than_fit_into_one_batch(tmp_path: Path) -> None:
             group_ids = [f"{index:05}-" + "x" * 30_000 for index in range(50)]  # 1.5 MB of keys
             for group_id in group_ids:
                 assert commit(broker, group_id, "t1", 1) is ErrorCode.NONE
-            deleted = DeleteTopicsRequest.DeleteTopicState(name="t1")
-            await broker.controller.delete_topics(DeleteTopicsRequest(topics=[deleted]))
+            await delete(broker, "t1")
             assert broker.groups.offset_count() == 0
 
     run(story())

@@ -103,11 +103,6 @@ class ControllerBench:
             "features": [
                 feature(name=f.name, min_supported_version=f.min_level, max_supported_version=f.max_level)
                 for f in SUPPORTED_FEATURES
-            ]
-            + [
-                feature(
-                    name="eligible.leader.replicas.version", min_supported_version=0, max_supported_version=1
-                )
             ],
             "rack": self.racks.get(broker_id),
             "log_dirs": [directory_of(broker_id)],

@@ -93,12 +93,6 @@ class RequestMaker:
             features=[
                 feature(name=f.name, min_supported_version=f.min_level, max_supported_version=f.max_level)
                 for f in SUPPORTED_FEATURES
-                if f.name != "eligible.leader.replicas.version"
-            ]
-            + [
-                feature(
-                    name="eligible.leader.replicas.version", min_supported_version=0, max_supported_version=1
-                )
             ],
             rack=RACKS[broker_id],
             log_dirs=directories if self._chance(0.98) else [directory_of(1)],

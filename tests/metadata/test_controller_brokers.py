@@ -302,6 +302,15 @@ def test_a_controller_that_takes_over_gives_everybody_a_session() -> None:
     assert not behind.is_caught_up, "its registration is somewhere below where this controller began"
 
 
+def test_nobody_is_blamed_for_the_time_that_the_controller_itself_was_stopped() -> None:
+    bench = three()
+    bench.now_ms += 10 * SESSION_MS
+    bench.state.heartbeats.forgive(10 * SESSION_MS - 1000)
+    assert not bench.do(fence_one_stale_broker, bench.now_ms)
+    bench.now_ms += SESSION_MS
+    assert bench.do(fence_one_stale_broker, bench.now_ms)
+
+
 # Producer ids and features
 
 
@@ -320,12 +329,17 @@ def test_a_new_cluster_finalizes_only_what_is_served() -> None:
     image = MetadataImage()
     for record in bootstrap_records():
         image.replay(record, MetadataDelta())
-    assert image.features == {"metadata.version": 30, "transaction.version": 2}
+    finalized = {
+        "metadata.version": 30,
+        "transaction.version": 2,
+        "eligible.leader.replicas.version": 1,
+    }
+    assert image.features == finalized
     assert image.metadata_version == 30
     image.replay(FeatureLevelRecord(name="group.version", feature_level=1), MetadataDelta())
-    assert advertised_features(image.features) == {"metadata.version": 30, "transaction.version": 2}
+    assert advertised_features(image.features) == finalized
     supported = {feature.name for feature in SUPPORTED_FEATURES}
-    assert supported == {"kraft.version", "metadata.version", "transaction.version"}
+    assert supported == {"kraft.version", *finalized}
 
 
 def test_records_are_written_so_that_the_finalized_version_can_read_them() -> None:

@@ -216,3 +216,41 @@ def test_alter_configs_replaces_everything(bench: ControllerBench) -> None:
     assert replace(resource="nope")[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert replace() == OK
     assert bench.image.configs.of(TOPIC, "t") == {}
+
+
+def test_another_min_isr_ends_eligibility() -> None:
+    """KIP-966: who left the ISR under the old one may lack what is committed under the new."""
+    bench = ControllerBench(brokers=(1, 2), elr=True)
+    bench.place("t", [1, 2], min_insync_replicas="2")
+    bench.place("u", [1, 2], min_insync_replicas="2")
+    bench.kill(2)
+    assert (bench.partition("t").elr, bench.partition("u").elr) == ((2,), (2,))
+    epoch = bench.partition("t").partition_epoch
+    assert alter(bench, TOPIC, "t", "min.insync.replicas", "1") == OK
+    assert (bench.partition("t").elr, bench.partition("u").elr) == ((), (2,))
+    assert bench.partition("t").partition_epoch == epoch + 1
+    assert alter(bench, BROKER, "", "min.insync.replicas", "1") == OK
+    assert bench.partition("u").elr == ()
+
+
+def test_with_eligible_leader_replicas_the_cluster_has_one_min_isr() -> None:
+    bench = ControllerBench(elr=True)
+    code, said = alter(bench, BROKER, "1", "min.insync.replicas", "2")
+    assert (code, said) == (
+        ErrorCode.INVALID_CONFIG,
+        "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+    )
+    code, said = alter(bench, BROKER, "", "min.insync.replicas", None, AlterOp.DELETE)
+    assert (code, said) == (
+        ErrorCode.INVALID_CONFIG,
+        "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
+    )
+    assert bench.records == []
+
+
+def test_configs_of_another_broker_are_not_judged_by_the_controllers_own() -> None:
+    """How many threads broker 2 has now, broker 1 doesn't know."""
+    bench = ControllerBench(brokers=(1, 2))
+    assert alter(bench, BROKER, "1", "num.io.threads", "100")[0] == ErrorCode.INVALID_REQUEST
+    assert alter(bench, BROKER, "2", "num.io.threads", "100") == OK
+    assert alter(bench, BROKER, "2", "num.io.threads", "many")[0] == ErrorCode.INVALID_REQUEST

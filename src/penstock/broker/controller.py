@@ -54,6 +54,8 @@ class MetadataQuorum(Protocol):
 
     def resign(self, epoch: int, reason: str) -> None: ...
 
+    def upgrade_kraft_version(self, kraft_version: int, *, validate_only: bool) -> None: ...
+
 
 @dataclass(slots=True)
 class _Pending:
@@ -99,6 +101,7 @@ class Controller:
             await asyncio.wait((self._activating,))
         state = self._active_state()
         state.image.offset = self._quorum.log_end_offset - 1
+        state.controller_ids, state.kraft_version = self._quorum.voter_ids, self._quorum.kraft_version
         try:
             decision = decide(state)
         except Refusal as refusal:
@@ -133,7 +136,9 @@ class Controller:
         size = len(records) if decision.is_atomic else RECORDS_PER_BATCH
         for start in range(0, len(records), size):
             batch = records[start : start + size]
-            self._quorum.append(batch, state.image.metadata_version or TARGET_METADATA_LEVEL)
+            metadata_version = state.image.metadata_version or TARGET_METADATA_LEVEL
+            end_offset = self._quorum.append(batch, metadata_version)
+            state.image.offset = end_offset - len(batch) - 1
             try:
                 state.replay(batch)
             except Exception:
@@ -183,7 +188,7 @@ class Controller:
         log.info("active controller epoch=%d next_offset=%d", epoch, self._quorum.log_end_offset)
 
     def _new_state(self) -> ControllerState:
-        config = self._broker.config
+        config = self._broker.config.with_dynamic({}, {})
         heartbeats = BrokerHeartbeats(config.get_int("broker.session.timeout.ms"))
         state = ControllerState(
             image=self._metadata.image.copy(),
@@ -192,8 +197,8 @@ class Controller:
             random=self._broker.environment.rng,
             cluster_id=self._broker.cluster_id,
             heartbeats=heartbeats,
-            controller_ids=self._quorum.voter_ids,
             kraft_version=self._quorum.kraft_version,
+            upgrade_kraft_version=self._upgrade_kraft_version,
         )
         last_offset = self._quorum.log_end_offset - 1
         heartbeats.take_over(state.image.brokers.values(), last_offset, self.now_ms)
@@ -201,6 +206,13 @@ class Controller:
         if own is not None and own.incarnation_id != self._broker.incarnation_id:
             heartbeats.end_session(own.broker_id)  # it was this node that ran it, and doesn't any more
         return state
+
+    def _upgrade_kraft_version(self, level: int, validate_only: bool) -> str | None:
+        try:
+            self._quorum.upgrade_kraft_version(level, validate_only=validate_only)
+        except KafkaError as error:
+            return error.message
+        return None
 
     def _renounce(self) -> None:
         if self._epoch < 0:

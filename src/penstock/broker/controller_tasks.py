@@ -46,9 +46,12 @@ class ControllerTasks:
         self._broker = broker
         self._controller = controller
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._checked_ms = 0
+        """When it was last looked who is silent."""
         self._rounds: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
+        self._checked_ms = self._controller.now_ms
         for task in self._tasks():
             self._schedule(task, task.period_s)
 
@@ -77,7 +80,13 @@ class ControllerTasks:
         return tasks
 
     def _fence(self, state: ControllerState) -> Decision[bool]:
-        return fence_one_stale_broker(state, self._controller.now_ms)
+        now_ms, session_ms = self._controller.now_ms, state.heartbeats.session_timeout_ms
+        deaf_ms = now_ms - self._checked_ms - session_ms // CHECKS_PER_SESSION
+        self._checked_ms = now_ms
+        if deaf_ms > session_ms // CHECKS_PER_SESSION:
+            log.warning("the controller was stopped, sessions are extended by_ms=%d", deaf_ms)
+            state.heartbeats.forgive(deaf_ms)
+        return fence_one_stale_broker(state, now_ms)
 
     def _write_no_op(self, state: ControllerState) -> Decision[bool]:
         """For those who follow the log: that it goes on tells them that it is whole. Alone nobody does."""
@@ -86,6 +95,8 @@ class ControllerTasks:
         return Decision([*records], False)
 
     def _schedule(self, task: _Task, in_s: float) -> None:
+        if task.name in self._timers:
+            self._timers[task.name].cancel()  # one left from an earlier term
         self._timers[task.name] = self._broker.loop.call_later(in_s, partial(self._begin, task))
 
     def _begin(self, task: _Task) -> None:

@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs (44, KIP-339): single configs of topics, brokers, groups, client metrics.
 
 Versions 0 and 1. Log levels (resource type BROKER_LOGGER) are this process's own and are set here, not by
-the controller; they are gone with a restart.
+the controller; they are gone with a restart. Configs of a single broker are asked of that broker.
 """
 
 from __future__ import annotations
@@ -10,7 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.broker import loggers
-from penstock.metadata.controller.configs import ConfigChange, check_node_id, incremental_alter_configs
+from penstock.metadata.controller.configs import (
+    ConfigChange,
+    check_broker_resource,
+    check_node_id,
+    incremental_alter_configs,
+)
 from penstock.metadata.controller.state import Refusal
 from penstock.metadata.image import ResourceType
 from penstock.protocol.api_keys import ApiKey
@@ -33,6 +38,8 @@ async def handle(
     of_loggers = [r for r in request.resources if r.resource_type == ResourceType.BROKER_LOGGER]
     others = [r for r in request.resources if r.resource_type != ResourceType.BROKER_LOGGER]
     responses = [_set_log_levels(broker, resource, request.validate_only) for resource in of_loggers]
+    responses += [refused for resource in others if (refused := _of_another_broker(broker, resource))]
+    others = [resource for resource in others if _of_another_broker(broker, resource) is None]
     if others or not responses:
         request.resources = others
         try:
@@ -66,6 +73,22 @@ def answer_error(
             for resource in request.resources
         ]
     )
+
+
+def _of_another_broker(broker: Broker, resource: Resource) -> ResourceResponse | None:
+    """The refusal of what another broker has to be asked for."""
+    if resource.resource_type != ResourceType.BROKER:
+        return None
+    try:
+        check_broker_resource(broker.node_id, resource.resource_name)
+    except Refusal as refusal:
+        return ResourceResponse(
+            error_code=refusal.code,
+            error_message=refusal.message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+    return None
 
 
 def _set_log_levels(broker: Broker, resource: Resource, validate_only: bool) -> ResourceResponse:

@@ -22,6 +22,7 @@ from penstock.protocol.messages import (
     ConfigRecord,
     FeatureLevelRecord,
     Message,
+    NoOpRecord,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
@@ -44,6 +45,9 @@ def update_features(
     proposed = {update.feature: update.max_version_level for update in request.feature_updates}
     try:
         for update in request.feature_updates:
+            if update.feature == KRAFT_VERSION and update.upgrade_type == UpgradeType.UPGRADE:
+                records += _upgrade_kraft(state, update.max_version_level, request.validate_only)
+                continue
             records += _update(state, update.feature, update.max_version_level, update.upgrade_type, proposed)
     except Refusal as refusal:
         message = f"The update failed for all features since the following feature had an error: {refusal}"
@@ -70,12 +74,31 @@ def _update(
         or _why_not_without_others(name, level, {**state.image.features, **proposed})
     )
     if problem:
-        raise Refusal(
-            ErrorCode.INVALID_UPDATE_VERSION, f"Invalid update version {level} for feature {name}. {problem}"
-        )
+        raise _invalid(name, level, problem)
     if name == KRAFT_VERSION:
         return []  # the level that it has: it lives in records of the quorum itself
     return [FeatureLevelRecord(name=name, feature_level=level)]
+
+
+def _upgrade_kraft(state: ControllerState, level: int, validate_only: bool) -> list[Message]:
+    """KIP-853: what the quorum itself keeps. The record is there to be waited for."""
+    problem = _why_not_supported(state, KRAFT_VERSION, level) or _why_not_this_way(
+        level, state.kraft_version, UpgradeType.UPGRADE
+    )
+    if problem is None and level != state.kraft_version:
+        if state.upgrade_kraft_version is None:
+            problem = "Can't change the version of this feature."
+        else:
+            problem = state.upgrade_kraft_version(level, validate_only)
+    if problem:
+        raise _invalid(KRAFT_VERSION, level, problem)
+    return [NoOpRecord()]
+
+
+def _invalid(name: str, level: int, problem: str) -> Refusal:
+    return Refusal(
+        ErrorCode.INVALID_UPDATE_VERSION, f"Invalid update version {level} for feature {name}. {problem}"
+    )
 
 
 def _one_min_isr(state: ControllerState) -> list[ConfigRecord]:

@@ -4,7 +4,8 @@ A feature is finalized only as far as it is served, because clients act on it: `
 the KIP-848 protocol, ``share.version`` share groups, ``streams.version`` streams groups. Each is raised by
 the part that brings it. A data directory from Apache Kafka may have them finalized higher; the levels stay in
 the log and come back with that node, but are not advertised here. ``transaction.version`` is served: 1 lets
-records of the transaction log have fields that older nodes don't know, 2 is KIP-890's protocol.
+records of the transaction log have fields that older nodes don't know, 2 is KIP-890's protocol. So is
+``eligible.leader.replicas.version`` (KIP-966).
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ SUPPORTED_FEATURES: Final = (
     FeatureRange(KRAFT_VERSION, 0, 1),
     FeatureRange(METADATA_VERSION, MIN_METADATA_LEVEL, TARGET_METADATA_LEVEL),
     FeatureRange(TRANSACTION_VERSION, 0, 2),
+    FeatureRange(ELIGIBLE_LEADER_REPLICAS_VERSION, 0, 1),
 )
 
 DEPENDENCIES: Final[Mapping[tuple[str, int], Mapping[str, int]]] = {
@@ -59,6 +61,7 @@ def bootstrap_records() -> list[Message]:
     return [
         FeatureLevelRecord(name=METADATA_VERSION, feature_level=TARGET_METADATA_LEVEL),
         FeatureLevelRecord(name=TRANSACTION_VERSION, feature_level=2),
+        FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=1),
     ]
 
 

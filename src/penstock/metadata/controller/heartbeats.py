@@ -88,6 +88,13 @@ class BrokerHeartbeats:
         session = self._sessions.get(broker_id)
         return None if session is None else now_ms - session.last_contact_ms
 
+    def forgive(self, silence_ms: int) -> None:
+        """The controller itself has heard nobody for so long (its process was stopped): blame no broker."""
+        self._sessions = {
+            broker_id: _Session(session.broker_epoch, session.last_contact_ms + silence_ms)
+            for broker_id, session in self._sessions.items()
+        }
+
     def _is_expired(self, session: _Session, now_ms: int) -> bool:
         return session.last_contact_ms + self.session_timeout_ms < now_ms
 

@@ -63,6 +63,8 @@ class ControllerState:
     heartbeats: BrokerHeartbeats = field(default_factory=lambda: BrokerHeartbeats(DEFAULT_SESSION_TIMEOUT_MS))
     controller_ids: frozenset[int] = frozenset()
     kraft_version: int = 0
+    upgrade_kraft_version: Callable[[int, bool], str | None] | None = None
+    """Makes the quorum finalize a level, or only asks whether it would (True); says why it doesn't."""
 
     @property
     def next_offset(self) -> int:
