@@ -25,6 +25,7 @@ from penstock.protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from penstock.storage.names import TopicPartition
 from several_replicas import Followed, commit_all, follow_all
 
 SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x01\x00\x02t1\xff\xff\xff\xff"
@@ -418,6 +419,30 @@ def test_offsets_of_a_deleted_topic_go_with_the_commits_that_were_on_the_way(tmp
                 await asyncio.sleep(0)
             partition.commit()
             assert fetched(broker) == -1
+
+    run(story())
+
+
+def test_a_log_that_was_opened_anew_is_loaded_anew(tmp_path: Path) -> None:
+    """Its directory had failed: the coordinator that wrote to the old one would never write again."""
+
+    async def story() -> None:
+        async with running_node(tmp_path) as broker:
+            await broker.groups.ensure_topic()
+            await create(broker, "t1")
+            assert isinstance(await now(commit(broker, 5)), OffsetCommitResponse)
+            partition = broker.groups.partition_of("g")
+            broker.replicas.take_offline([TopicPartition(GROUP_METADATA_TOPIC, partition)])
+            with pytest.raises(KafkaError) as refused:
+                await now(commit(broker, 6))
+            assert refused.value.code is ErrorCode.NOT_COORDINATOR
+            delta = broker.replicas.unopened()
+            await broker.replicas.apply(delta)
+            broker.groups.on_image_change(delta)
+            await loaded(broker)
+            assert fetched(broker) == 5
+            assert isinstance(await now(commit(broker, 7)), OffsetCommitResponse)
+            assert fetched(broker) == 7
 
     run(story())
 
