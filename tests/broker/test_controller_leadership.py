@@ -1,0 +1,342 @@
+"""The controller as leaders of the quorum come and go: what is pending, what is forgotten, what timers do."""
+
+import asyncio
+import random
+import uuid
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+
+import pytest
+
+from penstock.broker.controller import RECORDS_PER_BATCH, Controller
+from penstock.broker.metadata_follower import MetadataFollower
+from penstock.broker.quorum.listener import CommittedBatch, SnapshotId
+from penstock.metadata.configs import BrokerConfig
+from penstock.metadata.controller.features import bootstrap_records
+from penstock.metadata.controller.state import ControllerState, Decision
+from penstock.metadata.image import MetadataDelta
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import (
+    BeginTransactionRecord,
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    Message,
+    NoOpRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
+
+ME, OTHER = 1, 2
+
+
+class ScriptedQuorum:
+    """A metadata log that is committed when the test says so."""
+
+    def __init__(self) -> None:
+        self.log: list[Message] = []
+        self.batches: list[int] = []
+        self.committed = 0
+        self.epoch = 0
+        self.resigned: list[int] = []
+        self.voter_ids = frozenset((ME, OTHER))
+        self.kraft_version = 0
+
+    @property
+    def log_end_offset(self) -> int:
+        return len(self.log)
+
+    async def bootstrap_records(self) -> list[Message]:
+        await asyncio.sleep(0)
+        return bootstrap_records()
+
+    def append(self, records: Sequence[Message], metadata_version: int) -> int:
+        self.log += records
+        self.batches.append(len(records))
+        return len(self.log)
+
+    def resign(self, epoch: int, reason: str) -> None:
+        self.resigned.append(epoch)
+
+    def upgrade_kraft_version(self, kraft_version: int, *, validate_only: bool) -> None:
+        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, "not in this test")
+
+
+class Stage:
+    """One node's follower and controller over a scripted quorum."""
+
+    def __init__(self, **properties: str) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.config = BrokerConfig.single_node(
+            {"log.dirs": "/data", **{key.replace("_", "."): value for key, value in properties.items()}}
+        )
+        self.node_id = ME
+        self.cluster_id = "a-cluster"
+        self.incarnation_id = bytes(16)
+        self.environment = self
+        self.rng = random.Random(1)
+        self.quorum = ScriptedQuorum()
+        self.metadata = MetadataFollower(self.loop)
+        self.controller = Controller(self, self.quorum, self.metadata)  # type: ignore[arg-type]
+
+    def uuid(self) -> uuid.UUID:
+        return uuid.UUID(int=self.rng.getrandbits(128))
+
+    def commit(self, up_to: int | None = None) -> None:
+        """Tell the follower what is committed now, as one batch."""
+        end = len(self.quorum.log) if up_to is None else up_to
+        records = self.quorum.log[self.quorum.committed : end]
+        first, self.quorum.committed = self.quorum.committed, end
+        if records:
+            self.metadata.handle_commit([CommittedBatch(first, end - 1, self.quorum.epoch, 0, 1, records)])
+
+    async def lead(self) -> None:
+        """This node leads; whatever it writes to begin with is committed."""
+        self.quorum.epoch += 1
+        self.metadata.handle_leader_change(ME, self.quorum.epoch)
+        await turns()
+        assert self.controller.is_active
+        self.commit()
+
+    def lose(self, uncommitted_too: bool = True) -> None:
+        """Another node leads; what was not committed is gone."""
+        self.quorum.epoch += 1
+        if uncommitted_too:
+            del self.quorum.log[self.quorum.committed :]
+        self.metadata.handle_leader_change(OTHER, self.quorum.epoch)
+
+    def submit(self, *records: Message, is_atomic: bool = True) -> "asyncio.Task[str]":
+        def decide(_: ControllerState) -> Decision[str]:
+            return Decision(list(records), "done", is_atomic)
+
+        return self.loop.create_task(self.controller.submit(decide))
+
+
+def on_stage(story: Callable[[Stage], Coroutine[object, object, None]], **properties: str) -> None:
+    async def play() -> None:
+        stage = Stage(**properties)
+        try:
+            await story(stage)
+        finally:
+            await stage.controller.close()
+
+    asyncio.run(asyncio.wait_for(play(), 30))
+
+
+def topic(name: str) -> TopicRecord:
+    return TopicRecord(name=name, topic_id=name.encode().rjust(16, b"_"))
+
+
+async def not_controller(task: "asyncio.Task[str]") -> None:
+    with pytest.raises(KafkaError) as refused:
+        await task
+    assert refused.value.code is ErrorCode.NOT_CONTROLLER
+
+
+async def turns() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_only_the_leader_decides() -> None:
+    async def story(stage: Stage) -> None:
+        await not_controller(stage.submit(topic("a")))
+        assert stage.quorum.log == []
+        await stage.lead()
+        deciding = stage.submit(topic("a"))
+        await turns()
+        assert not deciding.done(), "it is not committed"
+        stage.commit()
+        assert await deciding == "done"
+
+    on_stage(story)
+
+
+def test_a_request_waits_for_a_controller_that_is_taking_over() -> None:
+    async def story(stage: Stage) -> None:
+        stage.metadata.handle_leader_change(ME, 1)
+        deciding = stage.submit(topic("a"))
+        await turns()
+        stage.commit()
+        assert await deciding == "done"
+        assert stage.metadata.image.metadata_version == 30, "the bootstrap records came first"
+        assert isinstance(stage.quorum.log[-1], TopicRecord)
+
+    on_stage(story)
+
+
+def test_what_is_pending_fails_when_another_leads_and_is_forgotten() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.lead()
+        lost = stage.submit(topic("lost"))
+        await turns()
+        stage.lose()
+        await not_controller(lost)
+        await not_controller(stage.submit(topic("b")))
+        await stage.lead()
+        seen: list[bool] = []
+
+        def decide(state: ControllerState) -> Decision[None]:
+            seen.append("lost" in state.image.topics.by_name)
+            return Decision([topic("lost")], None)
+
+        deciding = stage.loop.create_task(stage.controller.submit(decide))
+        await turns()
+        stage.commit()
+        await deciding
+        assert seen == [False]
+
+    on_stage(story)
+
+
+def test_an_answer_waits_for_what_it_saw() -> None:
+    """It may tell of what is not committed yet."""
+
+    async def story(stage: Stage) -> None:
+        await stage.lead()
+        first, second = stage.submit(topic("a")), stage.submit()
+        await turns()
+        assert not second.done()
+        stage.commit()
+        await asyncio.gather(first, second)
+        assert await stage.submit() == "done", "nothing is pending: at once"
+
+    on_stage(story)
+
+
+def test_a_decision_is_one_batch_unless_it_may_be_several() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.lead()
+        stage.quorum.batches.clear()
+        records = [NoOpRecord()] * (RECORDS_PER_BATCH + 1)
+        tasks = [stage.submit(*records), stage.submit(*records, is_atomic=False)]
+        await turns()
+        stage.commit(len(stage.quorum.log) - 1)
+        await turns()
+        assert [task.done() for task in tasks] == [True, False]
+        stage.commit()
+        await asyncio.gather(*tasks)
+        assert stage.quorum.batches == [RECORDS_PER_BATCH + 1, RECORDS_PER_BATCH, 1]
+
+    on_stage(story)
+
+
+def test_a_controller_that_cannot_replay_its_records_resigns() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.lead()
+        with pytest.raises(KeyError):
+            await stage.submit(BrokerRegistrationChangeRecord(broker_id=9))
+        assert stage.quorum.resigned == [stage.quorum.epoch]
+
+    on_stage(story)
+
+
+def test_a_metadata_transaction_left_open_is_aborted() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.lead()
+        stage.lose()
+        stage.quorum.log += [BeginTransactionRecord(name="n"), topic("half")]
+        stage.commit()
+        await stage.lead()
+        assert not stage.metadata.image.in_transaction
+        assert "half" not in stage.metadata.image.topics.by_name
+        assert type(stage.quorum.log[-1]).__name__ == "AbortTransactionRecord"
+
+    on_stage(story)
+
+
+# Timers
+
+
+def registration(broker_id: int) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=broker_id, broker_epoch=broker_id, incarnation_id=bytes([broker_id] * 16), fenced=False
+    )
+
+
+def test_a_silent_broker_is_fenced_on_time() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.lead()
+        stage.quorum.log.append(registration(OTHER))
+        stage.commit()
+        stage.lose()
+        await stage.lead()
+        while not stage.metadata.image.brokers[OTHER].fenced:
+            await asyncio.sleep(0.005)
+            stage.commit()
+
+    on_stage(story, broker_session_timeout_ms="100", metadata_max_idle_interval_ms="0")
+
+
+def test_an_idle_log_goes_on_where_others_follow_it() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.lead()
+        await asyncio.sleep(0.05)
+        assert not any(isinstance(record, NoOpRecord) for record in stage.quorum.log), "nobody else is there"
+        stage.lose()
+        stage.quorum.log.append(registration(OTHER))
+        stage.commit()
+        await stage.lead()
+        while not any(isinstance(record, NoOpRecord) for record in stage.quorum.log):
+            await asyncio.sleep(0.005)
+            stage.commit()
+        stage.lose()
+        written = len(stage.quorum.log)
+        await asyncio.sleep(0.05)
+        assert len(stage.quorum.log) == written, "a controller that was"
+
+    on_stage(story, metadata_max_idle_interval_ms="10")
+
+
+# The follower
+
+
+def test_a_snapshot_replaces_the_image_and_tells_what_is_different() -> None:
+    async def story(stage: Stage) -> None:
+        follower = stage.metadata
+        image = follower.image
+        told: list[MetadataDelta] = []
+        follower.on_image_change(told.append)
+        stage.quorum.log += [*bootstrap_records(), topic("stays"), topic("goes"), registration(ME)]
+        stage.commit()
+        follower.tell_all()
+        assert [t.name for t in told.pop().created_topics] == ["stays", "goes"]
+        config = ConfigRecord(resource_type=2, resource_name="stays", name="retention.ms", value="5")
+        records = [*bootstrap_records(), topic("stays"), topic("new"), config]
+        reached = asyncio.ensure_future(follower.reached(99))
+        await turns()
+        follower.handle_snapshot(SnapshotId(100, 7), records)
+        await reached
+        (delta,) = told
+        assert follower.image is image
+        assert (image.offset, image.epoch) == (99, 7)
+        assert sorted(image.topics.by_name) == ["new", "stays"]
+        assert [t.name for t in delta.created_topics] == ["new"]
+        assert [t.name for t in delta.deleted_topics] == ["goes"]
+        assert [resource.name for resource in delta.changed_configs] == ["stays"]
+        assert delta.brokers_changed
+        assert not delta.features_changed
+
+    on_stage(story)
+
+
+def test_what_listeners_do_is_waited_for() -> None:
+    async def story(stage: Stage) -> None:
+        done: list[int] = []
+
+        async def follow(delta: MetadataDelta) -> None:
+            await asyncio.sleep(0.01)
+            done.append(len(delta.created_topics))
+            raise RuntimeError("a listener that fails holds up nobody")
+
+        stage.metadata.on_image_change(follow)
+        stage.metadata.tell_all()
+        await stage.lead()
+        deciding = stage.loop.create_task(
+            stage.controller.submit_and_follow(partial(lambda _: Decision([topic("a")], "done")))
+        )
+        await turns()
+        stage.commit()
+        assert await deciding == "done"
+        assert done[-1] == 1
+
+    on_stage(story)
