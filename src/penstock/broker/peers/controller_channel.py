@@ -115,6 +115,8 @@ class ControllerChannel:
         """The quorum has news: who waits for an answer of the former leader asks the new one."""
         if self._peer is not None and self._leader() != self._peer_is:
             self._drop_peer("the active controller has moved")
+        if self._closed:
+            return
         moved, self._moved = self._moved, self._loop.create_future()
         moved.set_result(None)
 

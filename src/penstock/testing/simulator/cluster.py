@@ -140,7 +140,7 @@ def _format(node: VirtualNode) -> None:
     """As `penstock storage format` does, with ids that are the same each time."""
     directory = node.config.metadata_log_dir
     node.files.mkdir(directory, exist_ok=True)
-    directory_id = f"simulatedDirectory{node.node_id:04d}"
+    directory_id = f"d{node.node_id:04d}" + 17 * "A"
     meta_properties.write(
         node.files, directory, meta_properties.MetaProperties(CLUSTER_ID, node.node_id, directory_id)
     )

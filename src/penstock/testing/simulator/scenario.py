@@ -98,12 +98,16 @@ def simulate(seed: int, directory: Path | None = None) -> Report:
     loop = VirtualLoop(Random(rng.getrandbits(64)))
     was_collecting = gc.isenabled()
     gc.disable()  # whenever it runs, it runs what the dead left behind
+    run = None
     try:
         with loop.stopped_stopwatches():
-            loop.run_until_complete(_Run(loop, scratch, scenario, rng, report).run())
+            run = _Run(loop, scratch, scenario, rng, report)
+            loop.run_until_complete(run.run())
     except Exception as error:
         report.failure = error
     finally:
+        if run is not None:
+            run.count()
         report.trace, report.virtual_s, report.callbacks = loop.trace, loop.now_s, loop.callbacks
         loop.abandon()
         loop.close()
@@ -161,7 +165,6 @@ class _Run:
         striking.cancel()
         await self._come_to_rest(looking)
         looking.cancel()
-        self._count()
 
     def _make_clients(self, admin: Admin) -> None:
         scenario, settings = self.scenario, self.cluster.settings
@@ -241,7 +244,8 @@ class _Run:
         await self.cluster.until("every replica is in sync", is_whole, RECOVERY_S)
         self.observer.check_agreement()
 
-    def _count(self) -> None:
+    def count(self) -> None:
+        """Into the report."""
         report = self.report
         report.batches = sum(writer.batches for writer in self.writers)
         report.reads = self.cluster.history.reads
