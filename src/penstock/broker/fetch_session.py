@@ -63,8 +63,10 @@ class FetchTarget:
             or data.diverging_epoch.end_offset >= 0
             or data.preferred_read_replica >= 0
         )
-        # After an error the next good answer is news, whatever it says.
-        self.high_watermark = -1 if data.error_code else data.high_watermark
+        # After an error the next good answer is news, whatever it says; so it is to a follower that cuts its
+        # log, and takes on no high watermark before that is done.
+        is_settled = data.error_code == 0 and data.diverging_epoch.end_offset < 0
+        self.high_watermark = data.high_watermark if is_settled else -1
         self.log_start_offset = data.log_start_offset
         return news
 

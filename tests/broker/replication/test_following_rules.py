@@ -71,7 +71,7 @@ def find_epochs(log: Log, path: Path, current: int = -1) -> LeaderEpochs:
 
 @pytest.mark.parametrize("seed", range(200))
 def test_logs_that_diverged_come_to_their_common_beginning(seed: int, tmp_path: Path) -> None:
-    """A leader's answers, one after the other, cut a follower to what it shares with the leader, no further."""
+    """A leader's answers, one after the other, cut a follower to what both have, no further."""
     rng = random.Random(seed)
     shared = sorted(rng.choices(range(3), k=rng.randrange(6)))
     first_epoch = (shared[-1] if shared else 0) + 1

@@ -112,7 +112,8 @@ def test_a_follower_that_is_always_a_little_behind_keeps_up() -> None:
     assert leader.leave() is None
     leader.now_ms += 2 * LAG_MS
     proposal = leader.leave()
-    assert proposal is not None and proposal.isr == (1,)
+    assert proposal is not None
+    assert proposal.isr == (1,)
 
 
 def test_an_idle_follower_at_the_end_is_in_sync_however_long_ago_it_fetched() -> None:
@@ -242,7 +243,8 @@ def test_an_answer_that_comes_before_the_metadata_log_is_not_undone_by_it() -> N
     leader = Leader(isr=(1,), end_offset=10)
     leader.fetch(2, 10)
     proposal = leader.join(2)
-    assert proposal is not None and leader.view.accepted(proposal, [1, 2], 5, 12)
+    assert proposal is not None
+    assert leader.view.accepted(proposal, [1, 2], 5, 12)
     leader.obey(registration((1,), partition_epoch=11))
     assert leader.view.isr == (1, 2)
 
