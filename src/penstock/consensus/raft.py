@@ -583,8 +583,8 @@ class Raft:
         ):
             before = self.role
             self.hear_of_leader(view.leader_id, view.epoch, view.endpoints, now_ms)
-            # A member that knows no leader either is left alone for a moment, which Kafka does not do.
-            return self.role is not before or self.leader_id is not None
+            # A member that knows no more than this one is left alone for a moment, which Kafka does not do.
+            return self.role is not before
         if view.leader_id is not None and self.leader_id is None:
             self.hear_of_leader(view.leader_id, view.epoch, view.endpoints, now_ms)
             return None if view.error is ErrorCode.NONE and isinstance(self.role, Follower) else True
