@@ -1,6 +1,7 @@
 """DescribeCluster (60): the cluster's id, its brokers, and who to send what concerns the controller.
 
-Versions 0 to 2. Asked for controllers it refuses: it is a broker's listener (KIP-919).
+Versions 0 to 2. A listener of brokers describes those, one of controllers these (KIP-919); asked for the
+others it refuses.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ API_KEY = ApiKey.DESCRIBE_CLUSTER
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
+_NAMES: Final = {_BROKERS: "BROKER", _CONTROLLERS: "CONTROLLER"}
 
 
 def handle(
     broker: Broker, request: DescribeClusterRequest, context: RequestContext
 ) -> DescribeClusterResponse:
     if request.endpoint_type != _BROKERS:
-        return _refused(request.endpoint_type)
+        return _refused(request.endpoint_type, _BROKERS)
     response = DescribeClusterResponse(
         endpoint_type=_BROKERS,
         cluster_id=broker.cluster_id,
@@ -58,16 +60,47 @@ def _brokers(
     return brokers
 
 
-def _refused(endpoint_type: int) -> DescribeClusterResponse:
-    if endpoint_type == _CONTROLLERS:
+async def handle_as_controller(
+    broker: Broker, request: DescribeClusterRequest, context: RequestContext
+) -> DescribeClusterResponse:
+    if request.endpoint_type != _CONTROLLERS:
+        return _refused(request.endpoint_type, _CONTROLLERS)
+    controllers = _controllers(broker, context.listener_name)
+    leader_id = broker.quorum.leader_id
+    is_known = any(controller.broker_id == leader_id for controller in controllers)
+    response = DescribeClusterResponse(
+        endpoint_type=_CONTROLLERS,
+        cluster_id=broker.cluster_id,
+        controller_id=leader_id if leader_id is not None and is_known else -1,
+        brokers=controllers,
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+def _controllers(broker: Broker, listener_name: str) -> list[DescribeClusterResponse.DescribeClusterBroker]:
+    """Those that have registered an address on this listener."""
+    return [
+        DescribeClusterResponse.DescribeClusterBroker(
+            broker_id=controller_id, host=endpoint.host, port=endpoint.port
+        )
+        for controller_id, record in sorted(broker.image.cluster.controllers.items())
+        for endpoint in record.end_points
+        if endpoint.name == listener_name
+    ]
+
+
+def _refused(asked: int, here: int) -> DescribeClusterResponse:
+    if asked in _NAMES:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
             error_message=(
-                "The request was sent to an endpoint of type BROKER, "
-                "but we wanted an endpoint of type CONTROLLER"
+                f"The request was sent to an endpoint of type {_NAMES[here]}, "
+                f"but we wanted an endpoint of type {_NAMES[asked]}"
             ),
         )
     return DescribeClusterResponse(
         error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-        error_message=f"Unsupported endpoint type {endpoint_type}",
+        error_message=f"Unsupported endpoint type {asked}",
     )

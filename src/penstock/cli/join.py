@@ -1,0 +1,115 @@
+"""`penstock start --controller … --join …`: a node of a cluster from one command, without a file.
+
+The first node begins a cluster; others find out its id from a controller that runs. Directories are
+formatted on the way, once: their random ids are how voters know a node that lost its disk (KIP-853).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from penstock.metadata.configs import BrokerConfig
+
+LISTENER: Final = "CONTROLLER"
+#: How long a controller to join is waited for, which may be starting as well.
+WAIT_S: Final = 60.0
+RETRY_S: Final = 0.25
+_CONTROLLERS: Final = 2  # the endpoint type of DescribeCluster (KIP-919)
+
+
+class CannotJoin(Exception):
+    """The cluster could not be found; the message says where it was looked for, and what came back."""
+
+
+def cluster_properties(node_id: int, listen: str, controller: str | None, join: str | None) -> dict[str, str]:
+    """The settings of such a node, by Kafka's names. Pure.
+
+    *listen* is for clients and brokers. With *controller*, an address, the node is a controller as well, and
+    asks for a vote; *join* names controllers of the cluster, and may name this one.
+    """
+    listeners = [f"PLAINTEXT://{listen}"]
+    if controller is not None:
+        listeners.append(f"{LISTENER}://{controller}")
+    known = [address.strip() for address in (join or "").split(",") if address.strip()]
+    if controller is not None and controller not in known:
+        known.append(controller)
+    properties = {
+        "node.id": str(node_id),
+        "process.roles": "broker" if controller is None else "broker,controller",
+        "listeners": ",".join(listeners),
+        "controller.listener.names": LISTENER,
+        "listener.security.protocol.map": f"{LISTENER}:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "controller.quorum.bootstrap.servers": ",".join(known),
+    }
+    if controller is not None and join is not None:
+        properties["controller.quorum.auto.join.enable"] = "true"
+    return properties
+
+
+def prepare(config: BrokerConfig, join: str | None) -> None:
+    """Format the node's directories if none of them is. Raises CannotJoin, FormatError, OSError."""
+    from penstock.broker.storage_format import FormatOptions, format_storage
+    from penstock.storage import meta_properties
+
+    if any(meta_properties.read(directory) is not None for directory in config.log_dirs):
+        return
+    options = FormatOptions(
+        cluster_id=meta_properties.random_id() if join is None else ask_cluster_id(join),
+        standalone=join is None,
+        no_initial_controllers=join is not None and config.is_controller,
+        ignore_formatted=True,
+    )
+    for _ in format_storage(config, options, time.time_ns() // 1_000_000):
+        pass  # what it says of each directory is for `penstock storage format`
+
+
+def ask_cluster_id(join: str, wait_s: float = WAIT_S) -> str:
+    """The cluster's id, from the first of these controllers that answers. Raises CannotJoin."""
+    from penstock.client.config import ClientConfig
+    from penstock.client.connection import Connection
+    from penstock.client.errors import ClientError
+    from penstock.client.settings import ConfigError
+    from penstock.protocol.messages import DescribeClusterRequest, DescribeClusterResponse
+
+    try:
+        config = ClientConfig.from_properties({"bootstrap.servers": join, "request.timeout.ms": "5000"})
+    except ConfigError as error:
+        raise CannotJoin(f"--join {join}: {error}") from None
+    deadline = time.monotonic() + wait_s
+    while True:
+        failures: list[str] = []
+        for address in config.servers:
+            try:
+                connection = Connection.connect(address, config)
+                try:
+                    request = DescribeClusterRequest(endpoint_type=_CONTROLLERS)
+                    response = connection.call(request, DescribeClusterResponse)
+                finally:
+                    connection.close()
+            except ClientError as error:
+                failures.append(str(error))
+                continue
+            if not response.error_code:
+                return response.cluster_id
+            raise CannotJoin(f"--join {join}: {address} is no controller: {response.error_message}")
+        if time.monotonic() > deadline:
+            raise CannotJoin(f"--join {join}: no controller answers: {'; '.join(failures)}")
+        time.sleep(RETRY_S)
+
+
+def check_words(
+    node_id: int | None, controller: str | None, join: str | None, others: Mapping[str, object]
+) -> None:
+    """ValueError where the options do not go together; *others* are those that say it all themselves."""
+    if controller is None and join is None:
+        if node_id is not None:
+            raise ValueError("--node-id needs --controller or --join: a node alone is number 1")
+        return
+    if node_id is None:
+        raise ValueError("--controller and --join need --node-id: a number that no other node has")
+    for option, value in others.items():
+        if value is not None:
+            raise ValueError(f"{option} says what the node is: leave --controller and --join away")
