@@ -68,9 +68,12 @@ class ControlHistory:
             del entries[bisect_left(entries, end_offset, key=lambda entry: entry.offset) :]
 
     def forget_before(self, start_offset: int) -> None:
-        """Forget what is not in force any more at an offset."""
+        """Forget what was not in force any more when the records below an offset had been written.
+
+        What is written from there on may still be truncated.
+        """
         for entries in (self._voters, self._versions):
-            at = bisect_right(entries, start_offset, key=lambda entry: entry.offset)
+            at = bisect_left(entries, start_offset, key=lambda entry: entry.offset)
             del entries[: max(0, at - 1)]
 
     def clear(self) -> None:

@@ -108,9 +108,7 @@ class Member:
     def advertised(self, listener_name: str) -> tuple[str, int]:
         raise KeyError(listener_name)
 
-    def run_in_worker(
-        self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> asyncio.Future[T]:
+    def run_in_worker(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
         return self.loop.run_in_executor(None, lambda: function(*args, **kwargs))
 
     async def answer(self, frame: memoryview) -> bytes:

@@ -1,4 +1,4 @@
-"""What members say to each other comes through Kafka's messages unchanged, in each version that can say it."""
+"""What members say to each other comes through Kafka's messages unchanged, in all their versions."""
 
 import pytest
 

@@ -104,7 +104,8 @@ class Driver:
             raise QuorumStopped(self._stopped)
         self._token += 1
         token = self._token
-        answer = self._replies[token] = self._host.loop.create_future()
+        answer: asyncio.Future[Response] = self._host.loop.create_future()
+        self._replies[token] = answer
         self.feed(lambda now_ms: self.raft.receive(token, request, now_ms))
         try:
             return await answer
@@ -118,31 +119,44 @@ class Driver:
     # Work
 
     def _work(self) -> None:
-        """Go on until there is nothing to do, or the disk has to be waited for."""
+        """Go on until there is nothing to do, or the disk has to be waited for.
+
+        What listeners feed in while they are told comes after they have been told.
+        """
         self._is_busy = True
-        is_polled = False
         try:
-            while not is_polled:
-                if self._effects:
-                    effect = self._effects.popleft()
-                    blocking = self._carry_out(effect)
-                    if blocking is not None:
-                        self._blocking = blocking
-                        blocking.add_done_callback(partial(self._resume, effect))
-                        return
-                elif self._inbox:
-                    self._inbox.popleft()(self._now_ms())
-                    self._effects.extend(self.raft.take_effects())
-                else:
-                    self._wake_at(self.raft.poll(self._now_ms()))
-                    self._effects.extend(self.raft.take_effects())
-                    is_polled = not self._effects
+            while self._stopped is None:
+                if not self._advance():
+                    return
+                self._flush_appended()
+                self._settled()
+                if not self._inbox:
+                    break
         except _FATAL as error:
             self._fail(error)
-            return
+        except BaseException:
+            self._is_busy = False
+            raise
         self._is_busy = False
-        self._flush_appended()
-        self._settled()
+
+    def _advance(self) -> bool:
+        """Deal with all that came in; False when the disk has to be waited for."""
+        while True:
+            if self._effects:
+                effect = self._effects.popleft()
+                blocking = self._carry_out(effect)
+                if blocking is not None:
+                    self._blocking = blocking
+                    blocking.add_done_callback(partial(self._resume, effect))
+                    return False
+            elif self._inbox:
+                self._inbox.popleft()(self._now_ms())
+                self._effects.extend(self.raft.take_effects())
+            else:
+                self._wake_at(self.raft.poll(self._now_ms()))
+                self._effects.extend(self.raft.take_effects())
+                if not self._effects:
+                    return True
 
     def _carry_out(self, effect: Effect) -> asyncio.Future[object] | None:
         """Do it; or begin what blocks, in a worker."""

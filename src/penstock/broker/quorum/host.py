@@ -25,7 +25,7 @@ class QuorumHost(Protocol):
     def clock_ms(self) -> int: ...
 
     def run_in_worker(
-        self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+        self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> asyncio.Future[T]: ...
 
     def advertised(self, listener_name: str) -> tuple[str, int]:

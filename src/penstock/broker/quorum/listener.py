@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from penstock.consensus.log import SnapshotId
+from penstock.consensus.log import SnapshotId as SnapshotId
 from penstock.protocol.messages import Message
 
 

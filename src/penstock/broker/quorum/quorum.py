@@ -64,6 +64,7 @@ class Quorum:
         self._delivery: Delivery | None = None
         self._snapshotting: Snapshotting | None = None
         self._failure: str | None = None
+        self._is_started = False
         self._told_leader: tuple[int | None, int] = (None, -1)
 
     # Life
@@ -99,6 +100,7 @@ class Quorum:
         assert delivery is not None, "listen comes first"
         assert self._snapshotting is not None
         driver.feed(driver.raft.start)
+        self._is_started = True
         self._snapshotting.start()
         if driver.raft.voters.is_only_voter(driver.raft.settings.local):
             while not (self._failure or self._is_active()):
@@ -249,7 +251,7 @@ class Quorum:
         UpdateRaftVoter.
         """
         driver = self._driver
-        if driver is None or driver.is_stopped:
+        if driver is None or driver.is_stopped or not self._is_started:
             return self._refuse(request)
         if isinstance(request, m.DescribeQuorumRequest):
             now_ms = int(self._host.loop.time() * 1000)

@@ -477,7 +477,7 @@ def response_of(request: q.Request, message: Message, listener: str) -> q.Respon
         case m.FetchSnapshotResponse():
             return _fetch_snapshot_answer(message, listener)
         case m.AddRaftVoterResponse() | m.RemoveRaftVoterResponse():
-            return q.ChangeResponse(ErrorCode(message.error_code), message.error_message)
+            return q.ChangeResponse(ErrorCode.of(message.error_code), message.error_message)
         case m.UpdateRaftVoterResponse():
             leader = message.current_leader
             endpoints = {listener: Address(leader.host, leader.port)} if leader.host else {}
@@ -486,7 +486,7 @@ def response_of(request: q.Request, message: Message, listener: str) -> q.Respon
             )
         case m.ApiVersionsResponse():
             return q.SupportedVersionsResponse(
-                ErrorCode(message.error_code),
+                ErrorCode.of(message.error_code),
                 next(
                     (
                         (feature.min_version, feature.max_version)
@@ -500,11 +500,11 @@ def response_of(request: q.Request, message: Message, listener: str) -> q.Respon
 
 
 def _view(error: int, leader_id: int, epoch: int, endpoints: Endpoints) -> q.View:
-    return q.View(ErrorCode(error), None if leader_id < 0 else leader_id, epoch, endpoints)
+    return q.View(ErrorCode.of(error), None if leader_id < 0 else leader_id, epoch, endpoints)
 
 
 def _failed(error: int) -> q.View:
-    return q.View(ErrorCode(error), top_level=True)
+    return q.View(ErrorCode.of(error), top_level=True)
 
 
 def _answered(message: Any, listener: str) -> tuple[q.View, Any] | None:
