@@ -70,6 +70,16 @@ async def is_waiting(answer: "asyncio.Future[object]") -> bool:
     return True
 
 
+async def replicate(followed: Followed) -> None:
+    """What is being appended comes to the follower."""
+    for _ in range(2000):
+        if followed.uncommitted:
+            followed.commit()
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("nothing was appended")
+
+
 async def producer_of(answer: Awaitable[object]) -> Producer:
     response = await answer
     assert isinstance(response, InitProducerIdResponse | EndTxnResponse)
@@ -118,11 +128,11 @@ async def began(broker: Broker, state: Followed, data: Followed) -> Producer:
     """A producer with an open transaction and a record in it, all of which is committed."""
     waiting = later(init(broker))
     assert await is_waiting(waiting)
-    state.commit()
+    await replicate(state)
     producer = await producer_of(waiting)
     added = later(add(broker, producer))
     assert await is_waiting(added)
-    state.commit()
+    await replicate(state)
     assert await added == {("t1", 0): OK}
     batch = batch_of(b"x", producer=(*producer, 0), transactional=True)
     broker.replicas.append("t1", 0, batch, verification=NOT_REQUIRED)
@@ -176,17 +186,16 @@ def test_partitions_added_at_once_wait_for_each_other(tmp_path: Path) -> None:
             await create(broker, "t1", partitions=3)
             state = Followed(broker, broker.transactions.TOPIC, broker.transactions.partition_of("t"))
             waiting = later(init(broker))
-            await is_waiting(waiting)
-            state.commit()
+            await replicate(state)
             producer = await producer_of(waiting)
             adding = [later(add(broker, producer, partition=index)) for index in range(3)]
             ended = later(end(broker, producer))
             for index, each in enumerate(adding):
                 assert await is_waiting(each)
-                state.commit()
+                await replicate(state)
                 assert await each == {("t1", index): OK}
             assert await is_waiting(ended)
-            state.commit()
+            await replicate(state)
             await producer_of(ended)
             assert {data for data in range(3) if markers_in(Followed(broker, "t1", data))} == {0, 1, 2}
 
@@ -229,11 +238,9 @@ def test_the_next_coordinator_aborts_what_has_timed_out(tmp_path: Path) -> None:
         async with running_node(tmp_path) as broker:
             state, data = await ready(broker)
             waiting = later(init(broker, timeout_ms=100))
-            await is_waiting(waiting)
-            state.commit()
+            await replicate(state)
             added = later(add(broker, await producer_of(waiting)))
-            await is_waiting(added)
-            state.commit()
+            await replicate(state)
             await added
             state.lose(broker.transactions)
             await asyncio.sleep(0.15)
@@ -251,12 +258,10 @@ def test_a_timeout_waits_for_records_that_are_on_the_way(tmp_path: Path) -> None
         async with running_node(tmp_path) as broker:
             state, data = await ready(broker)
             waiting = later(init(broker, timeout_ms=50))
-            await is_waiting(waiting)
-            state.commit()
+            await replicate(state)
             producer = await producer_of(waiting)
             added = later(add(broker, producer))
-            await is_waiting(added)
-            state.commit()
+            await replicate(state)
             await added
             ended = later(end(broker, producer))
             await asyncio.sleep(0.1)
@@ -279,8 +284,7 @@ def test_too_few_replicas_are_told_at_once(tmp_path: Path) -> None:
             assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
             state.replica.isr_size = 2
             waiting = later(init(broker))
-            await is_waiting(waiting)
-            state.commit()
+            await replicate(state)
             await producer_of(waiting)
 
     run(story())

@@ -76,8 +76,12 @@ class CoordinatorRuntime(ABC, Generic[P]):
     # -- where keys live -----------------------------------------------------------------------------
 
     def partition_of(self, key: str) -> int:
-        """The partition of the topic that this group or transactional id belongs to."""
-        return partition_for(key, self._partition_count)
+        """The partition of the topic that this group or transactional id belongs to.
+
+        By the image, whose topic another node may have made, before this one has followed.
+        """
+        topic = self._broker.image.topics.by_name.get(self.TOPIC)
+        return partition_for(key, self._partition_count if topic is None else len(topic.partitions))
 
     @property
     def has_topic(self) -> bool:
