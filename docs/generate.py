@@ -15,7 +15,7 @@ from typing import Any
 from prometheus_client.metrics_core import Metric
 from typer.main import get_command
 
-from penstock.broker import dispatch
+from penstock.broker import api_table
 from penstock.broker.metrics import BrokerCollector
 from penstock.broker.node import Broker
 from penstock.cli.main import COMMANDS, build_app
@@ -79,12 +79,14 @@ def release() -> str:
 
 def apis() -> str:
     """Every API of the target release, with the versions served here and there."""
-    modules = dispatch.gather_modules()
-    lines = ["| key | API | served | target release |", "| ---: | --- | --- | --- |"]
+    modules = api_table.modules()
+    lines = ["| key | API | served | target release | listeners |", "| ---: | --- | --- | --- | --- |"]
     for key in ApiKey:
         module = modules.get(key)
-        served = "-" if module is None else shown_range(dispatch.versions(module))
-        lines.append(f"| {key.value} | {key.name} | {served} | {shown_range(api_keys.api_range(key))} |")
+        served = "-" if module is None else shown_range(api_table.versions(module))
+        known = shown_range(api_keys.api_range(key))
+        listeners = ", ".join(api_keys.api(key).listeners)
+        lines.append(f"| {key.value} | {key.name} | {served} | {known} | {listeners} |")
     return "\n".join(lines)
 
 

@@ -109,6 +109,6 @@ def test_the_loss_of_the_metadata_ends_the_node(disks: list[Path]) -> None:
         with Wire(node.bootstrap_servers) as wire:
             fill(wire)
         shutil.rmtree(disks[0])
-        eventually(lambda: node._process is None or node._process.poll() is not None)
+        eventually(lambda: not node.nodes[0].is_running)
     finally:
         node.close()

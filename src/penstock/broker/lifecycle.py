@@ -13,7 +13,7 @@ import logging
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from penstock.broker.peers import ControllerChannel, PeerError
+from penstock.broker.peers import ControllerChannel, PeerError, PeerTimedOut
 from penstock.metadata.configs import SECURITY_PROTOCOLS
 from penstock.metadata.controller.features import DIRECTORY_ASSIGNMENT_LEVEL, SUPPORTED_FEATURES
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NO_EPOCH: Final = -1
+RETRY_PAUSE_S: Final = 0.05
 STARTING_PAUSE_S: Final = 0.01
 """Between heartbeats while there is news to wait for that come within milliseconds."""
 FIRST_SHUTDOWN_PAUSE_S: Final = 0.01
@@ -184,7 +185,8 @@ class BrokerLifecycle:
             except (PeerError, KafkaError) as error:
                 self._problem = str(error)
                 log.warning("the controller is not reached broker_id=%d: %s", self._broker.node_id, error)
-                pause_s = self._pause_s()
+                # it has waited already, perhaps for an election that is just over
+                pause_s = RETRY_PAUSE_S if isinstance(error, PeerTimedOut) else self._pause_s()
             except Exception:
                 log.exception("registration or heartbeat failed")
                 pause_s = self._pause_s()

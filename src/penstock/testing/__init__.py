@@ -1,4 +1,4 @@
-"""A real Penstock node for tests, in a process of its own.
+"""Real Penstock nodes for tests, in processes of their own.
 
 from penstock.testing import Cluster
 
@@ -6,6 +6,7 @@ with Cluster() as cluster:
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
 """
 
-from penstock.testing.cluster import Cluster, ClusterError
+from penstock.testing.cluster import Cluster
+from penstock.testing.node import ClusterError, Node
 
-__all__ = ["Cluster", "ClusterError"]
+__all__ = ["Cluster", "ClusterError", "Node"]

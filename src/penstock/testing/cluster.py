@@ -1,22 +1,17 @@
-"""`Cluster`: start, kill and restart a real node from a test."""
+"""`Cluster`: start, kill, pause and restart real nodes from a test."""
 
-import os
-import re
-import select
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
-import time
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
-READY = re.compile(r"ready on (\S+):(\d+)")
-LOG_TAIL_BYTES = 4096
+from penstock.broker.local_cluster import NodePlan, ReservedPorts, format_all, format_to_join, properties_of
+from penstock.testing.node import ClusterError, Node
+
+__all__ = ["TEST_CONFIG", "Cluster", "ClusterError"]
 
 # What a test wants different from a production node: groups form at once, `__consumer_offsets` is made in a
 # moment rather than with fifty partitions, and records with the times of a test's example stay, however old.
@@ -26,140 +21,192 @@ TEST_CONFIG: Mapping[str, str] = {
     "offsets.topic.num.partitions": "4",
 }
 
-
-class ClusterError(RuntimeError):
-    """The node did not start or did not stop; the message ends with the tail of its log."""
+COMBINED: Final = ("broker", "controller")
 
 
 class Cluster:
-    """One Penstock node as a child process, on a free port of 127.0.0.1.
+    """Penstock nodes as child processes, on free ports of 127.0.0.1.
 
-    A context manager; `start` and `close` serve where a `with` block does not fit. The port and the data
-    survive `kill` and `restart`. The node ends when the test process ends, even if that one is killed.
+    A context manager; `start` and `close` serve where a `with` block does not fit. Ports and data survive
+    `kill` and `restart`. The nodes end when the test process ends, even if that one is killed.
+
+    With several nodes each is broker and controller, unless `controllers` asks for some that are nothing
+    else; topics then have three replicas by default, or as many as there are brokers. Their ids begin with 1,
+    separate controllers come last, and each node can be stopped, killed, paused and restarted by itself:
+
+        with Cluster(nodes=3) as cluster:
+            cluster.node(2).kill()
 
     Args:
         config: Kafka configuration names and values, on top of `TEST_CONFIG`.
-        data_dir: where the node keeps its data; left in place by `close`. Without it a temporary directory is
-            made, and removed.
-        port: where to listen; 0 picks a free port.
-        start_timeout_s: how long `start` waits for the node to accept connections.
+        nodes: how many brokers.
+        controllers: how many controllers apart from them; 0 has every node be both.
+        data_dir: where the nodes keep their data; left in place by `close`. Without it a temporary directory
+            is made, and removed.
+        port: where a cluster of one node listens; 0 picks a free port.
+        start_timeout_s: how long `start` waits for all nodes to accept connections.
     """
 
     def __init__(
         self,
         config: Mapping[str, str] | None = None,
         *,
+        nodes: int = 1,
+        controllers: int = 0,
         data_dir: Path | str | None = None,
         port: int = 0,
         start_timeout_s: float = 30.0,
     ) -> None:
+        if nodes < 1 or controllers < 0:
+            raise ValueError(
+                f"a cluster has at least one node, found nodes={nodes} controllers={controllers}"
+            )
+        if port and (nodes > 1 or controllers):
+            raise ValueError("port is for a cluster of one node; several take free ones")
         self.config: dict[str, str] = {**TEST_CONFIG, **(config or {})}
+        self.cluster_id = "penstock-test-cluster"
         self._start_timeout_s = start_timeout_s
         self._scratch = Path(tempfile.mkdtemp(prefix="penstock-"))
         self._remove_scratch = weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
         self.data_dir = Path(data_dir) if data_dir is not None else self._scratch / "data"
-        self.log_file = self._scratch / "node.log"
-        self._process: subprocess.Popen[bytes] | None = None
-        self._port = port
+        self._ports = ReservedPorts()
+        self._plans: list[NodePlan] = []
+        self.nodes: list[Node] = []
+        """All of them, in the order of their ids."""
+        if nodes == 1 and not controllers:
+            self.nodes.append(self._single(port))
+        else:
+            self._plan(nodes, controllers)
 
     @property
     def bootstrap_servers(self) -> str:
-        """`HOST:PORT`, for any Kafka client's `bootstrap.servers`."""
-        if not self._port:
-            raise ClusterError("the cluster was not started: use it in a with block, or call start() first")
-        return f"127.0.0.1:{self._port}"
+        """`HOST:PORT,…` of all brokers, for any Kafka client's `bootstrap.servers`."""
+        return ",".join(node.bootstrap_servers for node in self.brokers)
+
+    @property
+    def brokers(self) -> list[Node]:
+        """The nodes that clients talk to."""
+        others = {plan.node_id for plan in self._plans if "broker" not in plan.roles}
+        return [node for node in self.nodes if node.node_id not in others]
+
+    @property
+    def bootstrap_controllers(self) -> str:
+        """`HOST:PORT,…` of all controllers, for tools that take `--bootstrap-controller`."""
+        return ",".join(f"127.0.0.1:{plan.controller_port}" for plan in self._plans if plan.is_controller)
+
+    def node(self, node_id: int) -> Node:
+        """The node with an id. Raises KeyError."""
+        for node in self.nodes:
+            if node.node_id == node_id:
+                return node
+        raise KeyError(f"node {node_id}: expected one of {[node.node_id for node in self.nodes]}")
 
     @property
     def pid(self) -> int:
-        """The node's process id."""
-        if self._process is None:
-            raise ClusterError("the node is not running")
-        return self._process.pid
+        """The process id of the only node."""
+        return self._only.pid
+
+    @property
+    def log_file(self) -> Path:
+        """Where the only node logs."""
+        return self._only.log_file
+
+    @property
+    def _only(self) -> Node:
+        if len(self.nodes) > 1:
+            raise ClusterError(f"the cluster has {len(self.nodes)} nodes: say which, cluster.node(1) for one")
+        return self.nodes[0]
 
     def start(self) -> Self:
-        """Start the node and return once it accepts connections."""
-        if self._process is not None:
-            raise ClusterError(f"the node runs already (pid {self._process.pid})")
-        command = [sys.executable, "-m", "penstock.cli.child"]
-        command += ["--data-dir", str(self.data_dir), "--listen", f"127.0.0.1:{self._port}"]
-        for name, value in self.config.items():
-            command += ["--set", f"{name}={value}"]
-        with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
-            )
-        self._port = self._await_ready(self._process)
+        """Start all nodes and return once they accept connections."""
+        if self._plans:
+            format_all(self._plans, self.config, self.cluster_id)
+        for node in self.nodes:
+            node.launch()
+        try:
+            for node in self.nodes:
+                node.await_ready(self._start_timeout_s)
+        except ClusterError:
+            self.kill()
+            raise
         return self
 
+    def add_broker(self) -> Node:
+        """One more broker, started, for a cluster of several nodes. It has no partitions yet."""
+        if not self._plans:
+            raise ClusterError("a cluster of one node has no port for others: make it with nodes=2 or more")
+        node_id = max(plan.node_id for plan in self._plans) + 1
+        plan = NodePlan(node_id, ("broker",), self.data_dir / f"node-{node_id}", self._ports.take())
+        format_to_join(plan, [*self._plans, plan], self.config, self.cluster_id)
+        self._plans.append(plan)
+        node = self._node(plan)
+        self.nodes.append(node)
+        node.start(self._start_timeout_s)
+        return node
+
     def stop(self, timeout_s: float = 30.0) -> None:
-        """Shut the node down cleanly (SIGTERM) and wait for it; does nothing when it is not running."""
-        process = self._process
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise ClusterError(
-                f"the node did not stop within {timeout_s:g} s and was killed\n{self._log_tail()}"
-            ) from None
-        self._forget()
+        """Shut all nodes down cleanly (SIGTERM) and wait for them; those that do not run are left alone."""
+        for node in self.nodes:
+            node.terminate()
+        failures = []
+        for node in self.nodes:
+            try:
+                node.stop(timeout_s)
+            except ClusterError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     def kill(self) -> None:
-        """SIGKILL: the node gets no chance to write anything more."""
-        if self._process is not None:
-            os.kill(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-            self._forget()
+        """SIGKILL to all: the nodes get no chance to write anything more."""
+        for node in self.nodes:
+            node.kill()
 
     def restart(self) -> None:
-        """Start the node again on the same port and data, after `kill`, `stop`, or a clean stop made here."""
+        """Start all again on the same ports and data, after `kill`, `stop`, or a clean stop made here."""
         self.stop()
         self.start()
 
     def close(self) -> None:
-        """Stop the node and remove the data that this object made."""
+        """Stop the nodes and remove the data that this object made."""
         try:
             self.stop()
         finally:
+            self._ports.close()
             self._remove_scratch()
 
     def __enter__(self) -> Self:
-        return self if self._process is not None else self.start()
+        return self if any(node.is_running for node in self.nodes) else self.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
 
-    def _await_ready(self, process: subprocess.Popen[bytes]) -> int:
-        assert process.stdout is not None
-        deadline = time.monotonic() + self._start_timeout_s
-        output = b""
-        while (remaining_s := deadline - time.monotonic()) > 0:
-            if not select.select([process.stdout], [], [], remaining_s)[0]:
-                break
-            chunk = os.read(process.stdout.fileno(), 4096)
-            output += chunk
-            if found := READY.search(output.decode(errors="replace")):
-                return int(found[2])
-            if not chunk:
-                code = process.wait()
-                self._forget()
-                raise ClusterError(
-                    f"the node ended with exit code {code} before it was ready\n{self._log_tail()}"
-                )
-        self.kill()
-        raise ClusterError(f"the node was not ready within {self._start_timeout_s:g} s\n{self._log_tail()}")
+    def _single(self, port: int) -> Node:
+        """A node that is its own quorum and needs nothing but a directory."""
+        arguments = ["--data-dir", str(self.data_dir), "--listen", f"127.0.0.1:{port}"]
+        for name, value in self.config.items():
+            arguments += ["--set", f"{name}={value}"]
+        return Node(1, self.data_dir, self._scratch / "node.log", arguments, port)
 
-    def _forget(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    pipe.close()
+    def _plan(self, brokers: int, controllers: int) -> None:
+        take = self._ports.take
+        for node_id in range(1, brokers + controllers + 1):
+            directory = self.data_dir / f"node-{node_id}"
+            if not controllers:
+                plan = NodePlan(node_id, COMBINED, directory, take(), take())
+            elif node_id <= brokers:
+                plan = NodePlan(node_id, ("broker",), directory, take())
+            else:
+                plan = NodePlan(node_id, ("controller",), directory, 0, take())
+            self._plans.append(plan)
+        self.nodes += [self._node(plan) for plan in self._plans]
 
-    def _log_tail(self) -> str:
-        data = self.log_file.read_bytes() if self.log_file.exists() else b""
-        return data[-LOG_TAIL_BYTES:].decode(errors="replace")
+    def _node(self, plan: NodePlan) -> Node:
+        """A node among others, configured by a file."""
+        file = self._scratch / f"node-{plan.node_id}.properties"
+        properties = properties_of(plan, self._plans, self.config)
+        file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        log_file = self._scratch / f"node-{plan.node_id}.log"
+        return Node(plan.node_id, plan.data_dir, log_file, ["--config", str(file)], plan.port)

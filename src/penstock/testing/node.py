@@ -1,0 +1,157 @@
+"""One node as a child process: start it, stop it, kill it, pause it."""
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+READY: Final = re.compile(r"ready on (\S+):(\d+)")
+LOG_TAIL_BYTES: Final = 4096
+
+
+class ClusterError(RuntimeError):
+    """A node did not start or did not stop; the message ends with the tail of its log."""
+
+
+class Node:
+    """A node of a `Cluster`.
+
+    It ends when the test process ends, even if that one is killed.
+
+    Args:
+        arguments: those of `penstock start`.
+        port: where clients reach it; 0 if that is known only once it is ready.
+    """
+
+    def __init__(self, node_id: int, data_dir: Path, log_file: Path, arguments: list[str], port: int) -> None:
+        self.node_id = node_id
+        self.data_dir = data_dir
+        self.log_file = log_file
+        self._arguments = arguments
+        self._port = port
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __str__(self) -> str:
+        return f"node {self.node_id}"
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`HOST:PORT`, where this node is reached."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def port(self) -> int:
+        if not self._port:
+            raise ClusterError("the cluster was not started: use it in a with block, or call start() first")
+        return self._port
+
+    @property
+    def pid(self) -> int:
+        """The node's process id."""
+        if self._process is None:
+            raise ClusterError(f"{self} is not running")
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended, paused or not."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, timeout_s: float = 30.0) -> None:
+        """Start the node and return once it accepts connections."""
+        self.launch()
+        self.await_ready(timeout_s)
+
+    def launch(self) -> None:
+        """Start the process, and leave it to itself."""
+        if self._process is not None:
+            raise ClusterError(f"{self} runs already (pid {self._process.pid})")
+        command = [sys.executable, "-m", "penstock.cli.child", *self._arguments]
+        if self._port:
+            command = [word.replace("127.0.0.1:0", f"127.0.0.1:{self._port}") for word in command]
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+            )
+
+    def await_ready(self, timeout_s: float = 30.0) -> None:
+        """Return once the node accepts connections. Raises ClusterError, and then it is not running."""
+        process = self._process
+        if process is None:
+            raise ClusterError(f"{self} is not running")
+        assert process.stdout is not None
+        deadline = time.monotonic() + timeout_s
+        output = b""
+        while (remaining_s := deadline - time.monotonic()) > 0:
+            if not select.select([process.stdout], [], [], remaining_s)[0]:
+                break
+            chunk = os.read(process.stdout.fileno(), 4096)
+            output += chunk
+            if found := READY.search(output.decode(errors="replace")):
+                self._port = int(found[2])
+                return
+            if not chunk:
+                code = process.wait()
+                self._forget()
+                raise ClusterError(
+                    f"{self} ended with exit code {code} before it was ready\n{self.log_tail()}"
+                )
+        self.kill()
+        raise ClusterError(f"{self} was not ready within {timeout_s:g} s\n{self.log_tail()}")
+
+    def terminate(self) -> None:
+        """Ask the node to stop cleanly (SIGTERM), and do not wait for it."""
+        if self._process is not None:
+            self._process.terminate()
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        """Shut the node down cleanly and wait for it; does nothing when it is not running."""
+        process = self._process
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ClusterError(
+                f"{self} did not stop within {timeout_s:g} s and was killed\n{self.log_tail()}"
+            ) from None
+        self._forget()
+
+    def kill(self) -> None:
+        """SIGKILL: the node gets no chance to write anything more."""
+        if self._process is not None:
+            os.kill(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._forget()
+
+    def pause(self) -> None:
+        """SIGSTOP: the node stands still, and its connections stay open, until `resume`."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT: the node goes on, as if no time had passed."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def restart(self, timeout_s: float = 30.0) -> None:
+        """Start the node again on the same port and data, after `kill`, `stop`, or a clean stop made here."""
+        self.stop(timeout_s)
+        self.start(timeout_s)
+
+    def log_tail(self) -> str:
+        """The end of what it has logged."""
+        data = self.log_file.read_bytes() if self.log_file.exists() else b""
+        return data[-LOG_TAIL_BYTES:].decode(errors="replace")
+
+    def _forget(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()

@@ -1,0 +1,343 @@
+"""Speaking to another node: a real one, and servers that misbehave."""
+
+import asyncio
+import random
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from in_process import create, running_node
+from penstock.broker.peers import (
+    ControllerAddress,
+    ControllerChannel,
+    Peer,
+    PeerSettings,
+    PeerTimedOut,
+    PeerUnreachable,
+    PeerViolation,
+)
+from penstock.broker.peers.tcp import TcpDial
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.codec import Message
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    FetchRequest,
+    FetchResponse,
+    MetadataRequest,
+    MetadataResponse,
+    ProduceRequest,
+    ProduceResponse,
+    ResponseHeader,
+)
+from penstock.protocol.records import Record, decode_batches, encode_batch
+
+RNG = random.Random(5)
+HANDLED = [ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.BROKER_HEARTBEAT]
+
+
+def peer_at(port: int, **settings: int) -> Peer:
+    return Peer(
+        TcpDial(),
+        "127.0.0.1",
+        port,
+        node_id=7,
+        client_id="test",
+        rng=RNG,
+        settings=PeerSettings(**settings),
+    )
+
+
+Serve = Callable[[int, int, bytes], Awaitable[bytes | None]]
+"""(api key, correlation id, frame) → the response's frame without its size; None for none at all."""
+
+
+@asynccontextmanager
+async def server(serve: Serve) -> AsyncIterator[int]:
+    """A server that answers ApiVersions in version 0 as an old one does, the rest by ``serve``; its port."""
+
+    writers: list[asyncio.StreamWriter] = []
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        try:
+            while True:
+                (size,) = struct.unpack(">i", await reader.readexactly(4))
+                frame = await reader.readexactly(size)
+                key, version, correlation_id = struct.unpack_from(">hhi", frame)
+                if key == ApiKey.API_VERSIONS:
+                    answer: bytes | None = struct.pack(">i", correlation_id) + api_versions(version)
+                else:
+                    answer = await serve(key, correlation_id, frame)
+                if answer is not None:
+                    writer.write(struct.pack(">i", len(answer)) + answer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    listening = await asyncio.start_server(connected, "127.0.0.1", 0)
+    async with listening:
+        yield listening.sockets[0].getsockname()[1]
+        for writer in writers:
+            writer.close()
+
+
+def api_versions(asked: int) -> bytes:
+    """KIP-511: version 0 alone is known here."""
+    served = [ApiVersionsResponse.ApiVersion(api_key=k, min_version=0, max_version=0) for k in HANDLED]
+    error = ErrorCode.UNSUPPORTED_VERSION if asked else ErrorCode.NONE
+    return ApiVersionsResponse(error_code=error, api_keys=served).encode(0)
+
+
+async def never(_key: int, _correlation_id: int, _frame: bytes) -> bytes | None:
+    return None
+
+
+def heartbeat_answer(correlation_id: int, **fields: object) -> bytes:
+    return ResponseHeader(correlation_id=correlation_id).encode(1) + BrokerHeartbeatResponse(**fields).encode(
+        0
+    )
+
+
+def run(scenario: Coroutine[object, object, None]) -> None:
+    asyncio.run(asyncio.wait_for(scenario, 30))
+
+
+def test_requests_to_a_real_node_are_pipelined(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_node(tmp_path) as broker:
+            await create(broker, "t")
+            peer = peer_at(broker.advertised("PLAINTEXT")[1])
+            calls = [peer.call(MetadataRequest(topics=None), MetadataResponse, 5000) for _ in range(20)]
+            answers = await asyncio.gather(*calls)
+            assert {topic.name for answer in answers for topic in answer.topics} == {"t"}
+            assert peer.is_connected
+            peer.close()
+
+    run(scenario())
+
+
+def test_records_of_a_fetch_stay_a_slice_of_what_was_received(tmp_path: Path) -> None:
+    value = RNG.randbytes(300_000)
+
+    async def scenario() -> None:
+        async with running_node(tmp_path) as broker:
+            await create(broker, "t")
+            topic_id = broker.image.topics.by_name["t"].topic_id
+            peer = peer_at(broker.advertised("PLAINTEXT")[1])
+            records = encode_batch([Record(0, 1, None, value)])
+            partition = ProduceRequest.PartitionProduceData(index=0, records=records)
+            topic = ProduceRequest.TopicProduceData(topic_id=topic_id, partition_data=[partition])
+            produce = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
+            produced = await peer.call(produce, ProduceResponse, 5000)
+            assert produced.responses[0].partition_responses[0].error_code == 0
+            wanted = FetchRequest.FetchPartition(partition=0, partition_max_bytes=1 << 20)
+            fetch = FetchRequest(
+                max_wait_ms=100,
+                min_bytes=1,
+                topics=[FetchRequest.FetchTopic(topic_id=topic_id, partitions=[wanted])],
+            )
+            fetched = await peer.call(fetch, FetchResponse, 5000)
+            slice_ = fetched.responses[0].partitions[0].records
+            assert isinstance(slice_, memoryview)
+            assert [record.value for record in decode_batches(slice_)] == [value]
+            peer.close()
+
+    run(scenario())
+
+
+def test_nobody_there(unused_port: int) -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        peer = peer_at(unused_port, reconnect_backoff_ms=100, reconnect_backoff_max_ms=200)
+        began = loop.time()
+        for _ in range(4):
+            with pytest.raises(PeerUnreachable, match=f"node 7 at 127.0.0.1:{unused_port}"):
+                await peer.call(MetadataRequest(), MetadataResponse, 5000)
+        # the pauses after the first three failures, at their shortest
+        assert loop.time() - began >= 0.8 * (0.1 + 0.2 + 0.2)
+
+    run(scenario())
+
+
+@pytest.fixture
+def unused_port() -> int:
+    import socket
+
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def test_a_silent_node_fails_all_that_wait_on_the_connection() -> None:
+    async def scenario() -> None:
+        async with server(never) as port:
+            peer = peer_at(port)
+            patient = asyncio.create_task(peer.call(MetadataRequest(), MetadataResponse, 20_000))
+            with pytest.raises(PeerTimedOut, match="did not answer METADATA in time"):
+                await peer.call(MetadataRequest(), MetadataResponse, 200)
+            with pytest.raises(PeerUnreachable, match="METADATA was not answered in time"):
+                await patient
+            assert not peer.is_connected
+
+    run(scenario())
+
+
+def test_a_caller_that_gives_up_harms_no_other() -> None:
+    answered: list[int] = []
+
+    async def slowly(_key: int, correlation_id: int, _frame: bytes) -> bytes:
+        await asyncio.sleep(0.1)
+        answered.append(correlation_id)
+        return heartbeat_answer(correlation_id, is_caught_up=True)
+
+    async def scenario() -> None:
+        async with server(slowly) as port:
+            peer = peer_at(port)
+            first, second = (
+                asyncio.create_task(peer.call(BrokerHeartbeatRequest(), BrokerHeartbeatResponse, 5000))
+                for _ in range(2)
+            )
+            await asyncio.sleep(0.05)
+            first.cancel()
+            assert (await second).is_caught_up
+            assert len(answered) == 2
+
+    run(scenario())
+
+
+def test_answers_that_belong_to_nothing_end_the_connection() -> None:
+    async def confused(_key: int, correlation_id: int, _frame: bytes) -> bytes:
+        return heartbeat_answer(correlation_id + 5)
+
+    async def torn(_key: int, correlation_id: int, _frame: bytes) -> bytes:
+        return heartbeat_answer(correlation_id)[:-3]
+
+    async def scenario() -> None:
+        async with server(confused) as port:
+            with pytest.raises(PeerUnreachable, match="correlation id"):
+                await peer_at(port).call(BrokerHeartbeatRequest(), BrokerHeartbeatResponse, 5000)
+        async with server(torn) as port:
+            with pytest.raises(PeerViolation, match="BROKER_HEARTBEAT version 0"):
+                await peer_at(port).call(BrokerHeartbeatRequest(), BrokerHeartbeatResponse, 5000)
+
+    run(scenario())
+
+
+def test_an_api_that_is_not_served_there() -> None:
+    async def scenario() -> None:
+        async with server(never) as port:
+            peer = peer_at(port)
+            with pytest.raises(PeerViolation, match="does not serve FETCH"):
+                await peer.call(FetchRequest(), FetchResponse, 5000)
+            assert not await peer.serves(ApiKey.FETCH, 5000)
+            assert await peer.serves(ApiKey.METADATA, 5000)
+            assert peer.is_connected
+
+    run(scenario())
+
+
+def test_the_connection_is_made_again_after_the_other_side_closed_it() -> None:
+    connections: list[int] = []
+
+    async def once(_key: int, correlation_id: int, _frame: bytes) -> bytes:
+        connections.append(correlation_id)
+        if len(connections) == 1:
+            raise ConnectionError
+        return heartbeat_answer(correlation_id)
+
+    async def scenario() -> None:
+        async with server(once) as port:
+            peer = peer_at(port)
+            with pytest.raises(PeerUnreachable, match="closed by the other side"):
+                await peer.call(BrokerHeartbeatRequest(), BrokerHeartbeatResponse, 5000)
+            await peer.call(BrokerHeartbeatRequest(), BrokerHeartbeatResponse, 5000)
+            peer.close()
+            with pytest.raises(PeerUnreachable, match="closed here"):
+                await peer.call(ApiVersionsRequest(), ApiVersionsResponse, 5000)
+
+    run(scenario())
+
+
+# The channel to the active controller
+
+
+def channel_to(
+    leader: Callable[[], ControllerAddress | None],
+    here: Callable[[Message], Awaitable[Message]] | None = None,
+) -> ControllerChannel:
+    async def not_here(_request: Message) -> Message:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER)
+
+    return ControllerChannel(
+        1, TcpDial(), leader, here or not_here, client_id="test", rng=RNG, attempt_timeout_ms=300
+    )
+
+
+def test_the_channel_follows_the_controller() -> None:
+    """It is on no node, on one that isn't it any more, on one that is silent, on one that answers."""
+    asked: list[str] = []
+    leaders: list[ControllerAddress | None] = [None]
+
+    async def former(_key: int, correlation_id: int, _frame: bytes) -> bytes:
+        asked.append("former")
+        return heartbeat_answer(correlation_id, error_code=ErrorCode.NOT_CONTROLLER)
+
+    async def present(_key: int, correlation_id: int, _frame: bytes) -> bytes:
+        asked.append("present")
+        return heartbeat_answer(correlation_id, is_caught_up=True)
+
+    async def scenario() -> None:
+        async with server(former) as one, server(never) as two, server(present) as three:
+            channel = channel_to(lambda: leaders[-1])
+            call = asyncio.create_task(
+                channel.call(BrokerHeartbeatRequest(), BrokerHeartbeatResponse, 10_000)
+            )
+            for node_id, port in enumerate((one, two, three), 2):
+                await asyncio.sleep(0.15)
+                leaders.append(ControllerAddress(node_id, "127.0.0.1", port))
+                channel.leader_changed()
+            began = asyncio.get_running_loop().time()
+            assert (await call).is_caught_up
+            assert asyncio.get_running_loop().time() - began < 0.25, (
+                "the silent one is left as it is replaced"
+            )
+            assert asked[0] == "former"
+            assert asked[-1] == "present"
+            channel.close()
+
+    run(scenario())
+
+
+def test_the_channel_asks_this_node_where_it_is_the_controller() -> None:
+    refusals = [ErrorCode.NOT_CONTROLLER]
+
+    async def here(_request: Message) -> Message:
+        if refusals:
+            raise KafkaError(refusals.pop())
+        return BrokerHeartbeatResponse(is_caught_up=True)
+
+    async def scenario() -> None:
+        channel = channel_to(lambda: ControllerAddress(1, "", 0), here)
+        assert channel.is_here
+        response = await channel.call(BrokerHeartbeatRequest(), BrokerHeartbeatResponse, 5000)
+        assert response.is_caught_up
+
+    run(scenario())
+
+
+def test_the_channel_says_what_went_wrong_last(unused_port: int) -> None:
+    async def scenario() -> None:
+        channel = channel_to(lambda: ControllerAddress(2, "127.0.0.1", unused_port))
+        with pytest.raises(PeerTimedOut, match=f"node 2 at 127.0.0.1:{unused_port}"):
+            await channel.call(BrokerHeartbeatRequest(), BrokerHeartbeatResponse, 300)
+        nobody = channel_to(lambda: None)
+        with pytest.raises(PeerTimedOut, match="no active controller is known"):
+            await nobody.call(BrokerHeartbeatRequest(), BrokerHeartbeatResponse, 300)
+
+    run(scenario())
