@@ -162,7 +162,7 @@ def test_the_first_call_of_a_listener_brings_all_there_is(tmp_path: Path) -> Non
         broker.metadata.on_image_change(deltas.append)
         try:
             await broker.start()
-            (delta,) = deltas
+            delta = deltas[0]
             assert [topic.name for topic in delta.created_topics] == ["a", "b"]
             assert len(delta.changed_partitions) == 2
         finally:
@@ -264,7 +264,7 @@ def test_others_have_their_turn_while_many_topics_go(tmp_path: Path, monkeypatch
     deleted_in: Counter[int] = Counter()
     delete_log = LogManager.delete
 
-    def delete(manager: LogManager, topic: str, partition: int) -> None:
+    def delete_here(manager: LogManager, topic: str, partition: int) -> None:
         deleted_in[turn] += 1
         delete_log(manager, topic, partition)
 
@@ -275,7 +275,7 @@ def test_others_have_their_turn_while_many_topics_go(tmp_path: Path, monkeypatch
             await asyncio.sleep(0)
 
     async def scenario() -> None:
-        monkeypatch.setattr(LogManager, "delete", delete)
+        monkeypatch.setattr(LogManager, "delete", delete_here)
         async with running(tmp_path) as broker:
             names = [f"t{i}" for i in range(3 * DELETES_PER_TURN)]
             await create(broker, *names)

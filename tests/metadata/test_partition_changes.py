@@ -346,10 +346,7 @@ def test_moves_that_are_refused() -> None:
     bench.place("t", [1, 2])
     unknown, invalid = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert move(bench, [1], topic="no") == (unknown, "Unable to find a topic named no.")
-    assert move(bench, None) == (
-        ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
-        "No partition reassignment is in progress.",
-    )
+    assert move(bench, None) == (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None)
     assert move(bench, [])[0] == invalid
     assert move(bench, [1, 9])[0] == invalid
     assert move(bench, [1], may_change_factor=False) == (

@@ -78,8 +78,17 @@ class Controller:
         self._activating: asyncio.Task[None] | None = None
         self._pending: deque[_Pending] = deque()
         self._failure: str | None = None
+        self._bootstrap: list[Message] = []
         self._tasks = ControllerTasks(broker, self)
         metadata.watch(self)
+
+    async def open(self) -> None:
+        """Read what a new cluster begins with, where the metadata log is empty.
+
+        Raises LogDirectoryError, OSError: before the node takes part in anything.
+        """
+        if self._quorum.log_end_offset == 0:
+            self._bootstrap = await self._quorum.bootstrap_records()
 
     @property
     def is_active(self) -> bool:
@@ -173,14 +182,15 @@ class Controller:
         """Take over, with the image as it is: at the log's end."""
         is_new = self._metadata.image.metadata_version == 0
         try:
-            bootstrap = await self._quorum.bootstrap_records() if is_new else []
+            if is_new and not self._bootstrap:
+                self._bootstrap = await self._quorum.bootstrap_records()
         except Exception as error:
             self._failure = f"bootstrap records cannot be read: {error}"
             raise
         if self._epoch != epoch:
             return
         state = self._new_state()
-        records = activation_records(state, bootstrap)
+        records = activation_records(state, self._bootstrap if is_new else [])
         if records:
             self._append(state, Decision(records, None))
         self._state = state

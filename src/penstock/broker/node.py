@@ -229,6 +229,8 @@ class Broker:
         bound = self.server.listen(self.config.listeners)
         self._addresses = self._advertise(bound)
         await self.quorum.open()
+        if self.config.is_controller:
+            await self.controller.open()
         self.quorum.listen(self.metadata)
         self.server.accept(listener.name for listener in self.config.controller_listeners)
         if self.config.controller_listeners:

@@ -48,7 +48,7 @@ def alter_partition_reassignments(
             try:
                 record = _alter(state, topic.name, asked, request.allow_replication_factor_change)
             except Refusal as refusal:
-                answer.error_code, answer.error_message = refusal.code, str(refusal)
+                answer.error_code, answer.error_message = refusal.code, refusal.message
             else:
                 if record is not None:
                     records.append(record)
@@ -100,7 +100,7 @@ def _begin(
 def _cancel(state: ControllerState, topic: TopicImage, partition_id: int) -> PartitionChangeRecord | None:
     partition = topic.partitions[partition_id]
     if not partition.is_reassigning:
-        raise Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
+        raise Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     reverted = reverted_reassignment(partition)
     if not reverted.replicas:
         raise Refusal(
