@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 
+from penstock.broker.replication.session_news import SessionNews
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import FetchRequest, FetchResponse
 
@@ -53,9 +54,9 @@ class FetchTarget:
         self.last_fetched_epoch = wanted.last_fetched_epoch
         self.replica_log_start_offset = wanted.log_start_offset
 
-    def heard(self, data: FetchResponse.PartitionData) -> bool:
-        """Note what a response tells of this partition; whether it tells anything."""
-        news = (
+    def is_news(self, data: FetchResponse.PartitionData) -> bool:
+        """Whether a response tells anything of this partition that its client hasn't been told."""
+        return (
             (data.records is not None and len(data.records) > 0)
             or data.high_watermark != self.high_watermark
             or data.log_start_offset != self.log_start_offset
@@ -63,6 +64,10 @@ class FetchTarget:
             or data.diverging_epoch.end_offset >= 0
             or data.preferred_read_replica >= 0
         )
+
+    def heard(self, data: FetchResponse.PartitionData) -> bool:
+        """Note what a response tells of this partition; whether it tells anything."""
+        news = self.is_news(data)
         # After an error the next good answer is news, whatever it says; so it is to a follower that cuts its
         # log, and takes on no high watermark before that is done.
         is_settled = data.error_code == 0 and data.diverging_epoch.end_offset < 0
@@ -78,8 +83,8 @@ class FetchSession:
         "by_topic_id",
         "created_ms",
         "epoch",
-        "is_followers",
         "last_used_ms",
+        "news",
         "session_id",
         "targets",
     )
@@ -90,9 +95,10 @@ class FetchSession:
         targets: dict[PartitionKey, FetchTarget],
         by_topic_id: bool,
         now_ms: int,
-        is_followers: bool = False,
+        news: SessionNews | None = None,
     ) -> None:
-        self.is_followers = is_followers
+        self.news = news
+        """What is to be told of its partitions, where the client is a follower."""
         self.session_id = session_id
         self.targets = targets
         self.by_topic_id = by_topic_id
@@ -102,10 +108,23 @@ class FetchSession:
     def update(self, request: FetchRequest) -> None:
         for target in targets_of(request, self.by_topic_id, self.targets):
             self.targets[target.topic, target.partition] = target
+            if self.news is not None:
+                self.news.fresh[target] = None
         for forgotten in request.forgotten_topics_data:
             topic = forgotten.topic_id if self.by_topic_id else forgotten.topic
             for partition in forgotten.partitions:
-                self.targets.pop((topic, partition), None)
+                dropped = self.targets.pop((topic, partition), None)
+                if dropped is not None and self.news is not None:
+                    self.news.forget(dropped)
+
+    @property
+    def is_followers(self) -> bool:
+        return self.news is not None
+
+    def close(self) -> None:
+        """Nobody asks any more."""
+        if self.news is not None:
+            self.news.close()
 
 
 class SessionError(Exception):
@@ -119,7 +138,7 @@ class SessionError(Exception):
 class FetchPlan:
     """What one request fetches, and how its answer is told to its session, if it has one."""
 
-    __slots__ = ("_cache", "_session", "by_topic_id", "is_followers", "opens_session", "targets")
+    __slots__ = ("_cache", "_follower_id", "_session", "by_topic_id", "opens_session", "targets")
 
     def __init__(
         self,
@@ -129,14 +148,24 @@ class FetchPlan:
         by_topic_id: bool,
         session: FetchSession | None = None,
         opens_session: bool = False,
-        is_followers: bool = False,
+        follower_id: int = -1,
     ) -> None:
-        self.is_followers = is_followers
+        self._follower_id = follower_id
         self._cache = cache
         self._session = session
         self.targets = targets
         self.by_topic_id = by_topic_id
         self.opens_session = opens_session
+
+    @property
+    def news(self) -> SessionNews | None:
+        """What a follower's session has to be told."""
+        return None if self._session is None else self._session.news
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is asked for."""
+        return not self.targets and (self._session is None or not self._session.targets)
 
     def finish(
         self, results: list[tuple[FetchTarget, FetchResponse.PartitionData]]
@@ -149,7 +178,7 @@ class FetchPlan:
         targets = {(target.topic, target.partition): target for target, _ in results}
         for target, data in results:
             target.heard(data)
-        session = self._cache.open(targets, self.by_topic_id, self.is_followers)
+        session = self._cache.open(targets, self.by_topic_id, self._follower_id)
         return (session.session_id if session else INVALID_SESSION_ID), results
 
     def _news(
@@ -188,7 +217,7 @@ class FetchSessionCache:
         by_topic_id = version >= TOPIC_IDS_SINCE_VERSION
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != INVALID_SESSION_ID:
-                self._sessions.pop(request.session_id, None)
+                self._close(request.session_id)
             targets = list(targets_of(request, by_topic_id, {}))
             opens = request.session_epoch == INITIAL_EPOCH and version >= 7
             return FetchPlan(
@@ -196,7 +225,7 @@ class FetchSessionCache:
                 targets,
                 by_topic_id=by_topic_id,
                 opens_session=opens,
-                is_followers=replica_id_of(request) >= 0,
+                follower_id=replica_id_of(request),
             )
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -207,25 +236,34 @@ class FetchSessionCache:
             raise SessionError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         session.update(request)
         if not session.targets:
-            del self._sessions[session.session_id]
+            self._close(session.session_id)
             return FetchPlan(self, [], by_topic_id=by_topic_id)
         session.epoch = 1 if session.epoch == MAX_EPOCH else session.epoch + 1
         session.last_used_ms = self._clock_ms()
-        return FetchPlan(self, list(session.targets.values()), by_topic_id=by_topic_id, session=session)
+        targets = list(session.targets.values() if session.news is None else session.news.fresh)
+        return FetchPlan(self, targets, by_topic_id=by_topic_id, session=session)
+
+    def _close(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()
 
     def open(
-        self, targets: dict[PartitionKey, FetchTarget], by_topic_id: bool, is_followers: bool = False
+        self, targets: dict[PartitionKey, FetchTarget], by_topic_id: bool, follower_id: int = -1
     ) -> FetchSession | None:
         """A new session, or None: a client without one sends full requests, which always work."""
         now_ms = self._clock_ms()
         if not targets:
             return None
-        if len(self._sessions) >= self._slots and not self._evict(len(targets), is_followers, now_ms):
+        if len(self._sessions) >= self._slots and not self._evict(len(targets), follower_id >= 0, now_ms):
             return None
         session_id = INVALID_SESSION_ID
         while session_id == INVALID_SESSION_ID or session_id in self._sessions:
             session_id = self._rng.randrange(1, 2**31)
-        session = FetchSession(session_id, targets, by_topic_id, now_ms, is_followers)
+        news = SessionNews(follower_id) if follower_id >= 0 else None
+        session = FetchSession(session_id, targets, by_topic_id, now_ms, news)
+        if news is not None:
+            news.fresh.update(dict.fromkeys(targets.values()))
         self._sessions[session_id] = session
         return session
 
@@ -247,7 +285,7 @@ class FetchSessionCache:
                 oldest = min(settled, key=lambda session: len(session.targets), default=oldest)
                 if not settled or len(oldest.targets) >= size:
                     return False
-        del self._sessions[oldest.session_id]
+        self._close(oldest.session_id)
         self.evictions += 1
         return True
 

@@ -247,7 +247,7 @@ class Replica:
         self.waiters.changed()
         self.stable_waiters.changed()
         if self.replicated is not None:
-            self.replicated.log_end_waiters.changed()
+            self.replicated.wake_followers()
         if not self.is_leader:
             self.commit_waiters.failed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 

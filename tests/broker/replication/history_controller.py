@@ -1,4 +1,4 @@
-"""A controller of one partition with three replicas, as small as it can be; the histories' own, not the node's.
+"""A controller of one partition with three replicas, as small as can be; the histories' own, not the node's.
 
 Elections are clean: from the in-sync replicas, else from those that left them while `min.insync.replicas`
 were not there (KIP-966). A broker that comes back from a crash is in neither any more.

@@ -134,7 +134,9 @@ class Node:
         self.loop = SimpleNamespace(time=self.now_s)
         self.replicas = self
         self.throttle = ReplicationThrottle(3, 1000, self.now_ms)
-        self.replication = SimpleNamespace(leader_throttle=self.throttle, sends_to_nearest=False)
+        self.replication = SimpleNamespace(
+            leader_throttle=self.throttle, sends_to_nearest=False, now_ms=self.now_ms
+        )
 
     # --- life
 
@@ -648,8 +650,8 @@ class History:
         ]
         if transactions[0] != transactions[1]:
             raise Violation(f"{node.node_id} knows other transactions than the leader: {transactions}")
-        oldest = leader.replica.log.producer_state.first_undecided_offset
-        if oldest is not None and oldest < start_offset:
+        oldest = [each.replica.log.producer_state.first_undecided_offset for each in (leader, node)]
+        if any(offset is not None and offset < start_offset for offset in oldest):
             return  # it began in records that are deleted, and a replica that is newer has never seen it
         if node.replica.last_stable_offset != leader.replica.last_stable_offset:
             raise Violation(f"{node.node_id} has another last stable offset than the leader")

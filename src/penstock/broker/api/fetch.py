@@ -61,8 +61,9 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> Fe
     is_follower = replica_id_of(request) >= 0
     fetch = (_FollowerFetch if is_follower else _Fetch)(broker, request, context, plan)
     results, missing_bytes = fetch.read()
-    if missing_bytes <= 0 or request.max_wait_ms <= 0 or not plan.targets:
+    if missing_bytes <= 0 or request.max_wait_ms <= 0 or plan.is_empty:
         return fetch.read_cold(results) if fetch.cold else fetch.respond(results)
+    fetch.keep_untold(results)
     return fetch.wait(missing_bytes, request.max_wait_ms)
 
 
@@ -200,6 +201,9 @@ class _Fetch:
         own_rack = brokers.rack_of(self._broker.node_id)
         return nearest_replica(leading, self._rack, own_rack, brokers.rack_of, offset)
 
+    def keep_untold(self, results: Results) -> None:
+        """The answer will be another one, later."""
+
     def _end_of(self, replica: Replica, committed: int) -> int:
         """Up to where this client reads."""
         return committed
@@ -279,7 +283,7 @@ class _Fetch:
 class _FollowerFetch(_Fetch):
     """A follower's request: to the log's end, from the leader alone, and it says what the follower has."""
 
-    __slots__ = ("_broker_epoch", "_broker_id", "_is_first_read")
+    __slots__ = ("_broker_epoch", "_broker_id", "_is_first_read", "_news")
 
     def __init__(
         self, broker: Broker, request: FetchRequest, context: RequestContext, plan: FetchPlan
@@ -291,8 +295,13 @@ class _FollowerFetch(_Fetch):
         self._read_committed = False
         self._rack = ""
         self._is_first_read = True
+        self._news = plan.news
+        if self._news is not None:
+            self._news.last_fetch_ms = broker.replication.now_ms()
 
     def read(self) -> tuple[Results, int]:
+        if self._news is not None:
+            self._plan.targets = list(self._news.fresh)
         found = super().read()
         self._is_first_read = False
         return found
@@ -316,6 +325,11 @@ class _FollowerFetch(_Fetch):
                 self._broker_epoch,
             )
             data.high_watermark = replica.high_watermark
+        if self._news is not None:
+            self._news.watch(target, partition)
+            is_settled = target.fetch_offset >= end_offset and self._broker_id in partition.leading.isr
+            if is_settled and data.diverging_epoch.end_offset < 0:
+                self._news.fresh.pop(target, None)  # once this is told
         if self._must_pause(replica, partition.leading):
             data.records = NO_RECORDS
             if self.cold and self.cold[-1].place == place:
@@ -335,7 +349,13 @@ class _FollowerFetch(_Fetch):
     def _end_of(self, replica: Replica, committed: int) -> int:
         return replica.log.log_end_offset
 
+    def keep_untold(self, results: Results) -> None:
+        if self._news is not None:
+            self._news.fresh.update({target: None for target, data in results if target.is_news(data)})
+
     def _wait_lists(self) -> list[WaitList]:
+        if self._news is not None:
+            return [self._news.waiters]
         return [replica.replicated.log_end_waiters for replica in self._replicas if replica.replicated]
 
     def respond(self, results: Results) -> FetchResponse:
@@ -345,6 +365,8 @@ class _FollowerFetch(_Fetch):
                 replica = self._broker.replicas.get(target.topic, target.partition)
                 if replica is not None and throttle.is_throttled(replica.topic, replica.partition):
                     throttle.record(len(data.records or NO_RECORDS))
+        if self._news is not None:  # an error may have come after the partition was settled
+            self._news.fresh.update({target: None for target, data in results if data.error_code})
         return super().respond(results)
 
 

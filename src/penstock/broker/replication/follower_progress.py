@@ -56,6 +56,11 @@ class FollowerProgress:
         self.last_fetch_ms = now_ms
         self.broker_epoch = broker_epoch
 
+    def was_caught_up(self, at_ms: float) -> None:
+        """It had all there was, and fetched at that time."""
+        self.last_caught_up_ms = max(self.last_caught_up_ms, at_ms)
+        self.last_fetch_ms = max(self.last_fetch_ms, at_ms)
+
     def is_caught_up(self, leader_end_offset: int, now_ms: float, lag_time_max_ms: int) -> bool:
         """Whether it is at the leader's end, or was at most `replica.lag.time.max.ms` ago."""
         return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= lag_time_max_ms

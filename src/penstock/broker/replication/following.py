@@ -250,9 +250,13 @@ class Following:
                 try:
                     partition.append_as_follower(records[:size_bytes], headers)
                 except UnexpectedOffset as error:
-                    if not replica_log.log_start_offset == replica_log.log_end_offset <= error.last_offset:
+                    is_past = replica_log.log_end_offset <= max(
+                        data.log_start_offset, replica_log.log_start_offset
+                    )
+                    if not is_past or error.last_offset < replica_log.log_end_offset:
                         raise
-                    # The leader's log starts in the middle of a batch (DeleteRecords), and this one is empty.
+                    # The leader's log starts in the middle of a batch (DeleteRecords), and nothing that is
+                    # here has not been deleted there.
                     partition.truncate_fully_and_start_at(error.first_offset)
                     partition.append_as_follower(records[:size_bytes], headers)
                 epoch = headers[-1].partition_leader_epoch

@@ -15,7 +15,9 @@ from penstock.broker.replication.readable import Uncommitted
 from penstock.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from penstock.broker.fetch_session import FetchTarget
     from penstock.broker.replica import Replica
+    from penstock.broker.replication.session_news import SessionNews
     from penstock.metadata.image import PartitionRegistration
     from penstock.protocol.batch import BatchHeader, Buffer
 
@@ -48,6 +50,7 @@ class ReplicatedPartition:
         "log_end_waiters",
         "low_watermark_waiters",
         "replica",
+        "watchers",
     )
 
     def __init__(self, replica: Replica, context: LeaderContext) -> None:
@@ -55,7 +58,9 @@ class ReplicatedPartition:
         self.replica = replica
         self.leading: Leadership | None = None
         self.log_end_waiters = WaitList()
-        """Followers, who read to the log's end."""
+        """Followers without a session, who read to the log's end."""
+        self.watchers: dict[FetchTarget, SessionNews] = {}
+        """Sessions of followers that have to hear of news here, by what each asks for."""
         self.low_watermark_waiters = CommitWaiters()
         """DeleteRecords, until all live replicas start where it said."""
         self._uncommitted = Uncommitted(replica.appended_bytes)
@@ -80,7 +85,7 @@ class ReplicatedPartition:
     def follow(self) -> None:
         """Another node leads, or none."""
         self.leading = None
-        self.log_end_waiters.changed()
+        self.wake_followers()
         self.low_watermark_waiters.failed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def appended(self, first_offset: int, size_bytes: int) -> None:
@@ -91,8 +96,21 @@ class ReplicatedPartition:
             self._opened_at_bytes[first_offset] = replica.appended_bytes - size_bytes
         if self.log_end_waiters.waiting:
             self.log_end_waiters.grown(size_bytes)
+        for target, news in self.watchers.items():
+            news.appended(target, self, size_bytes)
         if self.leading is not None and self.leading.is_alone:
             self.advance()
+
+    def wake_followers(self) -> None:
+        """Something else than an append has happened that followers must hear at once."""
+        self.log_end_waiters.changed()
+        for target, news in self.watchers.items():
+            news.changed(target)
+
+    def _tell_followers(self) -> None:
+        """Have followers hear of news with what they are answered next."""
+        for target, news in self.watchers.items():
+            news.fresh[target] = None
 
     def fetched(
         self, broker_id: int, fetch_offset: int, log_start_offset: int, leader_end_offset: int, epoch: int
@@ -151,6 +169,7 @@ class ReplicatedPartition:
     def _isr_changed(self) -> None:
         assert self.leading is not None
         self.replica.isr_size = len(self.leading.isr)
+        self._tell_followers()
         self.advance()
 
     def advance(self) -> None:
@@ -168,6 +187,7 @@ class ReplicatedPartition:
         replica = self.replica
         replica.high_watermark = high_watermark
         replica.log.producer_state.on_high_watermark(high_watermark)
+        self._tell_followers()
         grown_bytes = self._uncommitted.committed(high_watermark)
         if replica.waiters.waiting:
             replica.waiters.grown(max(grown_bytes, 1))  # what was in the log at its start has no size here
