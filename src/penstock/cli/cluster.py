@@ -14,7 +14,6 @@ from penstock.cli.cluster_moves import (
     assignment_of,
     carry_out,
     planned,
-    show_plan,
     usable_racks,
 )
 from penstock.cli.cluster_status import show_status, status_json
@@ -41,7 +40,6 @@ from penstock.client.replicas import describe_topics
 from penstock.client.settings import ConfigError
 from penstock.operations.health import Health, health
 from penstock.operations.placement import Assignment, spread, with_factor
-from penstock.operations.plan_file import write_plan
 
 app = typer.Typer(help="See how a cluster is, move partitions, change its quorum.", no_args_is_help=True)
 app.add_typer(cluster_reassign.app, name="reassign")
@@ -256,13 +254,7 @@ def rebalance(
         racks = usable_racks(cluster, without or [])
         current = assignment_of(all_partitions(cluster))
         plan = planned(lambda: spread(current, racks))
-        if dry_run and json_output:
-            typer.echo(write_plan(plan), nl=False)
-            return
-        if not json_output:
-            show_plan(cluster, current, plan)
-        if plan and not dry_run:
-            carry_out(cluster, current, plan, rate, wait=not no_wait, json_output=json_output)
+        carry_out(cluster, current, plan, rate, dry_run=dry_run, wait=not no_wait, json_output=json_output)
 
 
 @app.command("raise-replication")
@@ -297,8 +289,5 @@ def raise_replication(
         racks = usable_racks(cluster, [])
         plan: Assignment = planned(lambda: with_factor(current, chosen, factor, racks))
         if not plan:
-            print_note(f"nothing to do: {len(chosen)} partitions have {factor} replicas or more")
-        elif not json_output:
-            show_plan(cluster, current, plan)
-        if plan and not dry_run:
-            carry_out(cluster, current, plan, rate, wait=not no_wait, json_output=json_output)
+            print_note(f"{len(chosen)} partitions have {factor} replicas or more already")
+        carry_out(cluster, current, plan, rate, dry_run=dry_run, wait=not no_wait, json_output=json_output)

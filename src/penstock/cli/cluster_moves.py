@@ -22,6 +22,7 @@ from penstock.client.metadata import TopicPartition
 from penstock.client.replicas import PartitionReplicas, describe_topics, partitions_of
 from penstock.operations.moving import Moving, Progress, begin
 from penstock.operations.placement import Assignment, CannotPlace, Racks
+from penstock.operations.plan_file import write_plan
 
 POLL_S = 0.5
 #: Between lines where standard error is no terminal.
@@ -96,10 +97,20 @@ def carry_out(
     plan: Assignment,
     bytes_per_s: int | None,
     *,
+    dry_run: bool,
     wait: bool,
     json_output: bool,
 ) -> None:
-    """Begin the moves of a plan and, if asked, see them through."""
+    """Show a plan and, unless it is a dry run, begin its moves and see them through if asked."""
+    if not json_output:
+        show_plan(cluster, current, plan)
+    elif dry_run:
+        typer.echo(write_plan(plan), nl=False)
+    if dry_run:
+        return
+    if not plan:
+        _report(plan, {}, done=json_output, json_output=json_output)
+        return
     begin(cluster, current, plan, bytes_per_s)
     if not wait:
         print_note("begun; `penstock cluster reassign wait` shows how far it is and tidies up at the end")

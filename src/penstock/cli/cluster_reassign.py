@@ -15,7 +15,6 @@ from penstock.cli.cluster_moves import (
     carry_out,
     planned,
     see_through,
-    show_plan,
     usable_racks,
 )
 from penstock.cli.connection import (
@@ -125,10 +124,7 @@ def run(
             if tp not in current:
                 fail(f"{plan_file}: there is no partition {tp}")
         plan = {tp: replicas for tp, replicas in sorted(wanted.items()) if replicas != current[tp]}
-        if not json_output:
-            show_plan(cluster, current, plan)
-        if plan and not dry_run:
-            carry_out(cluster, current, plan, rate, wait=not no_wait, json_output=json_output)
+        carry_out(cluster, current, plan, rate, dry_run=dry_run, wait=not no_wait, json_output=json_output)
 
 
 @app.command()

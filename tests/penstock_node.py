@@ -1,0 +1,153 @@
+"""A Penstock node started from a `server.properties`, the same that a node of Apache Kafka would take."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 60
+
+PROPERTIES: Mapping[str, str] = {
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+class PenstockNode:
+    """A child process that ends with this one. `config` needs what names a node and its quorum.
+
+    A data directory without `meta.properties` is formatted first, as *format_words* say. *environment* comes
+    on top of this process's.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        cluster_id: str,
+        port: int,
+        format_words: Sequence[str] = (),
+        config: Mapping[str, str],
+        data_dir: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.data_dir = data_dir or directory / "data"
+        self.log_file = directory / "node.log"
+        self.config = {**PROPERTIES, "log.dirs": str(self.data_dir), **config}
+        self._cluster_id = cluster_id
+        self._port = port
+        self._format_words = list(format_words)
+        self._environment = {**os.environ, **(environment or {})}
+        self._properties_file = directory / "server.properties"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the node does not run"
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> Self:
+        """Return once it accepts connections."""
+        self.launch()
+        return self.await_ready()
+
+    def launch(self) -> None:
+        """Start it without waiting: a node of a quorum is ready when the quorum has a leader."""
+        assert self._process is None, "the node runs already"
+        self._properties_file.write_text("".join(f"{name}={value}\n" for name, value in self.config.items()))
+        if not (self.data_dir / "meta.properties").exists():
+            self.format()
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "penstock.cli.child", "--config", str(self._properties_file)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+                env=self._environment,
+            )
+
+    def await_ready(self) -> Self:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + START_TIMEOUT_S
+        output = b""
+        while b"ready on" not in output:
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0 or not select.select([self._process.stdout], [], [], remaining_s)[0]:
+                raise AssertionError(f"the node was not ready within {START_TIMEOUT_S} s:\n{self.log_tail()}")
+            chunk = os.read(self._process.stdout.fileno(), 4096)
+            if not chunk:
+                raise AssertionError(f"the node ended before it was ready:\n{self.log_tail()}")
+            output += chunk
+        return self
+
+    def format(self) -> None:
+        words = ["storage", "format", "-t", self._cluster_id, "-c", str(self._properties_file)]
+        done = subprocess.run(
+            [sys.executable, "-m", "penstock", *words, *self._format_words],
+            capture_output=True,
+            text=True,
+            timeout=STOP_TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+
+    def stop(self) -> None:
+        """SIGTERM, and wait for the end of a clean shutdown; nothing if the node does not run."""
+        process = self._process
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"the node did not stop:\n{self.log_tail()}") from None
+        self._forget()
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        assert self._process is not None, "the node does not run"
+        self._process.kill()
+        self._process.wait()
+        self._forget()
+
+    def kill_if_running(self) -> None:
+        if self._process is not None:
+            self.kill()
+
+    def suspend(self) -> None:
+        """SIGSTOP: it answers nobody, and its connections stay."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def log_tail(self) -> str:
+        return self.log_file.read_text(errors="replace")[-6000:] if self.log_file.exists() else ""
+
+    def _forget(self) -> None:
+        process, self._process = self._process, None
+        assert process is not None
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
