@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import gc
 import logging
 import sys
@@ -11,6 +12,7 @@ import traceback
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from penstock.testing.simulator.loop import VirtualLoop
 from penstock.testing.simulator.scenario import Report, simulate
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -25,12 +27,11 @@ def main() -> int:
     arguments = parser.parse_args()
     first, _, last = arguments.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
-    logging.basicConfig(
-        level=logging.INFO if arguments.verbose else logging.CRITICAL, format="%(name)s %(message)s"
-    )
+    _log_at(logging.INFO if arguments.verbose else logging.CRITICAL)
+    gc.freeze()
     started = time.monotonic()
     failed = 0
-    with ProcessPoolExecutor(arguments.jobs, initializer=gc.freeze, max_tasks_per_child=None) as pool:
+    with ProcessPoolExecutor(arguments.jobs) as pool:
         run = map(run_seed, seeds) if arguments.jobs == 1 else pool.map(run_seed, seeds, chunksize=4)
         for report in run:
             if report.failure is not None:
@@ -42,9 +43,29 @@ def main() -> int:
     return 1 if failed else 0
 
 
+class _Place(logging.Filter):
+    """When and on which machine something was logged."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        loop = asyncio._get_running_loop()
+        record.place = f"{loop.now_s:8.4f} {loop.current!s:9}" if isinstance(loop, VirtualLoop) else ""
+        return True
+
+
+def _log_at(level: int) -> None:
+    handler = logging.StreamHandler()
+    handler.addFilter(_Place())
+    logging.basicConfig(level=level, format="%(place)s %(name)s %(message)s", handlers=[handler])
+
+
 def run_seed(seed: int) -> Report:
     """A seed on a file system in memory, where there is one."""
-    report = simulate(seed, SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
+    enabled = logging.getLogger().isEnabledFor(logging.INFO)
+    logging.disable(logging.NOTSET if enabled else logging.CRITICAL)
+    try:
+        report = simulate(seed, SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
+    finally:
+        logging.disable(logging.NOTSET)
     if report.failure is not None:
         traceback.print_exception(report.failure)
     gc.collect()

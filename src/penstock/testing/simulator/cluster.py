@@ -24,20 +24,29 @@ CLIENT_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
 
 FASTER: Final[Mapping[str, str]] = {
-    "broker.heartbeat.interval.ms": "500",
-    "broker.session.timeout.ms": "3000",
-    "replica.lag.time.max.ms": "3000",
-    "replica.fetch.wait.max.ms": "500",
-    "replica.socket.timeout.ms": "3000",
-    "controller.quorum.request.timeout.ms": "1500",
+    "broker.heartbeat.interval.ms": "300",
+    "broker.session.timeout.ms": "1500",
+    "replica.lag.time.max.ms": "1500",
+    "replica.fetch.wait.max.ms": "300",
+    "replica.fetch.backoff.ms": "200",
+    "replica.socket.timeout.ms": "1500",
+    "controller.quorum.election.timeout.ms": "400",
+    "controller.quorum.election.backoff.max.ms": "400",
+    "controller.quorum.fetch.timeout.ms": "800",
+    "controller.quorum.request.timeout.ms": "600",
     "offsets.topic.num.partitions": "2",
+    "offsets.commit.timeout.ms": "1500",
     "transaction.state.log.num.partitions": "2",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "2000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "group.initial.rebalance.delay.ms": "300",
+    "group.min.session.timeout.ms": "1000",
+    "leader.imbalance.check.interval.seconds": "2",
     "log.cleaner.enable": "false",
     "penstock.metrics.port": "-1",
-    "replica.high.watermark.checkpoint.interval.ms": "1000",
-    "log.flush.offset.checkpoint.interval.ms": "5000",
+    "replica.high.watermark.checkpoint.interval.ms": "500",
+    "log.flush.offset.checkpoint.interval.ms": "3000",
+    "metadata.log.max.record.bytes.between.snapshots": "6000",
+    "internal.metadata.log.segment.bytes": "4000",
 }
 """Everything sooner than by default, as more happens in a second then."""
 

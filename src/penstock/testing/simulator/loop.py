@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import heapq
+import inspect
 import math
 import struct
 import zlib
@@ -272,6 +273,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Make something part of the trace."""
         self.trace = zlib.crc32(data, self.trace)
 
+    def _check_closed(self) -> None:
+        """What is destroyed after the end may still call: nothing comes of it."""
+
     def _write_to_self(self) -> None:
         """There is no other thread, and nothing to wake."""
 
@@ -331,3 +335,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         for task in self._tasks:
             if not task.done():
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
+                coroutine = task.get_coro()
+                if (
+                    inspect.iscoroutine(coroutine)
+                    and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
+                ):
+                    coroutine.close()  # it would complain that nobody waits for it

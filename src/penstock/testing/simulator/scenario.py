@@ -56,9 +56,9 @@ class Scenario:
             producers=rng.randint(1, 3),
             transactors=rng.choice((0, 1, 1, 2)),
             members=rng.choice((0, 2, 3)),
-            pause_s=rng.choice((0.05, 0.2)),
-            fault_pause_s=rng.choice((0.4, 1.0, 2.5)),
-            duration_s=rng.uniform(5, 12),
+            pause_s=rng.choice((0.02, 0.05, 0.2)),
+            fault_pause_s=rng.choice((0.5, 1.0, 2.0, 4.0)),
+            duration_s=rng.uniform(5, 10),
         )
 
 
@@ -147,7 +147,7 @@ class _Run:
             node.start()
         await cluster.until("every node is up", lambda: len(cluster.up) == scenario.nodes, START_S)
         looking = self.loop.create_task(self._look())
-        admin = Admin(cluster.settings, "admin", Random(self.rng.getrandbits(64)), self.partitions, 2.0)
+        admin = Admin(cluster.settings, "admin", Random(self.rng.getrandbits(64)), self.partitions, 0.7)
         replicas = min(REPLICAS, scenario.nodes)
         for topic in (TOPIC, OTHER_TOPIC):
             await admin.create_topic(

@@ -17,7 +17,7 @@ from penstock.protocol.messages import (
 from penstock.testing.simulator.clients.client import Address, Client, ClientSettings, NoAnswer
 from penstock.testing.simulator.history import Partition
 
-TIMEOUT_MS: Final = 5_000
+TIMEOUT_MS: Final = 2_000
 PREFERRED: Final = 0
 
 

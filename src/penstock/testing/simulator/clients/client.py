@@ -23,7 +23,7 @@ from penstock.testing.simulator.network import Network
 R = TypeVar("R", bound=Message)
 
 BACKOFF_S: Final = 0.1
-REQUEST_TIMEOUT_MS: Final = 5_000
+REQUEST_TIMEOUT_MS: Final = 2_000
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -101,7 +101,7 @@ class Client:
                 node_id=address.node_id,
                 client_id=self.name,
                 rng=self.rng,
-                settings=PeerSettings(setup_timeout_ms=2_000),
+                settings=PeerSettings(setup_timeout_ms=1_000),
             )
         try:
             return await peer.call(request, response_type, timeout_ms)

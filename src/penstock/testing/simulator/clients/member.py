@@ -22,9 +22,9 @@ from penstock.protocol.messages import (
 from penstock.testing.simulator.clients.client import GROUP, Client, ClientSettings, NoAnswer
 from penstock.testing.simulator.history import Partition
 
-SESSION_TIMEOUT_MS: Final = 6_000
-REBALANCE_TIMEOUT_MS: Final = 4_000
-JOIN_TIMEOUT_MS: Final = 10_000
+SESSION_TIMEOUT_MS: Final = 3_000
+REBALANCE_TIMEOUT_MS: Final = 2_000
+JOIN_TIMEOUT_MS: Final = 5_000
 
 ASK_AGAIN: Final = frozenset(
     {

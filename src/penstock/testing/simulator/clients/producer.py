@@ -16,7 +16,7 @@ from penstock.protocol.records import Record, encode_batch
 from penstock.testing.simulator.clients.client import TRANSACTION, Client, ClientSettings, NoAnswer
 from penstock.testing.simulator.history import Partition
 
-TIMEOUT_MS: Final = 3_000
+TIMEOUT_MS: Final = 1_500
 
 RETRIABLE: Final = frozenset(
     {
@@ -71,7 +71,7 @@ class Producer(Client):
         """Get a producer id and its epoch."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
-            transaction_timeout_ms=8_000,
+            transaction_timeout_ms=3_000,
             producer_id=-1,
             producer_epoch=-1,
         )
