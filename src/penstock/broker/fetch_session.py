@@ -243,6 +243,13 @@ class FetchSessionCache:
         targets = list(session.targets.values() if session.news is None else session.news.fresh)
         return FetchPlan(self, targets, by_topic_id=by_topic_id, session=session)
 
+    def answer_waiting(self, session_id: int) -> None:
+        """A follower's next request is here while its last one waits: answer that one with what there is."""
+        session = self._sessions.get(session_id)
+        if session is not None and session.news is not None:
+            for waiter in list(session.news.waiters.waiting):
+                waiter.expire()
+
     def _close(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:

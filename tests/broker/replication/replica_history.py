@@ -376,14 +376,14 @@ class History:
             min_bytes=0,
             max_bytes=self.rng.choice((200, 1000, 1 << 20)),
         )
-        following.session.fill(request)
+        number = following.session.fill(request)
         leader = self.nodes[following.leader_id]
         response = self._ask(leader, request, loss)
         if response is None or self.rng.random() < loss / 2:
             following.rest_all(node.now_s())
             return
-        if following.session.answered(ErrorCode.of(response.error_code), response.session_id):
-            self.guarded(node, lambda: self._take(node, following, leader, response))
+        if following.session.answered(number, ErrorCode.of(response.error_code), response.session_id):
+            self.guarded(node, lambda: self._take(node, following, leader, response, number))
 
     def _ask(self, leader: Node, request: FetchRequest, loss: float) -> FetchResponse | None:
         if not leader.is_alive or self.rng.random() < loss / 2:
@@ -413,11 +413,14 @@ class History:
         self.guarded(leader, send)
         return FetchResponse.decode(FETCH_VERSION, memoryview(encoded), 0)[0] if encoded else None
 
-    def _take(self, node: Node, following: Following, leader: Node, response: FetchResponse) -> None:
+    def _take(
+        self, node: Node, following: Following, leader: Node, response: FetchResponse, number: int
+    ) -> None:
         for topic in response.responses:
             for data in topic.partitions:
-                if following.take((topic.topic_id, data.partition_index), data, node.now_s()):
-                    following.go_into_range(KEY, self._offsets(leader, following), node.now_s())
+                if following.take((topic.topic_id, data.partition_index), data, number, node.now_s()):
+                    offsets = self._offsets(leader, following)
+                    following.go_into_range(KEY, offsets, number, node.now_s())
 
     def _offsets(self, leader: Node, following: Following) -> OffsetsAtLeader | None:
         if not leader.is_alive:
@@ -670,13 +673,13 @@ def read_below(log: Log, end_offset: int) -> list[tuple[int, bytes | None]]:
     """(offset, value) of every data record from the log's start on."""
     found: list[tuple[int, bytes | None]] = []
     offset = log.log_start_offset
-    while (piece := log.read(offset, 1 << 20, up_to_offset=end_offset)) is not None:
+    while offset < end_offset and (piece := log.read(offset, 1 << 20)) is not None:
         data = piece.read()
         for position, header in batch.iter_headers(data):
             if not header.is_control:
                 found += [(r.offset, r.value) for r in decode_batch(data, position) if r.offset >= offset]
             offset = header.next_offset
-    return found
+    return [(offset, value) for offset, value in found if offset < end_offset]
 
 
 def raw_from(log: Log, start_offset: int) -> bytes:

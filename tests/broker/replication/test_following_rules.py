@@ -127,6 +127,14 @@ def test_a_damaged_batch_is_not_taken() -> None:
 # --- the session with the leader
 
 
+numbers: dict[LeaderSession, int] = {}
+"""Of the last request in each session."""
+
+
+def answered(session: LeaderSession, session_id: int, error: ErrorCode = ErrorCode.NONE) -> bool:
+    return session.answered(numbers[session], error, session_id)
+
+
 def wanted(offset: int) -> Wanted:
     return Wanted(offset, 0, 0, 1, 100)
 
@@ -134,7 +142,7 @@ def wanted(offset: int) -> Wanted:
 def sent(session: LeaderSession) -> tuple[int, int, dict[int, int], list[int]]:
     """(session id, epoch, offset by partition, forgotten partitions) of the next request."""
     request = FetchRequest()
-    session.fill(request)
+    numbers[session] = session.fill(request)
     return (
         request.session_id,
         request.session_epoch,
@@ -148,9 +156,9 @@ def test_after_the_first_request_only_changes_are_named() -> None:
     session.want((TOPIC, 0), wanted(5))
     session.want((TOPIC, 1), wanted(7))
     assert sent(session) == (0, 0, {0: 5, 1: 7}, [])
-    assert session.answered(ErrorCode.NONE, 77)
+    assert answered(session, 77)
     assert sent(session) == (77, 1, {}, [])
-    assert session.answered(ErrorCode.NONE, 77)
+    assert answered(session, 77)
     session.want((TOPIC, 1), wanted(9))
     session.forget((TOPIC, 0))
     assert session.has_news
@@ -163,7 +171,7 @@ def test_a_leader_without_room_for_a_session_gets_all_each_time() -> None:
     session.want((TOPIC, 0), wanted(5))
     for _ in range(2):
         assert sent(session) == (0, 0, {0: 5}, [])
-        assert session.answered(ErrorCode.NONE, 0)
+        assert answered(session, 0)
 
 
 def test_after_a_failure_all_is_said_anew_and_the_old_session_named() -> None:
@@ -171,24 +179,64 @@ def test_after_a_failure_all_is_said_anew_and_the_old_session_named() -> None:
     session.want((TOPIC, 0), wanted(5))
     session.want((TOPIC, 1), wanted(5))
     sent(session)
-    session.answered(ErrorCode.NONE, 77)
+    answered(session, 77)
     session.forget((TOPIC, 1))
     sent(session)
     session.failed()
     assert sent(session) == (77, 0, {0: 5}, [])
-    assert not session.answered(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
+    assert not answered(session, 0, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     assert sent(session) == (0, 0, {0: 5}, [])
 
 
-def test_an_answer_counts_for_what_is_still_wanted_from_there() -> None:
+def test_an_answer_counts_for_what_was_asked_until_its_request() -> None:
     session = LeaderSession()
     session.want((TOPIC, 0), wanted(5))
     sent(session)
-    assert session.is_current((TOPIC, 0))
+    first = numbers[session]
+    assert session.is_current((TOPIC, 0), first)
     session.want((TOPIC, 0), wanted(6))
-    assert not session.is_current((TOPIC, 0))
+    assert not session.is_current((TOPIC, 0), first)
+    answered(session, 77)
+    sent(session)
+    assert not session.is_current((TOPIC, 0), first)
+    assert session.is_current((TOPIC, 0), numbers[session])
     session.forget((TOPIC, 0))
-    assert not session.is_current((TOPIC, 0))
+    assert not session.is_current((TOPIC, 0), numbers[session])
+
+
+def test_a_second_request_may_follow_before_the_first_is_answered() -> None:
+    session = LeaderSession()
+    session.want((TOPIC, 0), wanted(5))
+    sent(session)
+    assert not session.is_open, "which session it will be is not known yet"
+    answered(session, 77)
+    assert sent(session) == (77, 1, {}, [])
+    first = numbers[session]
+    session.want((TOPIC, 1), wanted(0))
+    assert session.is_open
+    assert sent(session) == (77, 2, {1: 0}, [])
+    assert session.answered(first, ErrorCode.NONE, 77)
+    assert not session.is_current((TOPIC, 1), first)
+    assert answered(session, 77)
+    assert session.is_current((TOPIC, 1), numbers[session])
+    assert sent(session) == (77, 3, {}, [])
+
+
+def test_answers_of_a_session_that_is_over_are_passed_over() -> None:
+    session = LeaderSession()
+    session.want((TOPIC, 0), wanted(5))
+    sent(session)
+    answered(session, 77)
+    sent(session)
+    first = numbers[session]
+    session.want((TOPIC, 1), wanted(0))
+    sent(session)
+    assert not session.answered(first, ErrorCode.INVALID_FETCH_SESSION_EPOCH, 0)
+    assert not answered(session, 77), "it went with the first"
+    assert sent(session) == (77, 0, {0: 5, 1: 0}, [])
+    assert not session.answered(first, ErrorCode.NONE, 77)
+    assert answered(session, 78)
+    assert sent(session) == (78, 1, {}, [])
 
 
 # --- throttles

@@ -54,11 +54,13 @@ async def handle_as_controller(broker: Broker, request: FetchRequest, context: R
 
 
 def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | Promise:
+    is_follower = replica_id_of(request) >= 0
+    if is_follower:
+        broker.fetch_sessions.answer_waiting(request.session_id)
     try:
         plan = broker.fetch_sessions.plan(request, context.api_version)
     except SessionError as error:
         return FetchResponse(error_code=error.code)
-    is_follower = replica_id_of(request) >= 0
     fetch = (_FollowerFetch if is_follower else _Fetch)(broker, request, context, plan)
     results, missing_bytes = fetch.read()
     if missing_bytes <= 0 or request.max_wait_ms <= 0 or plan.is_empty:

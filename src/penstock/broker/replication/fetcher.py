@@ -1,4 +1,8 @@
-"""A follower's fetches from one leader: one task, one connection, one request under way."""
+"""A follower's fetches from one leader: one task, one connection.
+
+One request is under way, which the leader may hold for a while. When partitions are added meanwhile, as after
+an election, a second one follows at once: a leader of ours then answers the first, another one after it.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +64,13 @@ class FollowerContext(Protocol):
         """A connection to where a broker is now: `former` if that is right; None if it is nowhere."""
 
 
+class _Call(NamedTuple):
+    """A request under way."""
+
+    number: int
+    response: asyncio.Task[FetchResponse]
+
+
 class Fetcher:
     """Follows one leader in all partitions that it leads and this node has a replica of."""
 
@@ -76,12 +87,19 @@ class Fetcher:
         )
         self._news = asyncio.Event()
         self._peer: Peer | None = None
+        self._is_waiting = False
+        """Whether a request is under way."""
+        self._hurry_handle: asyncio.Handle | None = None
+        self._hurried: _Call | None = None
+        """The second request under way."""
         self._task: asyncio.Task[None] = context.loop.create_task(self._run())
 
     def add(self, partition: ReplicatedPartition) -> None:
         """Follow the leader in a partition; see `Following.add`."""
         self.following.add(partition)
         self._news.set()
+        if self._hurry_handle is None:  # at the end of this turn, with what else comes
+            self._hurry_handle = self._context.loop.call_soon(self._hurry)
 
     def remove(self, key: PartitionKey) -> None:
         """Follow the leader in that partition no longer."""
@@ -89,8 +107,12 @@ class Fetcher:
 
     async def close(self) -> None:
         """Stop, with nothing under way any more."""
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [self._task] if self._hurried is None else [self._task, self._hurried.response]
+        if self._hurry_handle is not None:
+            self._hurry_handle.cancel()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._peer is not None:
             self._peer.close()
             self._peer = None
@@ -109,29 +131,56 @@ class Fetcher:
 
     async def _fetch_once(self) -> None:
         following, now_s = self.following, self._context.loop.time()
-        if not following.prepare(now_s):
-            await self._pause(following.wakes_in_s(now_s))
-            return
-        self._peer = self._context.peer(self.leader_id, self._peer)
-        if self._peer is None:
-            self._rest_all()  # until it is registered again
-            return
-        settings = self._context.fetcher_settings
-        request = self._request(following.wakes_in_s(now_s))
-        following.session.fill(request)
-        self.requests += 1
+        if self._hurried is None:
+            if not following.prepare(now_s):
+                await self._pause(following.wakes_in_s(now_s))
+                return
+            self._peer = self._context.peer(self.leader_id, self._peer)
+            if self._peer is None:
+                self._rest_all()  # until it is registered again
+                return
         try:
-            response = await self._peer.call(request, FetchResponse, settings.replica_socket_timeout_ms)
+            number, response = await self._call(now_s)
         except PeerError as error:
             log.info("fetch failed leader=%d error=%s", self.leader_id, error)
             self._rest_all()
             return
         error_code = ErrorCode.of(response.error_code)
-        if following.session.answered(error_code, response.session_id):
-            await self._take(response)
-        elif error_code not in SESSION_ERRORS:
+        if following.session.answered(number, error_code, response.session_id):
+            await self._take(response, number)
+        elif error_code is not ErrorCode.NONE and error_code not in SESSION_ERRORS:
             log.warning("fetch refused leader=%d error=%s", self.leader_id, error_code.name)
             self._rest_all()
+
+    async def _call(self, now_s: float) -> tuple[int, FetchResponse]:
+        """The answer to the request that was sent in a hurry, else to a new one. Raises PeerError."""
+        if self._hurried is not None:
+            (number, response), self._hurried = self._hurried, None
+            return number, await response
+        assert self._peer is not None
+        request = self._request(self.following.wakes_in_s(now_s))
+        number = self.following.session.fill(request)
+        self._is_waiting = True
+        try:
+            return number, await self._send(self._peer, request)
+        finally:
+            self._is_waiting = False
+
+    def _hurry(self) -> None:
+        """While the leader holds a request, tell it what it doesn't know yet."""
+        self._hurry_handle = None
+        session = self.following.session
+        if self._is_waiting and self._hurried is None and session.is_open and session.has_news:
+            assert self._peer is not None
+            request = self._request(self.following.wakes_in_s(self._context.loop.time()))
+            number = session.fill(request)
+            self._hurried = _Call(number, self._context.loop.create_task(self._send(self._peer, request)))
+
+    async def _send(self, peer: Peer, request: FetchRequest) -> FetchResponse:
+        self.requests += 1
+        return await peer.call(
+            request, FetchResponse, self._context.fetcher_settings.replica_socket_timeout_ms
+        )
 
     async def _pause(self, wait_s: float | None) -> None:
         """Until a partition is added, or has rested enough."""
@@ -154,23 +203,23 @@ class Fetcher:
             max_bytes=settings.replica_fetch_response_max_bytes,
         )
 
-    async def _take(self, response: FetchResponse) -> None:
+    async def _take(self, response: FetchResponse, number: int) -> None:
         following, loop = self.following, self._context.loop
         out_of_range: list[PartitionKey] = []
         turn_bytes = 0
         for topic in response.responses:
             for data in topic.partitions:
                 key = (topic.topic_id, data.partition_index)
-                if following.take(key, data, loop.time()):
+                if following.take(key, data, number, loop.time()):
                     out_of_range.append(key)
                 turn_bytes += len(data.records or b"")
                 if turn_bytes >= BYTES_PER_TURN:
                     turn_bytes = 0
                     await asyncio.sleep(0)
         if out_of_range:
-            await self._find_range(out_of_range)
+            await self._find_range(out_of_range, number)
 
-    async def _find_range(self, keys: list[PartitionKey]) -> None:
+    async def _find_range(self, keys: list[PartitionKey], number: int) -> None:
         assert self._peer is not None, "it has just answered"
         following = self.following
         places = following.places(keys)
@@ -182,4 +231,4 @@ class Fetcher:
             found = {}
         for key, place in places.items():
             offsets = found.get((place.topic, place.partition))
-            following.go_into_range(key, offsets, self._context.loop.time())
+            following.go_into_range(key, offsets, number, self._context.loop.time())

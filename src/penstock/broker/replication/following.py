@@ -205,9 +205,12 @@ class Following:
 
     # --- answers
 
-    def take(self, key: PartitionKey, data: FetchResponse.PartitionData, now_s: float) -> bool:
-        """One partition's part of an answer; whether its range has to be asked for (`go_into_range`)."""
-        if not self.session.is_current(key):
+    def take(self, key: PartitionKey, data: FetchResponse.PartitionData, number: int, now_s: float) -> bool:
+        """One partition's part of the answer to a request, which `number` tells.
+
+        Whether its range has to be asked for (`go_into_range`).
+        """
+        if not self.session.is_current(key, number):
             return False  # it is followed no more, or from another place
         followed = self._followed[key]
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -329,9 +332,11 @@ class Following:
                 places[key] = Place(replica.topic, replica.partition, followed.leader_epoch)
         return places
 
-    def go_into_range(self, key: PartitionKey, leader: OffsetsAtLeader | None, now_s: float) -> None:
+    def go_into_range(
+        self, key: PartitionKey, leader: OffsetsAtLeader | None, number: int, now_s: float
+    ) -> None:
         """The leader's log begins above, or ends below: go where it is. None: it could not be asked."""
-        if not self.session.is_current(key):
+        if not self.session.is_current(key, number):
             return
         followed = self._followed[key]
         if leader is not None and leader.error is ErrorCode.FENCED_LEADER_EPOCH:

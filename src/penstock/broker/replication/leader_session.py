@@ -2,7 +2,8 @@
 
 Pure. The first request names every partition and opens a session, if the leader has room for one. Those that
 follow name partitions whose position changed and such as are no longer wanted. Whatever goes wrong, the next
-request is a full one.
+request is a full one. Requests have numbers: several may be under way, and an answer counts for what was
+asked until its request.
 """
 
 from __future__ import annotations
@@ -38,7 +39,13 @@ class LeaderSession:
     def __init__(self) -> None:
         self.session_id = NO_SESSION
         self.epoch = FIRST_EPOCH
+        """Of the next request."""
         self.wanted: dict[PartitionKey, Wanted] = {}
+        self._number = 0
+        self._begun = 0
+        """The request that began the session."""
+        self._asked_in: dict[PartitionKey, int] = {}
+        """Which request named each partition last."""
         self._changed: dict[PartitionKey, None] = {}
         self._forgotten: dict[PartitionKey, None] = {}
 
@@ -52,6 +59,7 @@ class LeaderSession:
         """Fetch it no longer."""
         if self.wanted.pop(key, None) is not None:
             self._changed.pop(key, None)
+            self._asked_in.pop(key, None)
             self._forgotten[key] = None
 
     @property
@@ -59,36 +67,48 @@ class LeaderSession:
         """Whether the leader has to hear of something."""
         return bool(self._changed) or (self.epoch != FIRST_EPOCH and bool(self._forgotten))
 
-    def fill(self, request: FetchRequest) -> None:
-        """Name in `request` what the leader has to hear. One request is under way at a time."""
-        request.session_id, request.session_epoch = self.session_id, self.epoch
-        is_full = self.epoch == FIRST_EPOCH
-        request.topics = _by_topic(self.wanted, self.wanted if is_full else self._changed)
-        if not is_full:
-            request.forgotten_topics_data = _forgotten(self._forgotten)
-        self._changed, self._forgotten = {}, {}
+    @property
+    def is_open(self) -> bool:
+        """Whether another request may follow before the last one is answered."""
+        return self.epoch != FIRST_EPOCH
 
-    def answered(self, error: ErrorCode, session_id: int) -> bool:
-        """Go on as the leader's answer says; whether there is anything in it."""
+    def fill(self, request: FetchRequest) -> int:
+        """Name in `request` what the leader has to hear; the request's number."""
+        self._number += 1
+        request.session_id, request.session_epoch = self.session_id, self.epoch
+        named = self._changed
+        if self.epoch == FIRST_EPOCH:
+            self._begun = self._number
+            named = dict.fromkeys(self.wanted)
+        else:
+            self.epoch = 1 if self.epoch == _MAX_EPOCH else self.epoch + 1
+            request.forgotten_topics_data = _forgotten(self._forgotten)
+        request.topics = _by_topic(self.wanted, named)
+        self._asked_in.update(dict.fromkeys(named, self._number))
+        self._changed, self._forgotten = {}, {}
+        return self._number
+
+    def answered(self, number: int, error: ErrorCode, session_id: int) -> bool:
+        """Go on as the leader's answer to that request says; whether there is anything in it."""
+        if number < self._begun or (number > self._begun and self.epoch == FIRST_EPOCH):
+            return False  # the session it was asked in is over
         if error is not ErrorCode.NONE:
             # naming the old session has the leader drop it
             self._begin_anew(NO_SESSION if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND else self.session_id)
             return False
         if session_id == NO_SESSION:
             self._begin_anew(NO_SESSION)
-        elif self.epoch == FIRST_EPOCH:
+        elif number == self._begun:
             self.session_id, self.epoch = session_id, 1
-        else:
-            self.epoch = 1 if self.epoch == _MAX_EPOCH else self.epoch + 1
         return True
 
     def failed(self) -> None:
         """There is no answer: what the leader knows now is not known here."""
         self._begin_anew(self.session_id)
 
-    def is_current(self, key: PartitionKey) -> bool:
-        """Whether the partition is wanted as the last request said; else an answer is about a past wish."""
-        return key in self.wanted and key not in self._changed
+    def is_current(self, key: PartitionKey, number: int) -> bool:
+        """Whether the partition is wanted as that request said, or one before; else it answers old wishes."""
+        return key in self._asked_in and key not in self._changed and self._asked_in[key] <= number
 
     def _begin_anew(self, session_id: int) -> None:
         self.session_id, self.epoch = session_id, FIRST_EPOCH
