@@ -26,7 +26,7 @@ from penstock.cli.connection import (
     JsonOutput,
     fail,
 )
-from penstock.cli.open_cluster import open_cluster
+from penstock.cli.open_cluster import cluster_of, open_cluster
 from penstock.cli.output import console, print_json, print_note
 from penstock.cli.partitions import parse_partitions
 from penstock.cli.rates import parse_rate_bytes_per_s
@@ -34,6 +34,7 @@ from penstock.cli.timestamps import parse_duration_ms
 from penstock.client.brokers import describe_cluster, unregister_broker
 from penstock.client.config import parse_servers
 from penstock.client.elections import ElectionType, elect_leaders
+from penstock.client.errors import ClientError
 from penstock.client.metadata import TopicPartition
 from penstock.client.quorum import QuorumDescription, QuorumReplica, add_voter, describe_quorum, remove_voter
 from penstock.client.replicas import describe_topics
@@ -58,30 +59,55 @@ def status(
         typer.Option(
             "--wait",
             metavar="TIME",
-            help="Wait, for so long at most, until all replicas are in sync: 30s, 5m. Exit code 1 if not.",
+            help="Wait, for so long at most, until all is well: 30s, 5m. Exit code 1 if it is not.",
         ),
+    ] = None,
+    brokers: Annotated[
+        int | None,
+        typer.Option("--brokers", metavar="N", min=1, help="With --wait: until there are so many brokers."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Show brokers with what they carry, the quorum with its lag, and partitions that need attention."""
-    deadline = time.monotonic() + (0 if wait is None else parse_duration_ms(wait) / 1000)
+    """Show brokers with what they carry, the quorum with its lag, and partitions that need attention.
+
+    All is well when every registered broker is there, every partition has a leader and all its replicas in
+    sync, and nothing moves.
+    """
+    if brokers is not None and wait is None:
+        fail("--brokers needs --wait", EXIT_USAGE)
+    if wait is not None:
+        deadline = time.monotonic() + parse_duration_ms(wait) / 1000
+        _wait(bootstrap, command_config, brokers or 1, deadline)
     with open_cluster(bootstrap, command_config) as cluster:
         found = health(cluster)
-        while wait is not None and not _is_ready(found) and time.monotonic() < deadline:
-            time.sleep(WAIT_POLL_S)
-            found = health(cluster)
     if json_output:
         print_json(status_json(found))
     else:
         show_status(found)
-    if wait is not None and not _is_ready(found):
+    if wait is not None and not _is_well(found, brokers or 1):
         raise typer.Exit(EXIT_REFUSED)
 
 
-def _is_ready(found: Health) -> bool:
-    return found.is_whole and not any(broker.is_fenced for broker in found.brokers)
+def _wait(bootstrap: str, command_config: CommandConfig, brokers: int, deadline: float) -> None:
+    """Until all is well or the time is up; nodes that are still starting can't be reached."""
+    while time.monotonic() < deadline:
+        try:
+            with cluster_of(bootstrap, command_config) as cluster:
+                while time.monotonic() < deadline:
+                    if _is_well(health(cluster), brokers):
+                        return
+                    time.sleep(WAIT_POLL_S)
+        except ClientError as error:
+            if not error.retriable:
+                return  # it will be said
+            time.sleep(WAIT_POLL_S)
+
+
+def _is_well(found: Health, brokers: int) -> bool:
+    all_there = not any(broker.is_fenced for broker in found.brokers) and len(found.brokers) >= brokers
+    return found.is_whole and all_there
 
 
 @app.command("add-voter")

@@ -23,6 +23,15 @@ from penstock.client.settings import ConfigError
 def open_cluster(bootstrap: str, command_config: CommandConfig) -> Iterator[Cluster]:
     """The cluster, with errors turned into one line and an exit code that scripts can trust."""
     require_broker(bootstrap)
+    with cluster_of(bootstrap, command_config) as cluster:
+        try:
+            yield cluster
+        except ClientError as error:
+            _explain(error, bootstrap)
+
+
+def cluster_of(bootstrap: str, command_config: CommandConfig) -> Cluster:
+    """The same for who sees to errors himself; only wrong settings end the command."""
     timeout_ms = str(int(REQUEST_TIMEOUT_S * 1000))
     timeouts = {"request.timeout.ms": timeout_ms, "default.api.timeout.ms": timeout_ms}
     settings = client_settings(bootstrap, command_config)
@@ -32,11 +41,7 @@ def open_cluster(bootstrap: str, command_config: CommandConfig) -> Iterator[Clus
         )
     except ConfigError as error:
         fail(str(error), EXIT_USAGE)
-    with Cluster(config) as cluster:
-        try:
-            yield cluster
-        except ClientError as error:
-            _explain(error, bootstrap)
+    return Cluster(config)
 
 
 def _explain(error: ClientError, bootstrap: str) -> NoReturn:

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from penstock.cli import join as join_words
+
 if TYPE_CHECKING:
     from penstock.metadata.configs import BrokerConfig
 
 DEFAULT_DATA_DIR = "penstock-data"
+DEFAULT_LISTEN = "127.0.0.1:9092"
 EXIT_CONFIG = 2
 EXIT_FAILED = 1
 
@@ -42,14 +45,47 @@ def start(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A broker configuration; repeatable."),
     ] = None,
+    node_id: Annotated[
+        int | None, typer.Option("--node-id", metavar="N", min=0, help="Of one node among several.")
+    ] = None,
+    controller: Annotated[
+        str | None,
+        typer.Option(
+            "--controller",
+            metavar="HOST:PORT",
+            help="Be a controller of a cluster too, at this address. Without --join: of a new cluster.",
+        ),
+    ] = None,
+    join: Annotated[
+        str | None,
+        typer.Option("--join", metavar="HOST:PORT,…", help="Join the cluster of these controllers."),
+    ] = None,
+    brokers: Annotated[
+        int | None,
+        typer.Option(
+            "--brokers", min=1, metavar="N", help="Run N nodes that make a cluster, on ports counted up."
+        ),
+    ] = None,
 ) -> None:
     """Run a node. It prints "ready on HOST:PORT" when it accepts connections; SIGTERM stops it cleanly."""
     from penstock.metadata.configs import ConfigError
 
     try:
-        broker_config = read_config(data_dir, listen, config, settings or [])
+        if brokers is not None:
+            if node_id is not None:
+                raise ValueError(
+                    f"--brokers {brokers}: the nodes have the ids 1 to {brokers}, without --node-id"
+                )
+            _run_several(brokers, data_dir, listen, config, settings or [])
+        join_words.check_words(node_id, controller, join, {"--config": config})
+        if node_id is None:
+            broker_config = read_config(data_dir, listen, config, settings or [])
+        else:
+            broker_config = _member_config(data_dir, listen, node_id, controller, join, settings or [])
     except (ConfigError, ValueError) as error:
         _fail(str(error), EXIT_CONFIG)
+    except join_words.CannotJoin as error:
+        _fail(str(error), EXIT_FAILED)
     from penstock.broker.loop_lag import new_event_loop
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -67,11 +103,7 @@ def read_config(
     from penstock.metadata.configs import BrokerConfig
 
     properties = _read_properties(file) if file is not None else {}
-    for setting in settings:
-        name, separator, value = setting.partition("=")
-        if not separator:
-            raise ValueError(f"--set {setting}: expected NAME=VALUE")
-        properties[name.strip()] = value
+    properties.update(_settings(settings))
     if listen is not None:
         properties["listeners"] = _listeners(listen)
     if data_dir is not None:
@@ -81,6 +113,58 @@ def read_config(
     if "log.dir" not in properties:
         properties.setdefault("log.dirs", DEFAULT_DATA_DIR)
     return BrokerConfig.single_node(properties)
+
+
+def _member_config(
+    data_dir: Path | None,
+    listen: str | None,
+    node_id: int,
+    controller: str | None,
+    join: str | None,
+    settings: list[str],
+) -> "BrokerConfig":
+    """That of one node among several, with its directories formatted. Raises ConfigError, ValueError,
+    CannotJoin."""
+    from penstock.broker.storage_format import FormatError
+    from penstock.metadata.configs import BrokerConfig
+    from penstock.storage.errors import LogDirectoryError
+
+    for option, address in (("--listen", listen), ("--controller", controller)):
+        if address is not None:
+            _check_address(option, address)
+    properties = join_words.cluster_properties(node_id, listen or DEFAULT_LISTEN, controller, join)
+    properties["log.dirs"] = str(data_dir or DEFAULT_DATA_DIR)
+    properties.update(_settings(settings))
+    config = BrokerConfig.from_properties(properties)
+    try:
+        join_words.prepare(config, join)
+    except (FormatError, LogDirectoryError, OSError) as error:
+        raise join_words.CannotJoin(str(error)) from error
+    return config
+
+
+def _run_several(
+    brokers: int, data_dir: Path | None, listen: str | None, file: Path | None, settings: list[str]
+) -> NoReturn:
+    """Raises ConfigError, ValueError."""
+    from penstock.cli.start_several import run_several
+
+    if file is not None:
+        raise ValueError(f"--config {file}: a file describes one node; with --brokers give --set NAME=VALUE")
+    address = listen or DEFAULT_LISTEN
+    _check_address("--listen", address)
+    host, _, port = address.rpartition(":")
+    run_several(brokers, data_dir or Path(DEFAULT_DATA_DIR), host, int(port), _settings(settings))
+
+
+def _settings(settings: list[str]) -> dict[str, str]:
+    values = {}
+    for setting in settings:
+        name, separator, value = setting.partition("=")
+        if not separator:
+            raise ValueError(f"--set {setting}: expected NAME=VALUE")
+        values[name.strip()] = value
+    return values
 
 
 def _read_properties(file: Path) -> dict[str, str]:
@@ -94,10 +178,14 @@ def _read_properties(file: Path) -> dict[str, str]:
 
 
 def _listeners(listen: str) -> str:
-    host, separator, port = listen.rpartition(":")
+    _check_address("--listen", listen)
+    return f"PLAINTEXT://{listen}"
+
+
+def _check_address(option: str, address: str) -> None:
+    _, separator, port = address.rpartition(":")
     if not separator or not port.isdigit():
-        raise ValueError(f"--listen {listen}: expected HOST:PORT")
-    return f"PLAINTEXT://{host}:{port}"
+        raise ValueError(f"{option} {address}: expected HOST:PORT")
 
 
 async def _run(config: "BrokerConfig") -> int:
