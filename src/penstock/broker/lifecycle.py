@@ -38,6 +38,8 @@ FIRST_SHUTDOWN_PAUSE_S: Final = 0.01
 CONTROLLER_SILENCE_S: Final = 5.0
 """A broker that wants to stop waits no longer for a controller that does not answer: the whole cluster may be
 going down."""
+LAST_BROKER_PATIENCE_S: Final = 1.0
+"""As long waits one that nobody can take over from: with the others most of the quorum may be gone."""
 
 
 class BrokerState(IntEnum):
@@ -121,10 +123,16 @@ class BrokerLifecycle:
         self._woken.set()
         while not self._may_stop.done():
             silent_s = self._loop.time() - self._answered_s
-            if silent_s >= CONTROLLER_SILENCE_S:
+            patience_s = CONTROLLER_SILENCE_S if self._has_successors() else LAST_BROKER_PATIENCE_S
+            if silent_s >= patience_s:
                 log.warning("controlled shutdown given up: no controller answers reason=%s", self._problem)
                 return
-            await asyncio.wait((self._may_stop,), timeout=CONTROLLER_SILENCE_S - silent_s)
+            await asyncio.wait((self._may_stop,), timeout=min(patience_s - silent_s, LAST_BROKER_PATIENCE_S))
+
+    def _has_successors(self) -> bool:
+        """Whether any other broker could take over what this one leads."""
+        own_id = self._broker.node_id
+        return any(other.active for other in self._broker.image.brokers.values() if other.broker_id != own_id)
 
     async def close(self) -> None:
         """Send nothing any more."""

@@ -1,0 +1,145 @@
+"""`penstock start --brokers N`: several nodes on one machine, each a process of its own that shares nothing.
+
+This process starts them, tells when all are ready, passes signals on, and ends when they have. Node i keeps
+its data in ``node-i`` of the data directory, beside ``node-i.properties``, with which it can be started by
+itself, and ``node-i.log``. One node of one or two is the controller, three of more are.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NoReturn
+
+import javaproperties
+import typer
+
+from penstock.broker.local_cluster import (
+    CONTROLLER,
+    PLAINTEXT,
+    NodePlan,
+    ReservedPorts,
+    format_all,
+    format_to_join,
+    properties_of,
+)
+from penstock.metadata.configs import BrokerConfig
+from penstock.storage import meta_properties
+from penstock.storage.meta_properties import random_id
+from penstock.testing.node import ClusterError, Node
+
+VOTERS_MAX: Final = 3
+CONTROLLERS_ABOVE: Final = 1000
+"""How far the ports of controllers are from those of brokers, so that there may be more brokers some day."""
+EXIT_FAILED: Final = 1
+READY_TIMEOUT_S: Final = 120.0
+_COMBINED: Final = ("broker", "controller")
+_PORT: Final = re.compile(r"(\w+)://[^,]*:(\d+)")
+
+
+def run_several(count: int, data_dir: Path, host: str, port: int, settings: Mapping[str, str]) -> NoReturn:
+    """Run ``count`` nodes until they have been told to stop.
+
+    Brokers listen from ``port`` on, controllers a thousand above; 0 takes free ports. Raises ConfigError,
+    ValueError.
+    """
+    ports = ReservedPorts(host)
+    plans = _plan(count, data_dir, port, ports)
+    for plan in plans:
+        BrokerConfig.from_properties(properties_of(plan, plans, settings, host))  # say what is wrong here
+    _format(plans, data_dir, host, settings)
+    nodes = [_node(plan, plans, data_dir, host, settings) for plan in plans]
+    pids: dict[int, Node] = {}
+
+    def pass_on(number: int, _frame: object) -> None:
+        for node in pids.values():
+            node.terminate()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, pass_on)
+    for node in nodes:
+        node.launch()
+        pids[node.pid] = node
+    ports.close()
+    try:
+        for node in nodes:
+            node.await_ready(READY_TIMEOUT_S)
+    except ClusterError as error:
+        for node in nodes:
+            node.kill()
+        print(f"penstock: {error}", file=sys.stderr)
+        raise typer.Exit(EXIT_FAILED) from None
+    print("ready on " + ",".join(f"{host}:{node.port}" for node in nodes), flush=True)
+    raise typer.Exit(_wait(pids))
+
+
+def _wait(pids: dict[int, Node]) -> int:
+    """Until all have ended; 0 if each did so in good order."""
+    code = 0
+    while pids:
+        pid, status = os.wait()
+        node = pids.pop(pid, None)
+        if node is not None and status:
+            code = EXIT_FAILED
+            ended = os.waitstatus_to_exitcode(status)
+            print(f"penstock: {node} ended with exit code {ended}, log {node.log_file}", file=sys.stderr)
+    return code
+
+
+def _plan(count: int, data_dir: Path, port: int, ports: ReservedPorts) -> list[NodePlan]:
+    """What each node is; those that are there already stay what they were.
+
+    So do the ports of controllers: the metadata log has them, and voters look for each other there.
+    """
+    there = sorted(int(path.stem.removeprefix("node-")) for path in data_dir.glob("node-*.properties"))
+    if there and there[-1] > count:
+        raise ValueError(
+            f"--brokers {count}: {data_dir} has {there[-1]} nodes; expected as many or more, since a node "
+            "that is missing would take its partitions along"
+        )
+    voters = VOTERS_MAX if count >= VOTERS_MAX else 1
+    plans = []
+    for index in range(count):
+        file = data_dir / f"node-{index + 1}.properties"
+        before = _read(file) if file.exists() else {}
+        taken = {name: int(number) for name, number in _PORT.findall(before.get("listeners", ""))}
+        new_roles = _COMBINED if index < voters and not there else ("broker",)
+        roles = tuple(before["process.roles"].split(",")) if before else new_roles
+        broker_port = port + index if port else taken.get(PLAINTEXT) or ports.take()
+        controller_port = 0
+        if "controller" in roles:
+            controller_port = taken.get(CONTROLLER) or (
+                port + CONTROLLERS_ABOVE + index if port else ports.take()
+            )
+        plans.append(NodePlan(index + 1, roles, data_dir / f"node-{index + 1}", broker_port, controller_port))
+    return plans
+
+
+def _read(file: Path) -> dict[str, str]:
+    with file.open("rb") as stream:
+        return dict(javaproperties.load(stream))
+
+
+def _format(plans: list[NodePlan], data_dir: Path, host: str, settings: Mapping[str, str]) -> None:
+    data_dir.mkdir(parents=True, exist_ok=True)
+    first = meta_properties.read(plans[0].data_dir)
+    if first is None:
+        format_all(plans, settings, random_id(), host)
+        return
+    for plan in plans:
+        if meta_properties.read(plan.data_dir) is None:
+            format_to_join(plan, plans, settings, first.cluster_id, host)
+
+
+def _node(
+    plan: NodePlan, plans: list[NodePlan], data_dir: Path, host: str, settings: Mapping[str, str]
+) -> Node:
+    file = data_dir / f"node-{plan.node_id}.properties"
+    with file.open("w", encoding="latin-1") as stream:
+        javaproperties.dump(properties_of(plan, plans, settings, host), stream, timestamp=False)
+    log_file = data_dir / f"node-{plan.node_id}.log"
+    return Node(plan.node_id, plan.data_dir, log_file, ["--config", str(file)], plan.port)

@@ -1,0 +1,117 @@
+"""`penstock start --brokers N`: one command, several nodes."""
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from broker_wire import Wire
+from penstock.protocol.messages import MetadataRequest, MetadataResponse
+from penstock.storage import meta_properties
+
+
+def start(data_dir: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "penstock", "start", "--data-dir", str(data_dir), *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+@contextmanager
+def started(data_dir: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], list[str]]]:
+    """The supervisor and the nodes' addresses; it is told to stop in the end, and must do so in time."""
+    process = start(data_dir, *arguments)
+    try:
+        assert process.stdout is not None
+        assert select.select([process.stdout], [], [], 60)[0], "nothing within a minute"
+        line = process.stdout.readline().decode()
+        found = re.fullmatch(r"ready on (\S+)\n", line)
+        assert found, line + (process.stderr.read().decode() if process.stderr else "")
+        yield process, found[1].split(",")
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.wait(30)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def brokers(address: str) -> dict[int, str]:
+    with Wire(address) as wire:
+        response = wire.ask(MetadataRequest(topics=[]), MetadataResponse)
+    return {broker.node_id: f"{broker.host}:{broker.port}" for broker in response.brokers}
+
+
+def test_three_nodes_from_one_command_and_a_fourth_later(tmp_path: Path) -> None:
+    with started(tmp_path, "--listen", "127.0.0.1:0", "--brokers", "3") as (process, addresses):
+        assert brokers(addresses[1]) == dict(enumerate(addresses, 1))
+    assert process.returncode == 0
+    cluster_ids = {
+        found.cluster_id
+        for node in (1, 2, 3)
+        if (found := meta_properties.read(tmp_path / f"node-{node}")) is not None
+    }
+    assert len(cluster_ids) == 1
+    assert "process.roles=broker,controller" in (tmp_path / "node-3.properties").read_text()
+    with started(tmp_path, "--listen", "127.0.0.1:0", "--brokers", "4") as (process, addresses):
+        assert brokers(addresses[0]) == dict(enumerate(addresses, 1))
+    assert process.returncode == 0
+    assert "process.roles=broker\n" in (tmp_path / "node-4.properties").read_text()
+
+
+def test_ports_are_counted_up_and_a_lost_node_is_told_of(tmp_path: Path) -> None:
+    with started(tmp_path, "--listen", "127.0.0.1:19571", "--brokers", "2") as (process, addresses):
+        assert addresses == ["127.0.0.1:19571", "127.0.0.1:19572"]
+        killed = next(pid for pid in children(process.pid) if "node-2.properties" in command_line(pid))
+        os.kill(killed, signal.SIGKILL)
+        deadline = time.monotonic() + 20
+        while 2 in brokers(addresses[0]):
+            assert time.monotonic() < deadline, "the lost node was not fenced"
+            time.sleep(0.2)
+    assert process.stderr is not None
+    assert b"node 2 ended with exit code -9" in process.stderr.read()
+    assert process.returncode == 1
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def command_line(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--config", "x.properties"], "a file describes one node"),
+        (["--node-id", "3"], "without --node-id"),
+        (["--set", "log.segment.bytes=many"], "log.segment.bytes"),
+        (["--listen", "nowhere"], "expected HOST:PORT"),
+    ],
+)
+def test_what_does_not_fit_is_said_before_anything_starts(
+    tmp_path: Path, arguments: list[str], complaint: str
+) -> None:
+    process = start(tmp_path / "data", "--brokers", "2", *arguments)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert complaint in errors.decode()
+    assert not (tmp_path / "data").exists()
+
+
+def test_fewer_nodes_than_there_are(tmp_path: Path) -> None:
+    for node in (1, 2, 3):
+        listeners = f"PLAINTEXT://127.0.0.1:1957{node}"
+        content = f"process.roles=broker\nlisteners={listeners}\n"
+        (tmp_path / f"node-{node}.properties").write_text(content)
+    process = start(tmp_path, "--brokers", "2")
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert "has 3 nodes" in errors.decode()
