@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from penstock.metadata.controller.features import SUPPORTED_FEATURES, advertised_features
+from penstock.metadata.controller.features import KRAFT_VERSION, SUPPORTED_FEATURES, advertised_features
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
@@ -49,6 +49,9 @@ def _answer(
     if version >= _SOFTWARE_VERSION and not _names_itself(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     image = broker.image
+    finalized = advertised_features(image.features)
+    if broker.quorum.kraft_version > 0:
+        finalized[KRAFT_VERSION] = broker.quorum.kraft_version  # the quorum's log has it, not the image
     return ApiVersionsResponse(
         api_keys=[
             ApiVersionsResponse.ApiVersion(api_key=key, min_version=lowest, max_version=highest)
@@ -66,7 +69,7 @@ def _answer(
             ApiVersionsResponse.FinalizedFeatureKey(
                 name=name, max_version_level=level, min_version_level=level
             )
-            for name, level in sorted(advertised_features(image.features).items())
+            for name, level in sorted(finalized.items())
         ],
     )
 
