@@ -98,10 +98,9 @@ async def never(_key: int, _correlation_id: int, _frame: bytes) -> bytes | None:
     return None
 
 
-def heartbeat_answer(correlation_id: int, **fields: object) -> bytes:
-    return ResponseHeader(correlation_id=correlation_id).encode(1) + BrokerHeartbeatResponse(**fields).encode(
-        0
-    )
+def heartbeat_answer(correlation_id: int, error_code: int = 0, *, is_caught_up: bool = False) -> bytes:
+    response = BrokerHeartbeatResponse(error_code=error_code, is_caught_up=is_caught_up)
+    return ResponseHeader(correlation_id=correlation_id).encode(1) + response.encode(0)
 
 
 def run(scenario: Coroutine[object, object, None]) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TypeVar
 
 import pytest
@@ -95,7 +96,9 @@ def consume(cluster: Cluster, topic: str, count: int) -> list[int]:
     deadline = time.monotonic() + 40
     try:
         while len(values) < count and time.monotonic() < deadline:
-            values += [int(message.value()) for message in consumer.consume(500, 0.5) if not message.error()]
+            values += [
+                int(message.value() or b"") for message in consumer.consume(500, 0.5) if not message.error()
+            ]
     finally:
         consumer.close()
     return sorted(values)
@@ -105,6 +108,10 @@ def isr_of(node: Node, topic: str) -> list[list[int]]:
     (found,) = metadata(node, topic).topics
     assert found.error_code == 0
     return [sorted(partition.isr_nodes) for partition in found.partitions]
+
+
+def has_isr(node: Node, topic: str, isr: list[list[int]]) -> bool:
+    return isr_of(node, topic) == isr
 
 
 @pytest.fixture(scope="module")
@@ -126,13 +133,14 @@ def test_every_node_knows_all(cluster: Cluster) -> None:
         response = metadata(node)
         assert {(b.node_id, b.host, b.port) for b in response.brokers} == addresses
         assert response.cluster_id == cluster.cluster_id
-    assert len({eventually(lambda n=node: quorum_leader(n)) for node in cluster.nodes}) == 1
+    assert len({eventually(partial(quorum_leader, node)) for node in cluster.nodes}) == 1
 
 
 def test_topics_have_replicas_on_all_nodes(cluster: Cluster) -> None:
     create(cluster, "spread", partitions=6)
     for node in cluster.nodes:
-        (topic,) = eventually(lambda n=node: [t for t in metadata(n, "spread").topics if not t.error_code])
+        eventually(lambda: not metadata(node, "spread").topics[0].error_code)  # noqa: B023  called at once
+        (topic,) = metadata(node, "spread").topics
         assert [sorted(partition.replica_nodes) for partition in topic.partitions] == [[1, 2, 3]] * 6
         assert {partition.leader_id for partition in topic.partitions} == {1, 2, 3}
     eventually(lambda: isr_of(cluster.nodes[0], "spread") == [[1, 2, 3]] * 6)
@@ -209,11 +217,8 @@ def test_what_envelopes_may_hold(
 ) -> None:
     leader = eventually(lambda: quorum_leader(cluster.nodes[0]))
     with Wire(cluster.bootstrap_controllers.split(",")[leader - 1]) as wire:
-        if not isinstance(request_data, bytes):
-            request_data = wire.frame(request_data, None)[0][4:]
-        envelope = EnvelopeRequest(
-            request_data=request_data, request_principal=principal, client_host_address=host
-        )
+        data = request_data if isinstance(request_data, bytes) else wire.frame(request_data, None)[0][4:]
+        envelope = EnvelopeRequest(request_data=data, request_principal=principal, client_host_address=host)
         assert wire.ask(envelope, EnvelopeResponse).error_code == error
 
 
@@ -239,7 +244,7 @@ def test_a_node_is_stopped_and_started_without_a_failed_produce(cluster: Cluster
         produce(cluster, "rolling", range(100 * round_number, 100 * round_number + 100))
         node.start()
         for other in cluster.nodes:
-            eventually(lambda o=other: isr_of(o, "rolling") == [[1, 2, 3]] * 3)
+            eventually(partial(has_isr, other, "rolling", [[1, 2, 3]] * 3))
     assert consume(cluster, "rolling", 400) == list(range(400))
 
 

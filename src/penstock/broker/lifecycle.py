@@ -306,8 +306,5 @@ class BrokerLifecycle:
 
 
 def _named(code: int) -> str:
-    try:
-        known = ErrorCode(code)
-    except ValueError:
-        return f"error {code}"
+    known = ErrorCode.of(code)
     return f"{known.name}, {known.default_message}"
