@@ -108,11 +108,12 @@ class MemoryLog:
         self._append(Entry(epoch, "data", value))
         return self.end_offset - 1
 
-    def append_fetched(self, records: bytes) -> None:
+    def append_fetched(self, records: bytes) -> bool:
         offset, entries = pickle.loads(records)
         assert offset == self.end_offset
         for entry in entries:
             self._append(entry)
+        return True
 
     def _append(self, entry: Entry) -> None:
         offset = self.end_offset

@@ -77,8 +77,11 @@ class RaftLog(Protocol):
     def append_voters(self, epoch: int, kraft_version: int | None, voters: VoterSet | None) -> int:
         """Append control records as the leader; the offset of the last one."""
 
-    def append_fetched(self, records: bytes) -> None:
-        """Append what a leader sent, as it is; what is damaged of it is left out, with all that follows."""
+    def append_fetched(self, records: bytes) -> bool:
+        """Append what a leader sent, as it is; what is damaged of it is left out, with all that follows.
+
+        False if there is no room now; then it may be appended in part.
+        """
 
     def snapshot_piece(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[bytes, int] | None:
         """Bytes of a snapshot's file and its whole size; None where there is no such snapshot."""

@@ -191,19 +191,22 @@ def fetched(raft: Raft, node: Node, response: FetchResponse, now_ms: int) -> boo
             follower.fetching_snapshot = raft.log.receive_snapshot(snapshot)
             log.info("metadata snapshot to be fetched end_offset=%d epoch=%d", *snapshot)
         case None:
-            _append(raft, follower, response)
+            if not _append(raft, follower, response):
+                return False
     _heard_from_leader(raft, follower, now_ms)
     return True
 
 
-def _append(raft: Raft, follower: Follower, response: FetchResponse) -> None:
+def _append(raft: Raft, follower: Follower, response: FetchResponse) -> bool:
     if response.records:
-        raft.log.append_fetched(response.records)
+        if not raft.log.append_fetched(response.records):
+            return False
         if raft.is_voter or raft.settings.can_become_voter:
             raft.effects.append(Flush())
     if response.high_watermark >= 0:
         reached = min(response.high_watermark, raft.log.end_offset)
         follower.high_watermark = max(reached, follower.high_watermark or 0)
+    return True
 
 
 def fetch_snapshot_request(raft: Raft) -> FetchSnapshotRequest:

@@ -98,6 +98,7 @@ class Member:
         self.cluster_id = CLUSTER_ID
         self.config = config
         self.environment: Environment = MemberEnvironment(members, node_id)
+        self.died: asyncio.Future[str] = self.loop.create_future()
         self.directory = directory
         self.follower = Follower()
         self.quorum = Quorum(self)

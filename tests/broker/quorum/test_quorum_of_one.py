@@ -30,8 +30,10 @@ class Host:
     def __init__(self, directory: Path, **properties: str) -> None:
         self.loop = asyncio.get_running_loop()
         self.environment = Environment()
+        self.died: asyncio.Future[str] = self.loop.create_future()
         meta_properties.claim(self.environment.files, [directory], self.node_id, self.cluster_id)
         self.environment = Environment()
+        self.died: asyncio.Future[str] = self.loop.create_future()
         self.config = BrokerConfig.single_node(
             {
                 "log.dirs": str(directory),

@@ -20,6 +20,7 @@ from penstock.protocol.messages import (
 )
 from penstock.protocol.uuids import uuid_from_text
 from penstock.storage import meta_properties
+from penstock.storage.errors import StorageFailed
 
 CONTEXT = RequestContext(2, "test", "127.0.0.1", "User:ANONYMOUS", LISTENER)
 
@@ -130,6 +131,54 @@ def test_who_is_far_behind_gets_a_snapshot(tmp_path: Path) -> None:
             await members.commit("last")
             assert late.follower.names == ["first", *(f"n{i}" for i in range(60)), "last"]
             assert any(line.startswith("snapshot") for line in late.follower.heard)
+
+    run(story())
+
+
+def test_a_member_whose_disk_fails_ends_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with quorum(tmp_path, 3) as members:
+            await members.commit("a")
+            broken = await members.elected()
+
+            def fails() -> int:
+                raise StorageFailed("input/output error")
+
+            monkeypatch.setattr(broken.quorum._log, "flush", fails)
+            broken.quorum.append([record("lost")], 30)
+            assert "input/output error" in await broken.died
+            members.running.pop(broken.node_id)
+            await members.elected(other_than=broken.node_id)
+            await members.commit("b")
+            for member in members.running.values():
+                assert [name for name in member.follower.names if name != "lost"] == ["a", "b"]
+            monkeypatch.undo()
+            await broken.quorum.close()
+
+    run(story())
+
+
+def test_a_follower_with_a_full_disk_catches_up_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_full(*_: object) -> None:
+        raise StorageFailed("no space left on device")
+
+    async def story() -> None:
+        async with quorum(tmp_path, 3) as members:
+            await members.commit("a")
+            leader = await members.elected()
+            full = next(m for m in members.running.values() if m is not leader)
+            with monkeypatch.context() as patch:
+                patch.setattr(full.quorum._log.log, "append", is_full)
+                leader.quorum.append([record("b")], 30)
+                await until(lambda: leader.follower.names == ["a", "b"])
+                await asyncio.sleep(0.1)
+                assert full.follower.names == ["a"]
+            await until(lambda: full.follower.names == ["a", "b"])
+            assert not full.died.done()
 
     run(story())
 

@@ -21,6 +21,8 @@ class QuorumHost(Protocol):
     cluster_id: str
     loop: asyncio.AbstractEventLoop
     environment: Environment
+    died: asyncio.Future[str]
+    """Why the node can't go on."""
 
     def clock_ms(self) -> int: ...
 

@@ -37,7 +37,7 @@ from penstock.protocol.records import (
     encode_control_batch,
 )
 from penstock.storage.config import LogConfig
-from penstock.storage.errors import LogDirectoryError
+from penstock.storage.errors import LogDirectoryError, StorageFailed
 from penstock.storage.files import REAL_FILES, FileSystem
 from penstock.storage.log import Log
 from penstock.storage.names import CLUSTER_METADATA_TOPIC
@@ -314,8 +314,18 @@ class MetadataLog:
 
     # Writing as a follower
 
-    def append_fetched(self, records: bytes) -> None:
-        """Append the leader's batches as they are. Raises LogError."""
+    def append_fetched(self, records: bytes) -> bool:
+        """Append the leader's batches as they are; False on a disk that is full. Raises LogError."""
+        try:
+            self._append_fetched(records)
+        except StorageFailed as error:
+            if self.log.failure is not None:
+                raise
+            log.error("metadata records not appended, they will be fetched again: %s", error)
+            return False
+        return True
+
+    def _append_fetched(self, records: bytes) -> None:
         position = start = 0
         run: list[BatchHeader] = []
         for position, header in batch.iter_headers(records):

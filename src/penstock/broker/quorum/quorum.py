@@ -305,8 +305,14 @@ class Quorum:
             self._listener.handle_leader_change(*told)
 
     def _fail(self, error: Exception) -> None:
-        """The log cannot be trusted with more: append nothing, go on telling what is committed."""
+        """The log cannot be trusted with more: append nothing, go on telling what is committed.
+
+        Alone the node goes on with what it knows. Among others it ends: the cluster would change without it.
+        """
         self._failure = f"the metadata log cannot be written: {error}"
         log.critical("metadata quorum stopped error=%s", error)
         if self._listener is not None:
             self._listener.handle_failure(self._failure)
+        is_alone = self._raft.voters.is_only_voter(self._raft.settings.local)
+        if not is_alone and not self._host.died.done():
+            self._host.died.set_result(self._failure)
