@@ -85,6 +85,11 @@ class GroupCommit:
         self.unsynced[unsynced] = None
         return self._durable()
 
+    async def settled(self) -> None:
+        """Return once all that is appended by now is durable. Raises StorageFailed."""
+        if not self.is_idle:
+            await self._durable()
+
     def _durable(self) -> asyncio.Future[None]:
         done: asyncio.Future[None] = self._loop.create_future()
 

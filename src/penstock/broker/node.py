@@ -144,6 +144,7 @@ class Broker:
             lambda: self.lifecycle.epoch,
             lambda: self._alter_partition_channel,
             self._fetching_peer,
+            self.group_commit.settled if self.group_commit.acks_fsync else None,
         )
         self.replicas = ReplicaManager(
             self.node_id,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from penstock.broker.peers import PeerError
@@ -16,6 +17,7 @@ from penstock.broker.replication.following import Following
 from penstock.broker.replication.leader_offsets import ask_offsets
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import FetchRequest, FetchResponse
+from penstock.storage.errors import LogError
 
 if TYPE_CHECKING:
     from penstock.broker.peers import Peer
@@ -59,6 +61,13 @@ class FollowerContext(Protocol):
     @property
     def own_epoch(self) -> int:
         """The broker epoch of this node."""
+
+    @property
+    def settled(self) -> Callable[[], Awaitable[None]] | None:
+        """Waits until what was appended is durable, where the leader shall hear of nothing else.
+
+        Raises StorageFailed.
+        """
 
     def peer(self, leader_id: int, former: Peer | None) -> Peer | None:
         """A connection to where a broker is now: `former` if that is right; None if it is nowhere."""
@@ -148,6 +157,8 @@ class Fetcher:
         error_code = ErrorCode.of(response.error_code)
         if following.session.answered(number, error_code, response.session_id):
             await self._take(response, number)
+            if self._context.settled is not None:
+                await self._settle(self._context.settled)
         elif error_code is not ErrorCode.NONE and error_code not in SESSION_ERRORS:
             log.warning("fetch refused leader=%d error=%s", self.leader_id, error_code.name)
             self._rest_all()
@@ -218,6 +229,14 @@ class Fetcher:
                     await asyncio.sleep(0)
         if out_of_range:
             await self._find_range(out_of_range, number)
+
+    async def _settle(self, settled: Callable[[], Awaitable[None]]) -> None:
+        """By `penstock.acks.fsync`: what the next request says is here survives this machine."""
+        try:
+            await settled()
+        except LogError as error:
+            log.error("cannot make durable what leader %d sent: %s", self.leader_id, error)
+            self._rest_all()
 
     async def _find_range(self, keys: list[PartitionKey], number: int) -> None:
         assert self._peer is not None, "it has just answered"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
 from penstock.broker.replication.alter_partition import AlterPartitionManager
@@ -38,6 +38,8 @@ class Replication:
         own_epoch: that of this broker's registration.
         controller: the way to the active controller, asked when it is needed.
         connect: makes a connection to another broker, for fetches alone.
+        settled: by `penstock.acks.fsync` waits until what was appended is durable, before a leader hears of
+            it; raises StorageFailed.
     """
 
     def __init__(
@@ -48,7 +50,9 @@ class Replication:
         own_epoch: Callable[[], int],
         controller: Callable[[], Controller],
         connect: ConnectPeer,
+        settled: Callable[[], Awaitable[None]] | None,
     ) -> None:
+        self.settled = settled
         self.node_id = config.node_id
         self.loop = loop
         self.brokers = ImageBrokers(image, own_epoch)
