@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from penstock.metadata.controller.placement import (
-    check_manual_placement,
-    manual_partition,
-    place,
-    placed_partition,
-)
+from penstock.metadata.controller.placement import manual_partition, place, placed_partition
 from penstock.metadata.controller.state import ControllerState, Decision, Refusal, repeated
 from penstock.metadata.controller.topics import MAX_PARTITIONS_PER_REQUEST, check_partition_budget
 from penstock.protocol.errors import ErrorCode
@@ -74,21 +69,14 @@ def _added_partitions(state: ControllerState, topic: PartitionsTopic, budget: in
     if topic.assignments is None:
         added = [placed_partition(state, replicas) for replicas in place(state, additional, factor)]
     else:
-        placement = _manual_placement(state, topic, additional, factor)
-        added = [manual_partition(state, index, replicas) for index, replicas in enumerate(placement, now)]
+        if len(topic.assignments) != additional:
+            raise Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {additional} additional partition(s), but only {len(topic.assignments)} "
+                "assignment(s) were specified.",
+            )
+        added = [
+            manual_partition(state, index, assignment.broker_ids, factor)
+            for index, assignment in enumerate(topic.assignments, now)
+        ]
     return [partition.to_record(image.topic_id, index) for index, partition in enumerate(added, now)]
-
-
-def _manual_placement(
-    state: ControllerState, topic: PartitionsTopic, additional: int, factor: int
-) -> list[list[int]]:
-    assignments = topic.assignments or []
-    if len(assignments) != additional:
-        raise Refusal(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Attempted to add {additional} additional partition(s), but only {len(assignments)} "
-            "assignment(s) were specified.",
-        )
-    for assignment in assignments:
-        check_manual_placement(state, assignment.broker_ids, factor)
-    return [assignment.broker_ids for assignment in assignments]

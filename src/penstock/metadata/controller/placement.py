@@ -159,9 +159,11 @@ def check_manual_placement(state: ControllerState, replicas: Sequence[int], expe
 
 
 def manual_partition(
-    state: ControllerState, partition_id: int, replicas: Sequence[int]
+    state: ControllerState, partition_id: int, replicas: Sequence[int], expected: int | None
 ) -> PartitionRegistration:
-    """A new partition on brokers that a request names; Refusal if none of them is active."""
+    """A new partition on brokers that a request names; Refusal unless it can be (`check_manual_placement`),
+    or if none of them is active."""
+    check_manual_placement(state, replicas, expected)
     isr = _active(state, replicas)
     if not isr:
         raise _invalid_assignment(

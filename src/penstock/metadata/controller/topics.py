@@ -9,12 +9,7 @@ from typing import Final, TypeAlias
 from penstock.metadata.configs import BrokerConfig, ConfigError, validate_topic_config
 from penstock.metadata.configs.describe import describe_topic
 from penstock.metadata.controller.configs import forget_eligible_leaders
-from penstock.metadata.controller.placement import (
-    check_manual_placement,
-    manual_partition,
-    place,
-    placed_partition,
-)
+from penstock.metadata.controller.placement import manual_partition, place, placed_partition
 from penstock.metadata.controller.state import ControllerState, Decision, Refusal, repeated
 from penstock.metadata.controller.topic_names import (
     CLUSTER_METADATA,
@@ -149,9 +144,8 @@ def _partitions(
     state: ControllerState, config: BrokerConfig, topic: CreatableTopic, budget: int
 ) -> list[PartitionRegistration]:
     if topic.assignments:
-        placement = _manual_placement(state, topic)
-        check_partition_budget(len(placement), budget)
-        return [manual_partition(state, index, replicas) for index, replicas in enumerate(placement)]
+        check_partition_budget(len(topic.assignments), budget)
+        return _manual_partitions(state, topic)
     if topic.replication_factor < _UNSET or topic.replication_factor == 0:
         raise Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -182,7 +176,7 @@ def check_partition_budget(count: int, budget: int) -> None:
         raise Refusal(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
-def _manual_placement(state: ControllerState, topic: CreatableTopic) -> list[list[int]]:
+def _manual_partitions(state: ControllerState, topic: CreatableTopic) -> list[PartitionRegistration]:
     for value, what in (
         (topic.replication_factor, "replication factor"),
         (topic.num_partitions, "numPartitions"),
@@ -192,23 +186,23 @@ def _manual_placement(state: ControllerState, topic: CreatableTopic) -> list[lis
                 ErrorCode.INVALID_REQUEST,
                 f"A manual partition assignment was specified, but {what} was not set to -1.",
             )
-    placement: dict[int, list[int]] = {}
+    partitions: dict[int, PartitionRegistration] = {}
     factor: int | None = None
     for assignment in topic.assignments:
-        if assignment.partition_index in placement:
+        index, replicas = assignment.partition_index, assignment.broker_ids
+        if index in partitions:
             raise Refusal(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Found multiple manual partition assignments for partition {assignment.partition_index}",
+                f"Found multiple manual partition assignments for partition {index}",
             )
-        check_manual_placement(state, assignment.broker_ids, factor)
-        factor = len(assignment.broker_ids)
-        placement[assignment.partition_index] = assignment.broker_ids
-    if sorted(placement) != list(range(len(placement))):
+        partitions[index] = manual_partition(state, index, replicas, factor)
+        factor = len(replicas)
+    if sorted(partitions) != list(range(len(partitions))):
         raise Refusal(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "partitions should be a consecutive 0-based integer sequence",
         )
-    return [placement[index] for index in range(len(placement))]
+    return [partitions[index] for index in range(len(partitions))]
 
 
 def _failed(name: str, refusal: Refusal) -> TopicResult:
