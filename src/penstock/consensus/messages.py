@@ -1,7 +1,7 @@
 """What the members of a quorum say to each other, without the wire's nesting.
 
 Each request and response is one of Kafka's for the one partition there is (KIP-595, KIP-630, KIP-853,
-KIP-996). `broker.quorum.wire` puts them into Kafka's messages.
+KIP-996). `broker.quorum` puts them into Kafka's messages.
 """
 
 from __future__ import annotations

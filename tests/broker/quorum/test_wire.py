@@ -2,7 +2,9 @@
 
 import pytest
 
-from penstock.broker.quorum import wire
+from penstock.broker.quorum.metadata_partition import NotTheMetadataLog
+from penstock.broker.quorum.requests import message_of, request_of
+from penstock.broker.quorum.responses import refusal, response_of, response_to
 from penstock.consensus import messages as q
 from penstock.consensus.log import Diverging, NeedsSnapshot, OffsetAndEpoch, SnapshotId
 from penstock.consensus.voters import Address, ReplicaKey
@@ -40,19 +42,19 @@ def passed(message: Message, version: int | None = None) -> Message:
 
 @pytest.mark.parametrize("request_", [VOTE, BEGIN, END, FETCH, PIECE, ADD, REMOVE, UPDATE], ids=repr)
 def test_requests(request_: q.Request) -> None:
-    message = wire.message_of(request_)
+    message = message_of(request_)
     version = api_keys.api_range(ApiKey(message.ID))[1]
-    assert wire.request_of(passed(message), version) == request_
+    assert request_of(passed(message), version) == request_
 
 
 def test_requests_of_before_voters_had_keys() -> None:
     """Version 0 knows ids only (KIP-595); a member of then asks no pre-votes."""
-    vote = wire.request_of(passed(wire.message_of(VOTE._replace(pre_vote=False)), 0), 0)
+    vote = request_of(passed(message_of(VOTE._replace(pre_vote=False)), 0), 0)
     assert vote == VOTE._replace(pre_vote=False, voter=None, candidate=ReplicaKey(1))
-    assert wire.request_of(passed(wire.message_of(BEGIN), 0), 0) == BEGIN._replace(voter=None, endpoints={})
-    end = wire.request_of(passed(wire.message_of(END), 0), 0)
+    assert request_of(passed(message_of(BEGIN), 0), 0) == BEGIN._replace(voter=None, endpoints={})
+    end = request_of(passed(message_of(END), 0), 0)
     assert end == END._replace(successors=(ReplicaKey(2), ReplicaKey(1)), endpoints={})
-    assert wire.request_of(passed(wire.message_of(FETCH), 12), 12) == FETCH._replace(
+    assert request_of(passed(message_of(FETCH), 12), 12) == FETCH._replace(
         replica=ReplicaKey(2), high_watermark=2**63 - 1
     )
 
@@ -81,8 +83,8 @@ def test_requests_of_before_voters_had_keys() -> None:
     ids=repr,
 )
 def test_responses(request_: q.Request, response: q.Response) -> None:
-    message = wire.response_to(wire.message_of(request_), response, LISTENER)
-    assert wire.response_of(request_, passed(message), LISTENER) == response
+    message = response_to(message_of(request_), response, LISTENER)
+    assert response_of(request_, passed(message), LISTENER) == response
 
 
 @pytest.mark.parametrize(
@@ -99,25 +101,25 @@ def test_supported_versions(versions: tuple[int, int] | None) -> None:
             )
         )
     answer = passed(m.ApiVersionsResponse(supported_features=features), 4)
-    found = wire.response_of(q.SupportedVersionsRequest(), answer, LISTENER)
+    found = response_of(q.SupportedVersionsRequest(), answer, LISTENER)
     assert found == q.SupportedVersionsResponse(ErrorCode.NONE, versions)
 
 
 @pytest.mark.parametrize("request_", [VOTE, BEGIN, END, PIECE], ids=lambda r: type(r).__name__)
 def test_another_topic_is_refused(request_: q.Request) -> None:
-    message = wire.message_of(request_)
+    message = message_of(request_)
     (topic,) = message.topics  # type: ignore[attr-defined]
     for name in ("topic_name", "name"):
         if hasattr(topic, name):
             setattr(topic, name, "orders")
-    with pytest.raises(wire.NotTheMetadataLog):
-        wire.request_of(message, 1)
-    assert wire.refusal(message, ErrorCode.INVALID_REQUEST).error_code == ErrorCode.INVALID_REQUEST  # type: ignore[attr-defined]
+    with pytest.raises(NotTheMetadataLog):
+        request_of(message, 1)
+    assert refusal(message, ErrorCode.INVALID_REQUEST).error_code == ErrorCode.INVALID_REQUEST  # type: ignore[attr-defined]
 
 
 def test_a_fetch_of_another_topic_is_refused() -> None:
-    message = wire.message_of(FETCH)
+    message = message_of(FETCH)
     assert isinstance(message, m.FetchRequest)
     message.topics[0].topic, message.topics[0].topic_id = "orders", b"o" * 16
-    with pytest.raises(wire.NotTheMetadataLog):
-        wire.request_of(message, 18)
+    with pytest.raises(NotTheMetadataLog):
+        request_of(message, 18)

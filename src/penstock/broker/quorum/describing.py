@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.broker.quorum.wire import NotTheMetadataLog
+from penstock.broker.quorum.metadata_partition import NotTheMetadataLog, only_partition
 from penstock.consensus.leader import Leader, Progress
 from penstock.consensus.raft import Raft
 from penstock.protocol.errors import ErrorCode
@@ -16,7 +16,7 @@ PartitionData = DescribeQuorumResponse.PartitionData
 def describe(raft: Raft, request: DescribeQuorumRequest, now_ms: int, wall_ms: int) -> DescribeQuorumResponse:
     """As the leader knows it; ``now_ms`` is the state machine's clock, ``wall_ms`` the wall's."""
     try:
-        _check(request)
+        only_partition(request.topics, "topic_name", "partition_index")
     except NotTheMetadataLog:
         return _refused(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     leader = raft.role
@@ -58,15 +58,6 @@ def describe(raft: Raft, request: DescribeQuorumRequest, now_ms: int, wall_ms: i
         for progress in leader.voters.values()
     ]
     return response
-
-
-def _check(request: DescribeQuorumRequest) -> None:
-    if (
-        len(request.topics) != 1
-        or request.topics[0].topic_name != CLUSTER_METADATA_TOPIC
-        or [partition.partition_index for partition in request.topics[0].partitions] != [0]
-    ):
-        raise NotTheMetadataLog
 
 
 def _response(partitions: list[PartitionData]) -> DescribeQuorumResponse:

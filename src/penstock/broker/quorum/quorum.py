@@ -11,11 +11,14 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from penstock.broker.quorum import describing, members, wire
+from penstock.broker.quorum import describing, members
 from penstock.broker.quorum.delivery import Delivery
 from penstock.broker.quorum.driver import Driver, QuorumStopped
 from penstock.broker.quorum.listener import CommittedBatch, QuorumListener
 from penstock.broker.quorum.metadata_log import MetadataLog
+from penstock.broker.quorum.metadata_partition import NotTheMetadataLog
+from penstock.broker.quorum.requests import request_of
+from penstock.broker.quorum.responses import refusal, response_to
 from penstock.broker.quorum.senders import Senders
 from penstock.broker.quorum.snapshotting import Snapshotting
 from penstock.consensus import membership
@@ -257,20 +260,20 @@ class Quorum:
             now_ms = int(self._host.loop.time() * 1000)
             return describing.describe(driver.raft, request, now_ms, self._host.clock_ms())
         try:
-            asked = wire.request_of(request, context.api_version)
-        except wire.NotTheMetadataLog:
-            return wire.refusal(request, ErrorCode.INVALID_REQUEST)
+            asked = request_of(request, context.api_version)
+        except NotTheMetadataLog:
+            return refusal(request, ErrorCode.INVALID_REQUEST)
         try:
             answer = await driver.ask(asked)
         except QuorumStopped:
             return self._refuse(request)
-        return wire.response_to(request, answer, context.listener_name)
+        return response_to(request, answer, context.listener_name)
 
     def _refuse(self, request: m.Message) -> m.Message:
         """This node takes no part, not yet or not any more."""
         if isinstance(request, m.DescribeQuorumRequest):
             return m.DescribeQuorumResponse(error_code=ErrorCode.BROKER_NOT_AVAILABLE)
-        return wire.refusal(request, ErrorCode.BROKER_NOT_AVAILABLE)
+        return refusal(request, ErrorCode.BROKER_NOT_AVAILABLE)
 
     # What the driver tells
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.peers import Peer, PeerError, PeerSettings
-from penstock.broker.quorum import wire
+from penstock.broker.quorum.requests import message_of
+from penstock.broker.quorum.responses import response_of
 from penstock.consensus.effects import Node
 from penstock.consensus.messages import FetchRequest, FetchSnapshotRequest, Request, Response
 from penstock.protocol import api_keys
@@ -45,14 +46,14 @@ class Senders:
         task.add_done_callback(self._calls.discard)
 
     async def _call(self, node: Node, request: Request, answered: Callable[[Response | None], None]) -> None:
-        message = wire.message_of(request)
+        message = message_of(request)
         response_class = api_keys.response_class(ApiKey(message.ID))
         response: Response | None = None
         try:
             answer = await self._peer(node, request).call(
                 message, response_class, timeout_ms=self._request_timeout_ms
             )
-            response = wire.response_of(request, answer, self._listener_name)
+            response = response_of(request, answer, self._listener_name)
         except (PeerError, KafkaError, ValueError) as error:
             log.debug("no answer node=%s request=%s error=%s", node, type(request).__name__, error)
         answered(response)
