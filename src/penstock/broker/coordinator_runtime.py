@@ -240,6 +240,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
 
     async def _load(self, partition: int, replica: Replica, owner: P, retry_s: float) -> None:
         """Nothing else is appended to the partition meanwhile: only coordinators do."""
+        task = asyncio.current_task()
         end_offset = replica.log.log_end_offset
         is_lost = False
         try:
@@ -255,7 +256,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
                 retry_s, self._elect, partition, replica, min(retry_s * 2, LOAD_RETRY_MAX_S)
             )
         finally:
-            if self._loading.get(partition) is asyncio.current_task():
+            if self._loading.get(partition) is task:
                 del self._loading[partition]
                 self._end_reading(partition)
                 if is_lost:
