@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
@@ -265,6 +266,26 @@ def test_a_silent_broker_is_fenced_on_time() -> None:
             stage.commit()
 
     on_stage(story, broker_session_timeout_ms="100", metadata_max_idle_interval_ms="0")
+
+
+def test_a_controller_that_was_stopped_blames_no_broker() -> None:
+    """It heard nobody for a session, but by its own fault."""
+
+    async def story(stage: Stage) -> None:
+        await stage.lead()
+        stage.quorum.log.append(registration(OTHER))
+        stage.commit()
+        stage.lose()
+        await stage.lead()
+        time.sleep(0.5)  # noqa: ASYNC251 - what is tested
+        await asyncio.sleep(0.1)
+        stage.commit()
+        assert not stage.metadata.image.brokers[OTHER].fenced
+        while not stage.metadata.image.brokers[OTHER].fenced:
+            await asyncio.sleep(0.005)
+            stage.commit()
+
+    on_stage(story, broker_session_timeout_ms="400", metadata_max_idle_interval_ms="0")
 
 
 def test_an_idle_log_goes_on_where_others_follow_it() -> None:

@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 CHECKS_PER_SESSION: Final = 8
 """How often in the time of a session it is looked who is silent: so that is noticed 1/8 late at most."""
 
+_FENCE: Final = "fence stale brokers"
 _AT_ONCE_S: Final = 0.01
 """Until a task goes on that had more to do than it does in one round."""
 
@@ -46,12 +47,11 @@ class ControllerTasks:
         self._broker = broker
         self._controller = controller
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._checked_ms = 0
-        """When it was last looked who is silent."""
+        self._late_ms: dict[str, int] = {}
+        """By how much timers fired too late: so long this process did nothing, and heard nobody."""
         self._rounds: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        self._checked_ms = self._controller.now_ms
         for task in self._tasks():
             self._schedule(task, task.period_s)
 
@@ -64,7 +64,7 @@ class ControllerTasks:
         config = self._broker.config
         session_s = config.get_int("broker.session.timeout.ms") / 1000
         tasks = [
-            _Task("fence stale brokers", max(0.001, session_s / CHECKS_PER_SESSION), self._fence),
+            _Task(_FENCE, max(0.001, session_s / CHECKS_PER_SESSION), self._fence),
             _Task(
                 "elect unclean leaders",
                 config.get_int("unclean.leader.election.interval.ms") / 1000,
@@ -80,13 +80,11 @@ class ControllerTasks:
         return tasks
 
     def _fence(self, state: ControllerState) -> Decision[bool]:
-        now_ms, session_ms = self._controller.now_ms, state.heartbeats.session_timeout_ms
-        deaf_ms = now_ms - self._checked_ms - session_ms // CHECKS_PER_SESSION
-        self._checked_ms = now_ms
-        if deaf_ms > session_ms // CHECKS_PER_SESSION:
+        deaf_ms = self._late_ms.pop(_FENCE, 0)
+        if deaf_ms > state.heartbeats.session_timeout_ms // CHECKS_PER_SESSION:
             log.warning("the controller was stopped, sessions are extended by_ms=%d", deaf_ms)
             state.heartbeats.forgive(deaf_ms)
-        return fence_one_stale_broker(state, now_ms)
+        return fence_one_stale_broker(state, self._controller.now_ms)
 
     def _write_no_op(self, state: ControllerState) -> Decision[bool]:
         """For those who follow the log: that it goes on tells them that it is whole. Alone nobody does."""
@@ -97,9 +95,12 @@ class ControllerTasks:
     def _schedule(self, task: _Task, in_s: float) -> None:
         if task.name in self._timers:
             self._timers[task.name].cancel()  # one left from an earlier term
-        self._timers[task.name] = self._broker.loop.call_later(in_s, partial(self._begin, task))
+        loop = self._broker.loop
+        due_s = loop.time() + in_s
+        self._timers[task.name] = loop.call_at(due_s, partial(self._begin, task, due_s))
 
-    def _begin(self, task: _Task) -> None:
+    def _begin(self, task: _Task, due_s: float) -> None:
+        self._late_ms[task.name] = int((self._broker.loop.time() - due_s) * 1000)
         running = self._broker.loop.create_task(self._run(task))
         self._rounds.add(running)
         running.add_done_callback(self._rounds.discard)
