@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeAlias, TypeVar
 
 from penstock.consensus.effects import (
     BeginEpoch,
@@ -39,8 +39,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 Event: TypeAlias = Callable[[int], None]
 """Something that happened, told to the state machine at a time in ms."""
+
+_WORKERS: Final = 2
+"""One for what the state machine waits for, one for a leader's flushes. They are its own, so that no election
+is lost because the node's workers have other things to do."""
 
 _FATAL: Final = (LogError, OSError, CommittedRecordsLost, CorruptBatch)
 
@@ -83,6 +90,10 @@ class Driver:
         self._replies: dict[int, asyncio.Future[Response]] = {}
         self._token = 0
         self._stopped: str | None = None
+        self._workers = host.environment.workers(_WORKERS, "quorum")
+
+    def _in_worker(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
+        return self._host.loop.run_in_executor(self._workers, partial(function, *args, **kwargs))
 
     @property
     def is_stopped(self) -> bool:
@@ -160,7 +171,7 @@ class Driver:
 
     def _carry_out(self, effect: Effect) -> asyncio.Future[object] | None:
         """Do it; or begin what blocks, in a worker."""
-        in_worker = self._host.run_in_worker
+        in_worker = self._in_worker
         match effect:
             case Send():
                 self._send(effect)
@@ -251,7 +262,7 @@ class Driver:
         while self.can_append and self._flushed_to < self._log.end_offset:
             epoch = self.raft.epoch
             try:
-                end_offset = await self._host.run_in_worker(self._log.flush)
+                end_offset = await self._in_worker(self._log.flush)
             except _FATAL as error:
                 self._fail(error)
                 return
@@ -273,6 +284,7 @@ class Driver:
         if self._stopped is not None:
             return
         self._stopped = reason
+        self._workers.shutdown(wait=False)
         self._inbox.clear()
         self._effects.clear()
         if self._timer is not None:
