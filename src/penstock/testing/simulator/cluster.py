@@ -9,19 +9,16 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from penstock.storage import meta_properties
+from penstock.metadata.configs.support import RACK_AWARE_SELECTOR
 from penstock.testing.crash_files import Died
 from penstock.testing.simulator.clients.client import Address, ClientSettings
 from penstock.testing.simulator.history import History, Violation
+from penstock.testing.simulator.layout import CLIENT_PORT, Layout, host_of
 from penstock.testing.simulator.loop import VirtualLoop
 from penstock.testing.simulator.network import Network
 from penstock.testing.simulator.nodes import VirtualNode
 
 log = logging.getLogger(__name__)
-
-CLUSTER_ID: Final = "simulatedClusterIdAAAA"
-CLIENT_PORT: Final = 9092
-CONTROLLER_PORT: Final = 9093
 
 FASTER: Final[Mapping[str, str]] = {
     "broker.heartbeat.interval.ms": "300",
@@ -45,60 +42,46 @@ FASTER: Final[Mapping[str, str]] = {
     "penstock.metrics.port": "-1",
     "replica.high.watermark.checkpoint.interval.ms": "500",
     "log.flush.offset.checkpoint.interval.ms": "3000",
+    "replica.selector.class": RACK_AWARE_SELECTOR,
     "metadata.log.max.record.bytes.between.snapshots": "6000",
     "internal.metadata.log.segment.bytes": "4000",
 }
 """Everything sooner than by default, as more happens in a second then."""
 
-ALONE: Final[Mapping[str, str]] = {
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-}
-
 
 class SimulatedCluster:
-    """`nodes` by id, all of them brokers and controllers."""
+    """`nodes` by id."""
 
-    def __init__(
-        self, loop: VirtualLoop, directory: Path, node_count: int, rng: Random, properties: Mapping[str, str]
-    ) -> None:
+    def __init__(self, loop: VirtualLoop, directory: Path, layout: Layout, rng: Random) -> None:
         self.loop = loop
         self.rng = rng
         self.network = Network(loop, Random(rng.getrandbits(64)))
         self.history = History()
         self.failures: list[BaseException] = []
-        ids = range(1, node_count + 1)
+        self.layout = layout
         common = {
-            "process.roles": "broker,controller",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
             **FASTER,
-            **properties,
         }
-        if node_count > 1:
-            voters = ",".join(f"{node_id}@{host_of(node_id)}:{CONTROLLER_PORT}" for node_id in ids)
-            common["controller.quorum.voters"] = voters
-        else:
-            common |= ALONE
         self.nodes = {
             node_id: VirtualNode(
                 loop,
                 self.network,
                 directory / f"node{node_id}",
                 node_id,
-                {**common, "node.id": str(node_id), "listeners": _listeners(node_id, alone=node_count == 1)},
+                {**common, **layout.properties(node_id)},
                 rng,
-                _format,
+                layout.format,
             )
-            for node_id in ids
+            for node_id in layout.nodes
         }
         self.settings = ClientSettings(
             loop,
             self.network,
             self.history,
-            {node_id: Address(node_id, host_of(node_id), CLIENT_PORT) for node_id in ids},
+            {node_id: Address(node_id, host_of(node_id), CLIENT_PORT) for node_id in layout.brokers},
         )
         loop.set_exception_handler(self._on_exception)
 
@@ -134,23 +117,3 @@ class SimulatedCluster:
     @property
     def up(self) -> list[VirtualNode]:
         return [node for node in self.nodes.values() if node.is_up]
-
-
-def host_of(node_id: int) -> str:
-    return f"10.0.0.{node_id}"
-
-
-def _listeners(node_id: int, *, alone: bool) -> str:
-    listeners = f"PLAINTEXT://{host_of(node_id)}:{CLIENT_PORT}"
-    return listeners if alone else f"{listeners},CONTROLLER://{host_of(node_id)}:{CONTROLLER_PORT}"
-
-
-def _format(node: VirtualNode) -> None:
-    """As `penstock storage format` does, with ids that are the same each time."""
-    directory = node.config.metadata_log_dir
-    node.files.mkdir(directory, exist_ok=True)
-    directory_id = f"d{node.node_id:04d}" + 17 * "A"
-    meta_properties.write(
-        node.files, directory, meta_properties.MetaProperties(CLUSTER_ID, node.node_id, directory_id)
-    )
-    node.files.sync_directory(directory.parent)

@@ -27,6 +27,7 @@ KINDS: Final[dict[str, int]] = {
     "loss": 2,
     "cut connections": 4,
     "slow disk": 2,
+    "disk errors": 2,
     "clock": 2,
 }
 """Faults by how often they happen, relative to each other."""
@@ -96,11 +97,33 @@ class Faults:
                     ((0.02, 0.0), (0.1, 0.0), (0.005, 0.02))
                 )
                 self._later(duration_s, lambda: self._mend_disk(node))
+            case "disk errors":
+                if node.is_up and self._is_whole():
+                    self._break_disk(node, duration_s)
             case "clock":
                 node.clock.ahead_ms += self.rng.choice((-5_000, -300, 300, 5_000, 60_000))
 
+    def _break_disk(self, node: VirtualNode, duration_s: float) -> None:
+        """A sync that fails loses what it was to write: as a power cut, but the process goes on, or not."""
+        self._spare_others()
+        node.may_fail = True
+        node.files.error_rate = self.rng.choice((0.01, 0.1))
+
+        def replace() -> None:
+            node.files.error_rate = 0.0
+            node.kill()
+            node.may_fail = False
+            node.start()
+
+        self._later(duration_s, replace)
+
+    def _spare_others(self) -> None:
+        self._has_lost = True
+        for other in self._nodes:
+            other.files.dies_in = -1
+
     def _take_down(self, kind: str, node: VirtualNode, duration_s: float) -> None:
-        if not node.is_running:
+        if not node.is_running or node.may_fail:
             return
         if self._has_lost and self._is_whole():
             self._has_lost = False
@@ -111,9 +134,7 @@ class Faults:
         if kind == "kill":
             node.kill()
         elif kind == "power cut":
-            self._has_lost = True
-            for other in self._nodes:
-                other.files.dies_in = -1
+            self._spare_others()
             node.cut_power()
         elif kind == "die in a call":
             node.die_soon(self.rng.randrange(200))
@@ -128,6 +149,8 @@ class Faults:
     def _start(self, node: VirtualNode) -> None:
         if node.files.dies_in >= 0:
             node.files.dies_in = -1
+        if node.may_fail:
+            return  # when its disk is replaced
         if not node.is_running:
             node.start()
         elif not node.is_up:

@@ -122,6 +122,8 @@ class VirtualNode:
         """Times that what was not synced was lost."""
         self.failure: str | None = None
         """Why the process ended by itself."""
+        self.may_fail = False
+        """Whether its disk gives it reasons to."""
         self._network = network
         prepare(self)
 

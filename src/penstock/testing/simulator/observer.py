@@ -36,7 +36,8 @@ class Observer:
         for node in self._cluster.up:
             assert node.broker is not None
             self._one_controller_an_epoch(node, node.broker)
-            self._partitions(node, node.broker)
+            if node.config.is_broker:
+                self._partitions(node, node.broker)
             offset = node.broker.image.offset
             if offset % IMAGE_EVERY == 0:
                 self._images_agree(node, node.broker)
@@ -95,13 +96,30 @@ class Observer:
         for registration in broker.image.brokers.values():
             if registration.fenced or registration.in_controlled_shutdown:
                 return False
-        epochs = {node.node_id: _epoch(node.broker) for node in nodes if node.broker is not None}
-        if any(broker.image.brokers[node_id].epoch != epoch for node_id, epoch in epochs.items()):
+        epochs = {
+            node.node_id: node.broker.lifecycle.epoch
+            for node in nodes
+            if node.broker is not None and node.config.is_broker
+        }
+        registered = broker.image.brokers
+        if any(
+            node_id not in registered or registered[node_id].epoch != epoch
+            for node_id, epoch in epochs.items()
+        ):
             return False
         return all(
             set(partition.isr) == set(partition.replicas) and not partition.adding_replicas
             for topic in broker.image.topics.by_name.values()
             for partition in topic.partitions.values()
+        )
+
+    def is_settled(self) -> bool:
+        """Whether all that is in the logs is committed, and every replica knows it."""
+        return self.is_whole() and all(
+            replica.high_watermark == replica.log.log_end_offset
+            for node in self._cluster.up
+            if node.broker is not None and node.config.is_broker
+            for replica in node.broker.replicas
         )
 
     def check_agreement(self) -> None:
@@ -124,10 +142,6 @@ class Observer:
                     raise Violation(
                         f"{_name(replica)}: nodes {first_id} and {node_id} differ between {start} and {end}"
                     )
-
-
-def _epoch(broker: Broker) -> int:
-    return broker.lifecycle.epoch
 
 
 def _name(replica: Replica) -> str:

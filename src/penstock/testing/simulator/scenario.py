@@ -21,6 +21,7 @@ from penstock.testing.simulator.clients.transactor import Transactor
 from penstock.testing.simulator.cluster import SimulatedCluster
 from penstock.testing.simulator.faults import Faults
 from penstock.testing.simulator.history import Partition, Violation
+from penstock.testing.simulator.layout import Layout
 from penstock.testing.simulator.loop import VirtualLoop
 from penstock.testing.simulator.observer import Observer
 
@@ -31,6 +32,16 @@ RECOVERY_S: Final = 90.0
 """What a cluster in which nothing fails any more may need until all is well."""
 LOOK_EVERY_S: Final = 0.05
 REPLICAS: Final = 3
+LAYOUTS: Final = (
+    Layout((1,), (1,)),
+    Layout((1, 2, 3), (1, 2, 3)),
+    Layout((1, 2, 3, 4, 5), (1, 2, 3, 4, 5)),
+    Layout((1, 2, 3), (1, 2, 3), first_voters=(1, 2, 3)),
+    Layout((1, 2, 3, 4), (1, 2, 3, 4), first_voters=(1, 2, 3)),
+    Layout((1, 2, 3), (11, 12, 13)),
+    Layout((1, 2, 3), (11, 12, 13, 14), first_voters=(11, 12, 13)),
+)
+LAYOUT_WEIGHTS: Final = (2, 8, 1, 4, 3, 2, 2)
 TOPIC: Final = "records"
 OTHER_TOPIC: Final = "more-records"
 
@@ -39,7 +50,7 @@ OTHER_TOPIC: Final = "more-records"
 class Scenario:
     """`of` draws one from a seed."""
 
-    nodes: int
+    layout: Layout
     partitions: int
     producers: int
     transactors: int
@@ -47,11 +58,13 @@ class Scenario:
     pause_s: float
     fault_pause_s: float
     duration_s: float
+    shares_id: bool
+    """Whether transactional producers use one id: they keep each other out."""
 
     @classmethod
     def of(cls, rng: Random) -> Scenario:
         return cls(
-            nodes=rng.choices((1, 3, 5), (2, 15, 3))[0],
+            layout=rng.choices(LAYOUTS, LAYOUT_WEIGHTS)[0],
             partitions=rng.randint(1, 3),
             producers=rng.randint(1, 3),
             transactors=rng.choice((0, 1, 1, 2)),
@@ -59,6 +72,7 @@ class Scenario:
             pause_s=rng.choice((0.02, 0.05, 0.2)),
             fault_pause_s=rng.choice((0.5, 1.0, 2.0, 4.0)),
             duration_s=rng.uniform(5, 10),
+            shares_id=rng.random() < 0.3,
         )
 
 
@@ -82,7 +96,7 @@ class Report:
     def __str__(self) -> str:
         outcome = "ok" if self.failure is None else f"FAILED {type(self.failure).__name__}: {self.failure}"
         return (
-            f"seed {self.seed}: nodes={self.scenario.nodes} virtual_s={self.virtual_s:.1f} "
+            f"seed {self.seed}: nodes={len(self.scenario.layout.nodes)} virtual_s={self.virtual_s:.1f} "
             f"callbacks={self.callbacks} batches={self.batches} reads={self.reads} "
             f"transactions={self.transactions} generations={self.generations} "
             f"faults={sum(self.faults.values())} trace={self.trace:08x} {outcome}"
@@ -125,7 +139,7 @@ class _Run:
         self.scenario = scenario
         self.rng = rng
         self.report = report
-        self.cluster = SimulatedCluster(loop, scratch, scenario.nodes, Random(rng.getrandbits(64)), {})
+        self.cluster = SimulatedCluster(loop, scratch, scenario.layout, Random(rng.getrandbits(64)))
         self.observer = Observer(self.cluster)
         self.partitions = [
             Partition(topic, number)
@@ -136,7 +150,7 @@ class _Run:
             self.cluster,
             Random(rng.getrandbits(64)),
             scenario.fault_pause_s,
-            lambda: scenario.nodes >= REPLICAS and self.observer.is_whole(),
+            lambda: not scenario.layout.is_one_node and self.observer.is_whole(),
         )
         self.writers: list[Producer] = []
         self.clients: list[Client] = []
@@ -145,10 +159,12 @@ class _Run:
         cluster, scenario = self.cluster, self.scenario
         for node in cluster.nodes.values():
             node.start()
-        await cluster.until("every node is up", lambda: len(cluster.up) == scenario.nodes, START_S)
+        await cluster.until("every node is up", lambda: len(cluster.up) == len(cluster.nodes), START_S)
         looking = self.loop.create_task(self._look())
-        admin = Admin(cluster.settings, "admin", Random(self.rng.getrandbits(64)), self.partitions, 0.7)
-        replicas = min(REPLICAS, scenario.nodes)
+        admin = Admin(
+            cluster.settings, "admin", Random(self.rng.getrandbits(64)), self.partitions, 0.7, scenario.layout
+        )
+        replicas = min(REPLICAS, len(scenario.layout.brokers))
         for topic in (TOPIC, OTHER_TOPIC):
             await admin.create_topic(
                 topic, scenario.partitions, replicas, min_insync_replicas=str(max(1, replicas - 1))
@@ -176,15 +192,15 @@ class _Run:
         for number in range(scenario.producers):
             self.writers.append(Producer(settings, f"producer{number}", rng(), self.partitions, pause_s))
         for number in range(scenario.transactors):
-            name = f"transactor{number}"
-            self.writers.append(Transactor(settings, name, rng(), self.partitions, pause_s, f"id{number}"))
+            name, key = f"transactor{number}", f"id{0 if scenario.shares_id else number}"
+            self.writers.append(Transactor(settings, name, rng(), self.partitions, pause_s, key))
         self.clients += self.writers
         for partition in self.partitions:
             isolation = self.rng.choice((READ_UNCOMMITTED, READ_COMMITTED))
             self.clients.append(Consumer(settings, f"consumer-{partition}", rng(), partition, isolation))
         for number in range(scenario.members):
             self.clients.append(Member(settings, f"member{number}", rng(), "group", self.partitions))
-        if scenario.nodes > 1:
+        if not scenario.layout.is_one_node:
             self.clients.append(admin)
 
     async def _look(self) -> None:
@@ -201,7 +217,7 @@ class _Run:
             if client.task is not None and client.task.done():
                 client.task.result()
         for node in self.cluster.nodes.values():
-            if node.failure is not None:
+            if node.failure is not None and not node.may_fail:
                 raise Violation(f"node {node.node_id} ended: {node.failure}")
 
     async def _come_to_rest(self, looking: asyncio.Task[None]) -> None:
@@ -220,11 +236,11 @@ class _Run:
 
         await self.cluster.until(waiting, lambda: are_done(self.clients), RECOVERY_S)
 
-        def is_whole() -> bool:
+        def is_settled() -> bool:
             self._check(looking)
-            return self.observer.is_whole()
+            return self.observer.is_settled()
 
-        await self.cluster.until("every replica is in sync", is_whole, RECOVERY_S)
+        await self.cluster.until("every replica is in sync", is_settled, RECOVERY_S)
         committed: dict[Partition, set[bytes]] = {}
         for partition in self.partitions:
             for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
@@ -241,7 +257,7 @@ class _Run:
                 else:
                     committed[partition] = set(reader.records.values())
         self.cluster.history.check_transactions(committed)
-        await self.cluster.until("every replica is in sync", is_whole, RECOVERY_S)
+        await self.cluster.until("every replica is in sync", is_settled, RECOVERY_S)
         self.observer.check_agreement()
 
     def count(self) -> None:

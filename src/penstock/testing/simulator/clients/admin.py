@@ -7,15 +7,29 @@ from typing import Final
 
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
 )
+from penstock.protocol.uuids import uuid_from_text
+from penstock.storage.names import CLUSTER_METADATA_TOPIC
 from penstock.testing.simulator.clients.client import Address, Client, ClientSettings, NoAnswer
 from penstock.testing.simulator.history import Partition
+from penstock.testing.simulator.layout import (
+    CONTROLLER_PORT,
+    Layout,
+    directory_id_of,
+    host_of,
+)
 
 TIMEOUT_MS: Final = 2_000
 PREFERRED: Final = 0
@@ -25,22 +39,33 @@ class Admin(Client):
     """Asks any node, as the protocol allows."""
 
     def __init__(
-        self, settings: ClientSettings, name: str, rng: Random, partitions: list[Partition], pause_s: float
+        self,
+        settings: ClientSettings,
+        name: str,
+        rng: Random,
+        partitions: list[Partition],
+        pause_s: float,
+        layout: Layout,
     ) -> None:
         super().__init__(settings, name, rng)
         self.partitions = partitions
         self.pause_s = pause_s
         self.moves = 0
         self.elections = 0
+        self.voter_changes = 0
+        self.layout = layout
 
     async def run(self) -> None:
         while not self.stopping:
             await self.pause(self.pause_s)
+            chance = self.rng.random()
             try:
-                if self.rng.random() < 0.5:
+                if chance < 0.4:
                     await self.move(self.rng.choice(self.partitions))
-                else:
+                elif chance < 0.7 or not self.layout.first_voters:
                     await self.elect(self.rng.choice(self.partitions))
+                else:
+                    await self.change_voters()
             except NoAnswer:
                 continue
 
@@ -113,6 +138,52 @@ class Admin(Client):
         )
         if not response.error_code:
             self.elections += 1
+
+    async def change_voters(self) -> None:
+        """Add or remove one voter of the metadata quorum, two of which are always left. Raises NoAnswer."""
+        response = await self.ask(
+            self._anybody(),
+            DescribeQuorumRequest(
+                topics=[
+                    DescribeQuorumRequest.TopicData(
+                        topic_name=CLUSTER_METADATA_TOPIC,
+                        partitions=[DescribeQuorumRequest.PartitionData(partition_index=0)],
+                    )
+                ]
+            ),
+            DescribeQuorumResponse,
+        )
+        if response.error_code or response.topics[0].partitions[0].error_code:
+            return
+        voters = {voter.replica_id for voter in response.topics[0].partitions[0].current_voters}
+        others = [node_id for node_id in self.layout.controllers if node_id not in voters]
+        if others and (len(voters) < 3 or self.rng.random() < 0.5):
+            node_id = self.rng.choice(others)
+            added = await self.ask(
+                self._anybody(),
+                AddRaftVoterRequest(
+                    timeout_ms=TIMEOUT_MS,
+                    voter_id=node_id,
+                    voter_directory_id=uuid_from_text(directory_id_of(node_id)),
+                    listeners=[
+                        AddRaftVoterRequest.Listener(
+                            name="CONTROLLER", host=host_of(node_id), port=CONTROLLER_PORT
+                        )
+                    ],
+                ),
+                AddRaftVoterResponse,
+            )
+            self.voter_changes += not added.error_code
+        elif len(voters) > 2:
+            node_id = self.rng.choice(sorted(voters))
+            removed = await self.ask(
+                self._anybody(),
+                RemoveRaftVoterRequest(
+                    voter_id=node_id, voter_directory_id=uuid_from_text(directory_id_of(node_id))
+                ),
+                RemoveRaftVoterResponse,
+            )
+            self.voter_changes += not removed.error_code
 
     def _anybody(self) -> Address:
         return self.rng.choice(list(self.settings.bootstrap.values()))

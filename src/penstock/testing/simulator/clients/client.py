@@ -51,7 +51,7 @@ class ClientSettings(NamedTuple):
     network: Network
     history: History
     bootstrap: Mapping[int, Address]
-    """Nodes by their ids."""
+    """Brokers by their ids."""
 
 
 class Client:

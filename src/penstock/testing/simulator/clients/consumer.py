@@ -9,7 +9,7 @@ from penstock.protocol.batch import iter_headers
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import FetchRequest, FetchResponse
 from penstock.protocol.records import decode_records, records_section
-from penstock.testing.simulator.clients.client import Client, ClientSettings, Leader, NoAnswer
+from penstock.testing.simulator.clients.client import Address, Client, ClientSettings, Leader, NoAnswer
 from penstock.testing.simulator.history import CONTROL, Partition
 
 READ_UNCOMMITTED: Final = 0
@@ -44,6 +44,9 @@ class Consumer(Client):
         self.records: dict[int, bytes] = {}
         self.high_watermark = -1
         self.last_stable_offset = -1
+        self.rack_id = f"rack{rng.randrange(3)}" if rng.random() < 0.5 else ""
+        """It fetches from the replica in its rack (KIP-392)."""
+        self._nearest: Address | None = None
         self._aborting: dict[int, int] = {}
 
     async def run(self) -> None:
@@ -56,19 +59,24 @@ class Consumer(Client):
         """Fetch once; whether there was an answer."""
         try:
             leader = await self.leader(self.partition, anew=anew)
-            response = await self.ask(leader.address, self._request(leader), FetchResponse)
+            address = self._nearest or leader.address
+            response = await self.ask(address, self._request(leader), FetchResponse)
         except NoAnswer:
+            self._nearest = None
             return False
         if response.error_code:
             return False
         for topic in response.responses:
             for answer in topic.partitions:
                 code = ErrorCode.of(answer.error_code)
-                if code in EXPECTED:
+                is_follower = address is self._nearest
+                if code is not ErrorCode.NONE:
+                    self._nearest = None
+                if code in EXPECTED or (is_follower and code is ErrorCode.OFFSET_OUT_OF_RANGE):
                     return False
                 if code is not ErrorCode.NONE:
                     raise self.unexpected(f"a fetch of {self.partition} at {self.position}", code)
-                self._take(leader, answer)
+                self._take(leader, address, answer)
         return True
 
     def _request(self, leader: Leader) -> FetchRequest:
@@ -80,6 +88,7 @@ class Consumer(Client):
             isolation_level=self.isolation,
             session_id=0,
             session_epoch=-1,
+            rack_id=self.rack_id,
             topics=[
                 FetchRequest.FetchTopic(
                     topic=topic,
@@ -96,10 +105,15 @@ class Consumer(Client):
             ],
         )
 
-    def _take(self, leader: Leader, answer: FetchResponse.PartitionData) -> None:
+    def _take(self, leader: Leader, address: Address, answer: FetchResponse.PartitionData) -> None:
+        if answer.preferred_read_replica >= 0:
+            self._nearest = self.settings.bootstrap[answer.preferred_read_replica]
+            return
         self.high_watermark = answer.high_watermark
         self.last_stable_offset = answer.last_stable_offset
-        self.history.high_watermark(self.partition, self.name, leader.epoch, answer.high_watermark)
+        self.history.high_watermark(
+            self.partition, self.name, leader.epoch, address.node_id, answer.high_watermark
+        )
         data = bytes(answer.records or b"")
         if not data:
             return

@@ -1,0 +1,96 @@
+"""Which nodes a made-up cluster has, and what makes each its part: configuration and format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.broker.storage_format import FormatOptions, format_storage
+from penstock.storage import meta_properties
+from penstock.testing.simulator.nodes import EPOCH_MS, VirtualNode
+
+CLUSTER_ID: Final = "simulatedClusterIdAAAA"
+CLIENT_PORT: Final = 9092
+CONTROLLER_PORT: Final = 9093
+
+ALONE: Final[Mapping[str, str]] = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which nodes there are, by their ids."""
+
+    brokers: tuple[int, ...]
+    controllers: tuple[int, ...]
+    first_voters: tuple[int, ...] = ()
+    """Where the voters are in the metadata log (KIP-853), those that begin; else all controllers are."""
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        return tuple(sorted({*self.brokers, *self.controllers}))
+
+    @property
+    def is_one_node(self) -> bool:
+        return len(self.nodes) == 1
+
+    def roles(self, node_id: int) -> str:
+        roles = (("broker", self.brokers), ("controller", self.controllers))
+        return ",".join(role for role, ids in roles if node_id in ids)
+
+    def properties(self, node_id: int) -> dict[str, str]:
+        """The configuration that makes a node its part."""
+        listeners = []
+        if node_id in self.brokers:
+            listeners.append(f"PLAINTEXT://{host_of(node_id)}:{CLIENT_PORT}")
+        if node_id in self.controllers and not self.is_one_node:
+            listeners.append(f"CONTROLLER://{host_of(node_id)}:{CONTROLLER_PORT}")
+        properties = {
+            "process.roles": self.roles(node_id),
+            "node.id": str(node_id),
+            "listeners": ",".join(listeners),
+            "broker.rack": f"rack{node_id % 3}",
+        }
+        if self.is_one_node:
+            return properties | ALONE
+        addresses = [f"{host_of(node_id)}:{CONTROLLER_PORT}" for node_id in self.controllers]
+        if self.first_voters:
+            properties["controller.quorum.bootstrap.servers"] = ",".join(addresses)
+        else:
+            voters = (f"{node_id}@{at}" for node_id, at in zip(self.controllers, addresses, strict=True))
+            properties["controller.quorum.voters"] = ",".join(voters)
+        return properties
+
+    def format(self, node: VirtualNode) -> None:
+        """As `penstock storage format` does, with ids that are the same each time."""
+        directory = node.config.metadata_log_dir
+        if self.first_voters:
+            is_first = node.node_id in self.first_voters
+            voters = ",".join(
+                f"{voter}@{host_of(voter)}:{CONTROLLER_PORT}:{directory_id_of(voter)}"
+                for voter in self.first_voters
+            )
+            options = FormatOptions(
+                CLUSTER_ID,
+                initial_controllers=voters if is_first else None,
+                no_initial_controllers=not is_first,
+            )
+            for _line in format_storage(node.config, options, EPOCH_MS, node.files):
+                continue
+        else:
+            node.files.mkdir(directory, exist_ok=True)
+        properties = meta_properties.MetaProperties(CLUSTER_ID, node.node_id, directory_id_of(node.node_id))
+        meta_properties.write(node.files, directory, properties)
+        node.files.sync_directory(directory.parent)
+
+
+def host_of(node_id: int) -> str:
+    return f"10.0.0.{node_id}"
+
+
+def directory_id_of(node_id: int) -> str:
+    return f"d{node_id:04d}{17 * 'A'}"
