@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from penstock.broker.replication.fetched_batches import check_fetched
+from penstock.broker.replication.following import Following
 from penstock.broker.replication.leader_session import LeaderSession, Wanted
 from penstock.broker.replication.leadership import Leadership
 from penstock.broker.replication.nearest_replica import nearest_replica
@@ -16,10 +19,13 @@ from penstock.broker.replication.truncation import first_position, truncation_of
 from penstock.metadata.image import PartitionRegistration
 from penstock.protocol.batch import CorruptBatch, assign_offsets, iter_headers
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages import FetchRequest
+from penstock.protocol.messages import FetchRequest, FetchResponse
 from penstock.protocol.records import Record, encode_batch
 from penstock.storage.files import REAL_FILES
 from penstock.storage.leader_epochs import EpochEntry, LeaderEpochs
+
+if TYPE_CHECKING:
+    from penstock.broker.replication.replicated_partition import ReplicatedPartition
 
 TOPIC = bytes(16)
 
@@ -237,6 +243,36 @@ def test_answers_of_a_session_that_is_over_are_passed_over() -> None:
     assert not session.answered(first, ErrorCode.NONE, 77)
     assert answered(session, 78)
     assert sent(session) == (78, 1, {}, [])
+
+
+# --- errors
+
+
+def test_a_node_that_is_behind_with_the_metadata_is_asked_again_soon(tmp_path: Path) -> None:
+    """An election is known to one node before the other; a record may wait for the replica meanwhile."""
+    here = SimpleNamespace(leader_epochs=epochs(tmp_path, (0, 0)), log_end_offset=0, log_start_offset=0)
+    replica = SimpleNamespace(
+        log=here, high_watermark=0, leader_epoch=1, topic_id=TOPIC, topic="flights", partition=0
+    )
+    partition = cast("ReplicatedPartition", SimpleNamespace(replica=replica))
+    following = Following(2, 100, 1000, ReplicationThrottle(3, 1000, Clock()))
+    following.add(partition)
+    pauses_s = []
+
+    def answer(error: ErrorCode) -> None:
+        assert following.prepare(0.0)
+        number = following.session.fill(FetchRequest())
+        data = FetchResponse.PartitionData(error_code=error)
+        assert not following.take((TOPIC, 0), data, number, 0.0)
+        pauses_s.append(following.wakes_in_s(0.0))
+        following.prepare(10.0)
+
+    for _ in range(8):
+        answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert pauses_s == [0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0]
+    pauses_s.clear()
+    answer(ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert pauses_s == [1.0], "replica.fetch.backoff.ms"
 
 
 # --- throttles

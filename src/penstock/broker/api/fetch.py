@@ -8,7 +8,8 @@ ask for tells how far they are (`broker.replication`). Differences from Kafka:
 - a response ends with a whole batch, never with a torn one;
 - a session that holds the id of a topic that is gone hears UNKNOWN_TOPIC_ID as everybody does, not first
   UNKNOWN_TOPIC_OR_PARTITION and, once a topic of that name is back, INCONSISTENT_TOPIC_ID;
-- a partition that a request names twice is answered twice.
+- a partition that a request names twice is answered twice;
+- a follower's request is answered when its next one comes, and a session of one looks at what has news alone.
 """
 
 from __future__ import annotations

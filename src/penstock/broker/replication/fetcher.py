@@ -203,6 +203,9 @@ class Fetcher:
     def _request(self, wakes_in_s: float | None) -> FetchRequest:
         settings = self._context.fetcher_settings
         wait_ms = settings.replica_fetch_wait_max_ms
+        session = self.following.session
+        if not session.is_open and not session.is_refused:
+            wait_ms = 0  # a session first: what comes while a request waits can be asked for in one alone
         if wakes_in_s is not None:
             wait_ms = min(wait_ms, int(wakes_in_s * 1000) + 1)
         return FetchRequest(

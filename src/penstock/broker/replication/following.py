@@ -35,7 +35,11 @@ EXPECTED_ERRORS: Final = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
-"""One of the two nodes is behind the other with the metadata log."""
+"""One of the two nodes is behind the other with the metadata log: not for long, as a rule."""
+
+FIRST_PAUSE_S: Final = 0.02
+"""After the first of these errors; it doubles up to `replica.fetch.backoff.ms`. A record that waits for its
+replicas after an election waits for this too."""
 
 
 class Place(NamedTuple):
@@ -65,7 +69,7 @@ class FollowingStats:
 class FollowedPartition:
     """One partition, and where it stands with the leader."""
 
-    __slots__ = ("lag", "leader_epoch", "partition", "position", "rests_until_s")
+    __slots__ = ("failures", "lag", "leader_epoch", "partition", "position", "rests_until_s")
 
     def __init__(self, partition: ReplicatedPartition, leader_epoch: int, position: FetchPosition) -> None:
         self.partition = partition
@@ -73,6 +77,8 @@ class FollowedPartition:
         self.position = position
         self.lag: int | None = None
         """Records between the log's end and the leader's high watermark; None before the first answer."""
+        self.failures = 0
+        """Expected errors, one after the other."""
         self.rests_until_s = 0.0
         """When it is fetched again after a failure."""
 
@@ -171,10 +177,10 @@ class Following:
         for key in list(self.session.wanted):
             self._rest(key, now_s)
 
-    def _rest(self, key: PartitionKey, now_s: float) -> None:
+    def _rest(self, key: PartitionKey, now_s: float, pause_s: float | None = None) -> None:
         """Leave a partition alone for a while."""
         self.session.forget(key)
-        self._followed[key].rests_until_s = now_s + self._backoff_s
+        self._followed[key].rests_until_s = now_s + (self._backoff_s if pause_s is None else pause_s)
         self._resting[key] = None
 
     def _want(self, key: PartitionKey, followed: FollowedPartition) -> None:
@@ -218,11 +224,9 @@ class Following:
         if data.error_code == ErrorCode.FENCED_LEADER_EPOCH:
             self._await_next_epoch(followed)
         elif data.error_code != ErrorCode.NONE:
-            error = ErrorCode.of(data.error_code)
-            level = logging.DEBUG if error in EXPECTED_ERRORS else logging.WARNING
-            log.log(level, "cannot fetch %s leader=%d error=%s", followed, self.leader_id, error.name)
-            self._rest(key, now_s)
+            self._refused(followed, ErrorCode.of(data.error_code), now_s)
         else:
+            followed.failures = 0
             try:
                 if data.diverging_epoch.end_offset >= 0:
                     self._truncate(followed, data.diverging_epoch)
@@ -236,6 +240,16 @@ class Following:
                 followed.position = followed.end
                 self._rest(key, now_s)
         return False
+
+    def _refused(self, followed: FollowedPartition, error: ErrorCode, now_s: float) -> None:
+        is_expected = error in EXPECTED_ERRORS
+        level = logging.DEBUG if is_expected else logging.WARNING
+        log.log(level, "cannot fetch %s leader=%d error=%s", followed, self.leader_id, error.name)
+        pause_s = self._backoff_s
+        if is_expected:
+            pause_s = min(pause_s, FIRST_PAUSE_S * 2**followed.failures)
+            followed.failures = min(followed.failures + 1, 16)
+        self._rest(followed.key, now_s, pause_s)
 
     def _await_next_epoch(self, followed: FollowedPartition) -> None:
         log.info("leader epoch is over %s leader=%d", followed, self.leader_id)

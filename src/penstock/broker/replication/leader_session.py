@@ -40,6 +40,8 @@ class LeaderSession:
         self.session_id = NO_SESSION
         self.epoch = FIRST_EPOCH
         """Of the next request."""
+        self.is_refused = False
+        """Whether the leader has no room for a session."""
         self.wanted: dict[PartitionKey, Wanted] = {}
         self._number = 0
         self._begun = 0
@@ -96,7 +98,8 @@ class LeaderSession:
             # naming the old session has the leader drop it
             self._begin_anew(NO_SESSION if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND else self.session_id)
             return False
-        if session_id == NO_SESSION:
+        self.is_refused = session_id == NO_SESSION
+        if self.is_refused:
             self._begin_anew(NO_SESSION)
         elif number == self._begun:
             self.session_id, self.epoch = session_id, 1

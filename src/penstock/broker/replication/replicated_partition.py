@@ -142,12 +142,14 @@ class ReplicatedPartition:
 
     def brokers_changed(self) -> None:
         """A broker was fenced or came back: who waits for it need not, or has to."""
+        self.advance()
         if len(self.low_watermark_waiters):
             self.low_watermark_waiters.passed(self.low_watermark)
 
     def shrink_if_lagging(self) -> None:
         """Propose to put out of the ISR who has lagged too long. To be called at intervals."""
         if self.leading is not None:
+            self.advance()  # who was waited for outside of the ISR may have lagged too long as well
             proposal = self.leading.propose_leave(self.replica.log.log_end_offset, self._context.now_ms())
             if proposal is not None:
                 self._context.alter(self, proposal)
