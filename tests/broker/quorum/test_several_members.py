@@ -81,6 +81,30 @@ def test_another_leads_when_the_leader_is_cut_off(tmp_path: Path) -> None:
     run(story())
 
 
+def test_a_log_that_was_cut_is_flushed_anew(tmp_path: Path) -> None:
+    """What a former leader had flushed may be gone; as the leader again it counts from the beginning."""
+
+    async def story() -> None:
+        async with quorum(tmp_path, 3) as members:
+            first = await members.elected()
+            members.cut.add(first.node_id)
+            for i in range(20):
+                first.quorum.append([record(f"lost{i}")], 30)
+            await asyncio.sleep(0.1)
+            await members.elected(other_than=first.node_id)
+            members.cut.clear()
+            await members.commit("kept")
+            while (leader := await members.elected()) is not first:
+                leader.quorum.resign(leader.quorum.epoch, "another's turn")
+                await until(lambda: members.leader is not leader)
+            await members.stop(next(i for i in members.ids if i != first.node_id))
+            await members.commit("again")
+            assert first.follower.names == ["kept", "again"]
+            assert await members.elected() is first
+
+    run(story())
+
+
 def test_a_leader_that_stops_hands_over(tmp_path: Path) -> None:
     async def story() -> None:
         async with quorum(tmp_path, 3) as members:
@@ -234,6 +258,40 @@ def test_observers_join_by_themselves_if_they_may(tmp_path: Path) -> None:
         async with quorum(tmp_path, 1, 2, controller_quorum_auto_join_enable="true") as members:
             await until(lambda: all(m.quorum.voter_ids == {1, 2, 3} for m in members.running.values()))
             await members.commit("a")
+
+    run(story())
+
+
+def test_configured_voters_move_into_the_log(tmp_path: Path) -> None:
+    """kraft.version 1, once every voter has told the leader its directory."""
+
+    async def story() -> None:
+        async with quorum(tmp_path, 3, dynamic=False) as members:
+            await members.commit("a")
+            leader = await members.elected()
+            with pytest.raises(KafkaError, match=r"kraft\.version 2"):
+                leader.quorum.upgrade_kraft_version(2, validate_only=False)
+
+            def is_possible() -> bool:
+                try:
+                    leader.quorum.upgrade_kraft_version(1, validate_only=True)
+                except KafkaError:
+                    return False
+                return True
+
+            assert not is_possible(), "the others have not told theirs yet"
+            await until(is_possible)
+            assert leader.quorum.kraft_version == 0
+            leader.quorum.upgrade_kraft_version(1, validate_only=False)
+            await members.commit("b")
+            assert {m.quorum.kraft_version for m in members.running.values()} == {1}
+            await members.close()
+            for node_id in members.ids:
+                await members.start(node_id)
+            await members.commit("c")
+            assert {m.quorum.kraft_version for m in members.running.values()} == {1}
+            state = (members.root / "1" / "__cluster_metadata-0" / "quorum-state").read_text()
+            assert '"data_version":1' in state
 
     run(story())
 

@@ -84,7 +84,8 @@ class Driver:
         self._is_busy = False
         self._blocking: asyncio.Future[object] | None = None
         self._flusher: asyncio.Task[None] | None = None
-        self._flushed_to = -1
+        self._flushed = (-1, -1)
+        """Epoch and end offset of the newest flush as the leader."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = inf
         self._replies: dict[int, asyncio.Future[Response]] = {}
@@ -249,17 +250,18 @@ class Driver:
         """The leader's log has grown."""
         self.feed(self.raft.appended)
 
+    @property
+    def _is_unflushed(self) -> bool:
+        """What was flushed in an earlier epoch does not count: the log may have been cut since."""
+        return self._flushed < (self.raft.epoch, self._log.end_offset)
+
     def _flush_appended(self) -> None:
-        if (
-            self.can_append
-            and self._flushed_to < self._log.end_offset
-            and (self._flusher is None or self._flusher.done())
-        ):
+        if self.can_append and self._is_unflushed and (self._flusher is None or self._flusher.done()):
             self._flusher = self._host.loop.create_task(self._flush())
 
     async def _flush(self) -> None:
         """Flush until all is durable; each flush covers all that was appended before it began."""
-        while self.can_append and self._flushed_to < self._log.end_offset:
+        while self.can_append and self._is_unflushed:
             epoch = self.raft.epoch
             try:
                 end_offset = await self._in_worker(self._log.flush)
@@ -267,7 +269,7 @@ class Driver:
                 self._fail(error)
                 return
             if self.can_append and self.raft.epoch == epoch:  # else what was flushed may be cut by now
-                self._flushed_to = end_offset
+                self._flushed = (epoch, end_offset)
                 self.feed(partial(self.raft.flushed, end_offset))
 
     # The end
