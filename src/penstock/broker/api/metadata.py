@@ -210,5 +210,11 @@ def _leader_error(brokers: dict[int, BrokerRegistration], context: RequestContex
 
 
 def offline_replicas(brokers: dict[int, BrokerRegistration], partition: PartitionRegistration) -> list[int]:
-    """The replicas on brokers that are gone or fenced."""
-    return [r for r in partition.replicas if r not in brokers or brokers[r].fenced]
+    """The replicas on brokers that are gone or fenced, or in log directories that are offline (KIP-858)."""
+    return [
+        replica
+        for replica, directory in zip(partition.replicas, partition.directories, strict=True)
+        if (broker := brokers.get(replica)) is None
+        or broker.fenced
+        or not broker.has_online_directory(directory)
+    ]
