@@ -227,6 +227,26 @@ def test_without_enough_replicas_acks_all_times_out_then_is_refused(tmp_path: Pa
     simulated(tmp_path, scenario)
 
 
+def test_a_leader_that_stood_still_takes_nobody_for_lagging(tmp_path: Path) -> None:
+    """Who fetched meanwhile is heard when the machine goes on: only then is it told who lags."""
+
+    async def scenario(nodes: ThreeNodes) -> None:
+        await nodes.start()
+        await nodes.until(lambda: nodes.is_in_sync(3))
+        assert nodes.leader_id is not None
+        node = nodes.cluster.nodes[nodes.leader_id]
+        for _ in range(5):
+            await asyncio.gather(*(nodes.produce(acks=1) for _ in range(5)))
+            node.pause()
+            await asyncio.sleep(1.0)
+            node.resume()
+            await asyncio.sleep(0.2)
+        assert node.broker is not None
+        assert node.broker.replication.alter_partition.stats.shrinks == 0
+
+    simulated(tmp_path, scenario, replica_lag_time_max_ms="400")
+
+
 def test_what_waits_when_another_node_begins_to_lead_is_sent_there(tmp_path: Path) -> None:
     async def scenario(nodes: ThreeNodes) -> None:
         await nodes.start(min_insync_replicas="1")

@@ -191,9 +191,14 @@ class Replication:
             self._timer = self.loop.call_later(self.lag_time_max_ms / 2000, self._on_timer)
 
     def _on_timer(self) -> None:
+        """Have those leave the in-sync replicas that lag; twice within `replica.lag.time.max.ms`."""
+        assert self._timer is not None
+        late_ms = self.now_ms() - self._timer.when() * 1000
         self._timer = None
         if self._replicated:
             self._start_timer()
+        if late_ms > self.lag_time_max_ms / 4:
+            return  # this machine stood still: who has fetched meanwhile is heard first
         for partition in self:
             partition.shrink_if_lagging()
 
