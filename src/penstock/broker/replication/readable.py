@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
+from typing import Final
+
+ENDS_MAX: Final = 8_192
+"""Batches that are told apart; a high watermark that stands still for hours must not cost memory."""
 
 
 class Uncommitted:
@@ -20,9 +25,15 @@ class Uncommitted:
         self.committed_bytes = committed_bytes
         """Bytes that were appended up to the high watermark."""
 
+    def __len__(self) -> int:
+        return len(self._ends)
+
     def appended(self, next_offset: int, appended_bytes: int) -> None:
         """The log ends at `next_offset` now, with so many bytes appended in all."""
         self._ends.append((next_offset, appended_bytes))
+        if len(self._ends) > ENDS_MAX:
+            # Every second one is as good: whoever waits hears a little later of what has become readable.
+            self._ends = deque(islice(self._ends, ENDS_MAX % 2, None, 2))
 
     def committed(self, high_watermark: int) -> int:
         """The high watermark has moved; how many bytes it has passed."""
