@@ -17,7 +17,6 @@ from penstock.consensus.effects import (
     Effect,
     Flush,
     InstallSnapshot,
-    Node,
     Persist,
     Reply,
     Send,
@@ -398,6 +397,3 @@ class SimulatedQuorum:
             for member in sorted(self.members.values(), key=lambda member: member.id)
         ]
         return f"at {self.now_ms} ms, down {sorted(self.down)}, cut {sorted(self.cut)}\n" + "\n".join(lines)
-
-
-__all__ = ["Faults", "Member", "Node", "SimulatedQuorum"]

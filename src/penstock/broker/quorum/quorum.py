@@ -136,8 +136,8 @@ class Quorum:
             log.error("metadata log not closed cleanly error=%s", error)
 
     async def _hand_over(self, driver: Driver) -> None:
-        """As a voter among others, wait until another leads, but not for ever."""
-        if driver.raft.is_shut_down or driver.is_stopped:
+        """As the leader of others, wait until another leads, but not for ever."""
+        if not driver.raft.is_leader or driver.raft.is_shut_down or driver.is_stopped:
             return
         deadline_s = self._host.loop.time() + SHUTDOWN_TIMEOUT_MS / 1000
         driver.feed(lambda now_ms: driver.raft.shut_down(now_ms + SHUTDOWN_TIMEOUT_MS))
@@ -177,10 +177,6 @@ class Quorum:
     def is_leader(self) -> bool:
         """Whether this node may append. It is asked for decisions only after `handle_leader_change`."""
         return self._driver is not None and self._driver.can_append
-
-    @property
-    def is_voter(self) -> bool:
-        return self._raft.is_voter
 
     @property
     def voter_ids(self) -> frozenset[int]:
