@@ -1,0 +1,175 @@
+"""How long producing stands still when a leader, or the active controller, is killed.
+
+With timeouts made short this runs always; with the defaults, and PENSTOCK_CLUSTER_FAULTS set, in half a
+minute each.
+"""
+
+import os
+import re
+import threading
+import time
+import urllib.request
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kafka_node import free_port
+from penstock.client.cluster import Cluster as Client
+from penstock.client.config import ClientConfig
+from penstock.client.quorum import describe_quorum
+from several_nodes import SeveralNodes, penstock_nodes
+
+TUNED = {
+    "broker.session.timeout.ms": "1500",
+    "broker.heartbeat.interval.ms": "300",
+    "controller.quorum.fetch.timeout.ms": "1000",
+    "controller.quorum.election.timeout.ms": "500",
+}
+PARTITIONS = 6
+PAUSE_S = 0.01
+
+
+class SteadyProducer:
+    """Sends to each partition all the time, and keeps when each was last acknowledged something."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "enable.idempotence": True,
+                "linger.ms": 0,
+                "message.timeout.ms": 60_000,
+                "retry.backoff.ms": 20,
+                "retry.backoff.max.ms": 100,
+                "reconnect.backoff.ms": 20,
+                "reconnect.backoff.max.ms": 100,
+                "log_level": 0,
+            }
+        )
+        self.acknowledged_at_s: list[list[float]] = [[] for _ in range(PARTITIONS)]
+        self.refused: list[KafkaError] = []
+        self._running = threading.Event()
+        self._running.set()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while self._running.is_set():
+            for partition in range(PARTITIONS):
+                self._producer.produce("steady", b"x", partition=partition, on_delivery=self._delivered)
+            self._producer.poll(PAUSE_S)
+        self._producer.flush(60)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.refused.append(error)
+        else:
+            self.acknowledged_at_s[message.partition()].append(time.monotonic())
+
+    def longest_pause_s(self, since_s: float) -> float:
+        """Of all partitions, between two acknowledgements after that moment."""
+        longest = 0.0
+        for moments in self.acknowledged_at_s:
+            later = [since_s, *(moment for moment in moments if moment > since_s)]
+            longest = max(longest, *(b - a for a, b in pairwise(later)))
+        return longest
+
+    def finish(self) -> None:
+        self._running.clear()
+        self._thread.join(90)
+        assert not self._thread.is_alive()
+        assert not self.refused, self.refused[:3]
+
+
+def make_topic(cluster: SeveralNodes) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    topic = NewTopic("steady", PARTITIONS, 3, config={"min.insync.replicas": "2"})
+    admin.create_topics([topic])["steady"].result(30)
+
+
+def quorum_leader(cluster: SeveralNodes) -> int:
+    settings = {"bootstrap.servers": cluster.bootstrap_servers}
+    with Client(ClientConfig.from_properties(settings)) as client:
+        return describe_quorum(client).leader_id
+
+
+def total(ports: list[int], name: str) -> float:
+    """The sum of a metric over nodes."""
+    found = 0.0
+    for port in ports:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as page:
+            text = page.read().decode()
+        [value] = re.findall(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+        found += float(value)
+    return found
+
+
+def assert_all_is_well(ports: list[int]) -> None:
+    assert total(ports, "penstock_active_controller") == 1
+    assert (
+        total(ports, "penstock_partitions_led") == total(ports, "penstock_cluster_partitions") == PARTITIONS
+    )
+    assert total(ports, 'penstock_brokers{state="active"}') == 3
+    for name in ("under_replicated", "under_min_isr", "offline"):
+        assert total(ports, f"penstock_{name}_partitions") == 0, name
+
+
+def assert_one_is_missing(ports: list[int]) -> None:
+    """What is left of three nodes: two of three replicas, all led, and somebody was elected for those of
+    the third."""
+    assert total(ports, "penstock_active_controller") == 1
+    assert total(ports, "penstock_partitions_led") == PARTITIONS
+    assert total(ports, "penstock_under_replicated_partitions") == PARTITIONS
+    assert total(ports, "penstock_at_min_isr_partitions") == PARTITIONS
+    assert total(ports, "penstock_under_min_isr_partitions") == 0
+    assert total(ports, "penstock_offline_partitions") == 0
+    assert total(ports, 'penstock_brokers{state="fenced"}') == 1
+    assert total(ports, "penstock_leader_elections_total") > 0
+    assert total(ports, "penstock_unclean_leader_elections_total") == 0
+
+
+@pytest.mark.parametrize(
+    ("config", "of_leader_s", "of_controller_s"),
+    [
+        pytest.param(TUNED, 3.0, 5.0, id="tuned"),
+        pytest.param(
+            {},
+            12.0,
+            20.0,
+            id="defaults",
+            marks=pytest.mark.skipif(
+                not os.environ.get("PENSTOCK_CLUSTER_FAULTS"), reason="half a minute: make test-cluster"
+            ),
+        ),
+    ],
+)
+@pytest.mark.timeout(180)
+def test_producing_goes_on(
+    config: dict[str, str], of_leader_s: float, of_controller_s: float, tmp_path: Path
+) -> None:
+    cluster = penstock_nodes(tmp_path, dynamic_quorum=True, config=config)
+    ports = {node_id: free_port() for node_id in cluster.nodes}
+    for node_id, port in ports.items():
+        cluster.nodes[node_id].config["penstock.metrics.port"] = str(port)
+    with cluster:
+        make_topic(cluster)
+        assert_all_is_well(list(ports.values()))
+        producer = SteadyProducer(cluster.bootstrap_servers)
+        time.sleep(2)
+        pauses_s = []
+        for kills_controller, limit_s in ((False, of_leader_s), (True, of_controller_s)):
+            active = quorum_leader(cluster)
+            victim = active if kills_controller else next(n for n in cluster.nodes if n != active)
+            killed_at_s = time.monotonic()
+            cluster.nodes[victim].kill()
+            time.sleep(limit_s + 2)
+            pauses_s.append(producer.longest_pause_s(killed_at_s))
+            assert pauses_s[-1] < limit_s, (victim, active)
+            assert_one_is_missing([port for node_id, port in ports.items() if node_id != victim])
+            cluster.nodes[victim].start()
+            time.sleep(4)
+        producer.finish()
+        print(f"longest pause: leader killed {pauses_s[0]:.2f} s, controller killed {pauses_s[1]:.2f} s")
