@@ -212,7 +212,11 @@ def test_api_versions(wire: Wire, version: int) -> None:
     else:
         assert supported["metadata.version"] == 7
         assert ("kraft.version" in supported) is (version >= 4)
-        assert finalized == {"metadata.version": 30, "transaction.version": 2}
+        assert finalized == {
+            "metadata.version": 30,
+            "transaction.version": 2,
+            "eligible.leader.replicas.version": 1,
+        }
         assert response.finalized_features_epoch >= 3
 
 

@@ -1,0 +1,73 @@
+"""Who serves what on which listener."""
+
+from pathlib import Path
+
+import pytest
+
+from kafka_node import run_java
+from penstock.broker import api_table
+from penstock.broker.api_table import ListenerType
+from penstock.broker.forwarding import FORWARDABLE
+from penstock.protocol import api_keys
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+LISTENERS_JAVA = Path(__file__).parents[1] / "protocol" / "KafkaListeners.java"
+
+
+@pytest.mark.kafka
+def test_listeners_and_what_is_forwarded_are_kafkas(kafka_libs: Path) -> None:
+    lines = run_java(kafka_libs, str(LISTENERS_JAVA)).splitlines()
+    kafkas = {
+        int(key): (forwarded == "true", set(listeners))
+        for key, forwarded, *listeners in map(str.split, lines)
+    }
+    assert {key: kafkas[key] for key in map(int, ApiKey)} == {
+        int(key): (key in FORWARDABLE, set(api_keys.api(key).listeners)) for key in ApiKey
+    }
+
+
+def test_what_only_controllers_answer_is_forwarded_by_brokers() -> None:
+    forwarded = {
+        key
+        for key in api_table.handlers(ListenerType.BROKER)
+        if not hasattr(api_table.modules()[key], "handle")
+    }
+    assert ApiKey.CREATE_TOPICS in forwarded
+    assert forwarded <= FORWARDABLE
+    assert ApiKey.VOTE not in api_table.handlers(ListenerType.BROKER)
+    assert ApiKey.PRODUCE not in api_table.handlers(ListenerType.CONTROLLER)
+
+
+def test_every_module_is_served_somewhere() -> None:
+    served = {key for listener in ListenerType for key in api_table.handlers(listener)}
+    assert served == set(api_table.modules())
+
+
+def test_errors_are_told_for_each_thing_asked_for() -> None:
+    error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no controller")
+    topic = CreateTopicsRequest.CreatableTopic(name="t")
+    created = api_table.answer_error(CreateTopicsRequest(topics=[topic]), error, 7)
+    assert isinstance(created, CreateTopicsResponse)
+    (result,) = created.topics
+    assert (result.name, result.error_code, result.error_message) == ("t", error.code, "no controller")
+    updated = api_table.answer_error(UpdateFeaturesRequest(), error, 1)
+    assert isinstance(updated, UpdateFeaturesResponse)
+    assert (updated.error_code, updated.error_message) == (error.code, "no controller")
+
+
+@pytest.mark.parametrize("key", sorted(FORWARDABLE & set(api_table.modules())), ids=lambda key: key.name)
+def test_every_forwarded_request_can_be_answered_with_an_error(key: ApiKey) -> None:
+    """In every version: the client waits for an answer, whatever became of the controller."""
+    request = api_keys.request_class(key)()
+    error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no controller")
+    for version in range(api_table.versions(api_table.modules()[key])[0], api_keys.api_range(key)[1] + 1):
+        response = api_table.answer_error(request, error, version)
+        assert isinstance(response, api_keys.response_class(key))
+        response.encode(version)
