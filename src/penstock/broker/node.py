@@ -16,6 +16,7 @@ from penstock.broker.channels import ControllerChannels
 from penstock.broker.cold_reads import READERS, ColdReads
 from penstock.broker.controller import Controller
 from penstock.broker.controller_registration import ControllerRegistration
+from penstock.broker.directory_assignments import DirectoryAssignments
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.environment import Environment
 from penstock.broker.fetch_session import FetchSessionCache
@@ -156,6 +157,14 @@ class Broker:
             self.group_commit.unsynced if self.group_commit.acks_fsync else None,
             self.replication,
         )
+        self._directory_assignments = DirectoryAssignments(
+            self.node_id,
+            self.image,
+            self.logs,
+            lambda: self.lifecycle.epoch,
+            self.channels.open("directory-assignments"),
+            self.loop,
+        )
         self.groups = GroupCoordinatorRuntime(self)
         self.transactions = TransactionCoordinatorRuntime(self)
         self.producer_ids = ProducerIds(
@@ -239,6 +248,8 @@ class Broker:
         await self.quorum.start()
         if self.config.is_broker:
             await self._start_broker()
+        else:
+            self.metadata.tell_all()
         self._serve_metrics()
         self._tick()
         self.loop_lag.start()  # what went before, nobody waited for
@@ -278,6 +289,7 @@ class Broker:
         await self.replication.close()
         await self.dispatcher.abandon_requests()  # or they would append to logs being closed
         await self.lifecycle.close()
+        await self._directory_assignments.close()
         await self._controller_registration.close()
         self.channels.close()
         await self.controller.close()
@@ -315,6 +327,7 @@ class Broker:
             if any(resource.type == ResourceType.BROKER for resource in delta.changed_configs):
                 self._reconfigure()
             await self.replicas.apply(delta)
+            self._directory_assignments.partitions_changed(delta.changed_partitions)
             self.groups.on_image_change(delta)
             self.transactions.on_image_change(delta)
 

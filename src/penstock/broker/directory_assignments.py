@@ -1,0 +1,153 @@
+"""Tells the controller in which log directories this broker keeps its replicas (KIP-858).
+
+Kafka's AssignmentsManager. With one directory the controller knows by itself. Where there are several the
+broker chooses, and until it has told, the failure of a directory would not move the leaderships of the
+partitions in it. What was chosen is told even if the directory has failed meanwhile: so the controller hears
+what it took along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Final, NamedTuple
+
+from penstock.broker.peers import ControllerChannel, PeerError
+from penstock.metadata.controller.features import DIRECTORY_ASSIGNMENT_LEVEL
+from penstock.metadata.image import MetadataImage
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+from penstock.protocol.uuids import uuid_from_text
+from penstock.storage.log_manager import LogManager
+
+log = logging.getLogger(__name__)
+
+ASSIGNMENTS_PER_REQUEST: Final = 2250
+"""As in Kafka: what fits into one batch of the metadata log with room to spare."""
+FIRST_PAUSE_S: Final = 0.1
+PAUSE_MAX_S: Final = 10.0
+TIMEOUT_MS: Final = 30_000
+
+
+class _Place(NamedTuple):
+    topic_id: bytes
+    partition_id: int
+
+
+class DirectoryAssignments:
+    """Compares the image with the disks after each change, and sends what differs until it does no more."""
+
+    def __init__(
+        self,
+        node_id: int,
+        image: MetadataImage,
+        logs: LogManager,
+        broker_epoch: Callable[[], int],
+        channel: ControllerChannel,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._node_id = node_id
+        self._image = image
+        self._logs = logs
+        self._broker_epoch = broker_epoch
+        self._channel = channel
+        self._loop = loop
+        self._untold: dict[_Place, bytes] = {}
+        """The directory of each replica that the controller has elsewhere, or nowhere yet."""
+        self._sending: asyncio.Task[None] | None = None
+
+    def partitions_changed(self, changed: Iterable[tuple[bytes, int]]) -> None:
+        """Some partitions are new or have changed, and their logs here are open."""
+        if self._image.metadata_version < DIRECTORY_ASSIGNMENT_LEVEL:
+            return
+        for topic_id, partition_id in changed:
+            self._compare(_Place(topic_id, partition_id))
+        if self._untold and self._sending is None:
+            self._sending = self._loop.create_task(self._send())
+            self._sending.add_done_callback(self._ended)
+
+    async def close(self) -> None:
+        """Tell no more."""
+        sending = self._sending
+        if sending is not None:
+            sending.cancel()
+            await asyncio.wait((sending,))
+
+    def _compare(self, place: _Place) -> None:
+        topic = self._image.topics.by_id.get(place.topic_id)
+        partition = None if topic is None else topic.partitions.get(place.partition_id)
+        told = None if partition is None else partition.directory(self._node_id)
+        if topic is None or told is None:
+            self._untold.pop(place, None)
+            return
+        directory = self._logs.directory_of(topic.name, place.partition_id)
+        if directory is not None and directory.properties is not None:
+            actual = uuid_from_text(directory.properties.directory_id)
+            if actual != told:
+                self._untold[place] = actual
+                return
+        if self._untold.get(place) == told:
+            del self._untold[place]
+
+    async def _send(self) -> None:
+        pause_s = FIRST_PAUSE_S
+        while self._untold:
+            some = dict(islice(self._untold.items(), ASSIGNMENTS_PER_REQUEST))
+            problem = await self._told(some)
+            if problem is None:
+                pause_s = FIRST_PAUSE_S
+                continue
+            log.warning("directories of %d replicas not told: %s", len(some), problem)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, PAUSE_MAX_S)
+
+    async def _told(self, some: dict[_Place, bytes]) -> str | None:
+        """Tell of some replicas; why that failed, None if it did not."""
+        try:
+            response = await self._channel.call(self._request(some), AssignReplicasToDirsResponse, TIMEOUT_MS)
+        except (PeerError, KafkaError) as error:
+            return str(error)
+        if response.error_code:
+            return ErrorCode.of(response.error_code).name
+        for directory in response.directories:
+            for topic in directory.topics:
+                for answer in topic.partitions:
+                    # One that is refused is none of this broker's any more, or the image will say so soon.
+                    place = _Place(topic.topic_id, answer.partition_index)
+                    if self._untold.get(place) == directory.id:
+                        del self._untold[place]
+        unanswered = [
+            place for place, directory_id in some.items() if self._untold.get(place) == directory_id
+        ]
+        return f"{len(unanswered)} of them not answered" if unanswered else None
+
+    def _request(self, some: dict[_Place, bytes]) -> AssignReplicasToDirsRequest:
+        request = AssignReplicasToDirsRequest
+        by_directory: dict[bytes, dict[bytes, list[int]]] = {}
+        for place, directory_id in some.items():
+            by_topic = by_directory.setdefault(directory_id, {})
+            by_topic.setdefault(place.topic_id, []).append(place.partition_id)
+        return request(
+            broker_id=self._node_id,
+            broker_epoch=self._broker_epoch(),
+            directories=[
+                request.DirectoryData(
+                    id=directory_id,
+                    topics=[
+                        request.TopicData(
+                            topic_id=topic_id,
+                            partitions=[request.PartitionData(partition_index=index) for index in partitions],
+                        )
+                        for topic_id, partitions in by_topic.items()
+                    ],
+                )
+                for directory_id, by_topic in by_directory.items()
+            ],
+        )
+
+    def _ended(self, sending: asyncio.Task[None]) -> None:
+        self._sending = None
+        if not sending.cancelled() and (error := sending.exception()) is not None:
+            log.error("directories of replicas not told", exc_info=error)
