@@ -184,6 +184,9 @@ def _partition(
     offline_replica: int,
 ) -> Partition:
     leader = NO_LEADER if partition.leader == offline_replica else partition.leader
+    offline = offline_replicas(brokers, partition)
+    if offline_replica in partition.replicas and offline_replica not in offline:
+        offline.append(offline_replica)
     return Partition(
         error_code=_leader_error(brokers, context, leader),
         partition_index=partition_id,
@@ -191,10 +194,7 @@ def _partition(
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        offline_replicas=[
-            *offline_replicas(brokers, partition),
-            *([offline_replica] if offline_replica in partition.replicas else []),
-        ],
+        offline_replicas=offline,
     )
 
 
