@@ -117,6 +117,7 @@ class _Session:
         for each in waiting:
             if not each.answer.done():
                 each.answer.set_exception(PeerUnreachable(f"{self._peer}: {reason}"))
+                each.answer.exception()  # who waited may have given up: nobody need complain then
 
 
 class Peer:

@@ -10,6 +10,7 @@ import sys
 import time
 import traceback
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from penstock.testing.simulator.loop import VirtualLoop
@@ -23,16 +24,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m penstock.testing.simulator")
     parser.add_argument("--seeds", default="0-99", metavar="A-B", help="both included; or one seed")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--longer", type=float, default=1.0, metavar="X", help="times as long, each seed")
     parser.add_argument("--verbose", action="store_true", help="every seed, and the nodes' own logs")
     arguments = parser.parse_args()
     first, _, last = arguments.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
-    _log_at(logging.INFO if arguments.verbose else logging.CRITICAL)
+    _log_at(logging.INFO if arguments.verbose else logging.CRITICAL + 1)
     gc.freeze()
     started = time.monotonic()
     failed = 0
     with ProcessPoolExecutor(arguments.jobs) as pool:
-        run = map(run_seed, seeds) if arguments.jobs == 1 else pool.map(run_seed, seeds, chunksize=4)
+        run_one = partial(run_seed, longer=arguments.longer)
+        run = map(run_one, seeds) if arguments.jobs == 1 else pool.map(run_one, seeds, chunksize=4)
         for report in run:
             if report.failure is not None:
                 failed += 1
@@ -58,14 +61,9 @@ def _log_at(level: int) -> None:
     logging.basicConfig(level=level, format="%(place)s %(name)s %(message)s", handlers=[handler])
 
 
-def run_seed(seed: int) -> Report:
+def run_seed(seed: int, longer: float = 1.0) -> Report:
     """A seed on a file system in memory, where there is one."""
-    enabled = logging.getLogger().isEnabledFor(logging.INFO)
-    logging.disable(logging.NOTSET if enabled else logging.CRITICAL)
-    try:
-        report = simulate(seed, SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
-    finally:
-        logging.disable(logging.NOTSET)
+    report = simulate(seed, SHARED_MEMORY if SHARED_MEMORY.is_dir() else None, longer)
     if report.failure is not None:
         traceback.print_exception(report.failure)
     gc.collect()

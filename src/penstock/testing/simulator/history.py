@@ -43,6 +43,8 @@ class Transaction:
     decision: Decision = Decision.OPEN
     values: dict[bytes, Partition] = field(default_factory=dict)
     """Acknowledged within it, and where."""
+    offset: int | None = None
+    """Committed for a group within it."""
     doubtful: dict[bytes, Partition] = field(default_factory=dict)
     """Sent within it, and refused at last: they may be there."""
 
@@ -166,6 +168,19 @@ class History:
         for value, where in self.acknowledged_values.items():
             if where == partition and value not in offsets:
                 raise Violation(f"{partition}: {value!r} was acknowledged and is gone")
+
+    def check_offset(self, transactions: Iterable[Transaction], found: int) -> None:
+        """`found` is what a group has in the end to which these transactions alone committed, in order."""
+        possible = {0}
+        for transaction in transactions:
+            if transaction.offset is None:
+                continue
+            if transaction.decision is Decision.COMMITTED:
+                possible = {transaction.offset}
+            elif transaction.decision is Decision.COMMITTING:
+                possible.add(transaction.offset)
+        if found not in possible:
+            raise Violation(f"transactions left a group at one of {sorted(possible)}, it is at {found}")
 
     def check_transactions(self, committed: dict[Partition, set[bytes]]) -> None:
         """`committed` is all that read_committed gives at the end, by partition."""

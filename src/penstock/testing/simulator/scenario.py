@@ -7,11 +7,13 @@ import gc
 import logging
 import shutil
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Final
 
+from penstock.protocol.errors import KafkaError
+from penstock.testing.crash_files import Died
 from penstock.testing.simulator.clients.admin import Admin
 from penstock.testing.simulator.clients.client import Client
 from penstock.testing.simulator.clients.consumer import READ_COMMITTED, READ_UNCOMMITTED, Consumer
@@ -30,6 +32,7 @@ log = logging.getLogger(__name__)
 START_S: Final = 30.0
 RECOVERY_S: Final = 90.0
 """What a cluster in which nothing fails any more may need until all is well."""
+FORESEEN: Final = (OSError, Died, KafkaError)
 LOOK_EVERY_S: Final = 0.05
 REPLICAS: Final = 3
 LAYOUTS: Final = (
@@ -60,6 +63,7 @@ class Scenario:
     duration_s: float
     shares_id: bool
     """Whether transactional producers use one id: they keep each other out."""
+    segment_bytes: int
 
     @classmethod
     def of(cls, rng: Random) -> Scenario:
@@ -69,10 +73,11 @@ class Scenario:
             producers=rng.randint(1, 3),
             transactors=rng.choice((0, 1, 1, 2)),
             members=rng.choice((0, 2, 3)),
-            pause_s=rng.choice((0.02, 0.05, 0.2)),
+            pause_s=rng.choice((0.03, 0.06, 0.2)),
             fault_pause_s=rng.choice((0.5, 1.0, 2.0, 4.0)),
-            duration_s=rng.uniform(5, 10),
+            duration_s=rng.uniform(4, 8),
             shares_id=rng.random() < 0.3,
+            segment_bytes=rng.choice((1_500, 6_000, 1_000_000)),
         )
 
 
@@ -103,10 +108,11 @@ class Report:
         )
 
 
-def simulate(seed: int, directory: Path | None = None) -> Report:
-    """Run a seed. What it found wrong is the report's `failure`."""
+def simulate(seed: int, directory: Path | None = None, longer: float = 1.0) -> Report:
+    """Run a seed, with a time of faults that many times as long. What was wrong is the report's `failure`."""
     rng = Random(seed)
     scenario = Scenario.of(rng)
+    scenario = replace(scenario, duration_s=scenario.duration_s * longer)
     report = Report(seed, scenario)
     scratch = Path(tempfile.mkdtemp(prefix="penstock-simulator-", dir=directory))
     loop = VirtualLoop(Random(rng.getrandbits(64)))
@@ -116,7 +122,12 @@ def simulate(seed: int, directory: Path | None = None) -> Report:
     try:
         with loop.stopped_stopwatches():
             run = _Run(loop, scratch, scenario, rng, report)
-            loop.run_until_complete(run.run())
+            complaints = _Complaints(run.cluster.failures)
+            logging.getLogger("penstock").addHandler(complaints)
+            try:
+                loop.run_until_complete(run.run())
+            finally:
+                logging.getLogger("penstock").removeHandler(complaints)
     except Exception as error:
         report.failure = error
     finally:
@@ -129,6 +140,20 @@ def simulate(seed: int, directory: Path | None = None) -> Report:
         if was_collecting:
             gc.enable()
     return report
+
+
+class _Complaints(logging.Handler):
+    """What nodes log with the trace of an exception, nobody has foreseen. But a disk may do anything."""
+
+    def __init__(self, failures: list[BaseException]) -> None:
+        super().__init__(logging.ERROR)
+        self._failures = failures
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is None or isinstance(error, FORESEEN) or record.name.startswith(__package__):
+            return
+        self._failures.append(error)
 
 
 class _Run:
@@ -167,7 +192,11 @@ class _Run:
         replicas = min(REPLICAS, len(scenario.layout.brokers))
         for topic in (TOPIC, OTHER_TOPIC):
             await admin.create_topic(
-                topic, scenario.partitions, replicas, min_insync_replicas=str(max(1, replicas - 1))
+                topic,
+                scenario.partitions,
+                replicas,
+                min_insync_replicas=str(max(1, replicas - 1)),
+                internal_segment_bytes=str(scenario.segment_bytes),
             )
         self._make_clients(admin)
         for client in self.clients:
@@ -257,6 +286,11 @@ class _Run:
                 else:
                     committed[partition] = set(reader.records.values())
         self.cluster.history.check_transactions(committed)
+        for writer in self.writers:
+            if isinstance(writer, Transactor) and not self.scenario.shares_id:
+                asking = self.loop.create_task(writer.last_offset())
+                await self.cluster.until(f"{writer.group_id} has a stable offset", asking.done, RECOVERY_S)
+                self.cluster.history.check_offset(writer.own, asking.result())
         await self.cluster.until("every replica is in sync", is_settled, RECOVERY_S)
         self.observer.check_agreement()
 

@@ -6,8 +6,15 @@ from random import Random
 from typing import Final
 
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages import EndTxnRequest, EndTxnResponse
-from penstock.testing.simulator.clients.client import TRANSACTION, ClientSettings, NoAnswer
+from penstock.protocol.messages import (
+    EndTxnRequest,
+    EndTxnResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from penstock.testing.simulator.clients.client import GROUP, TRANSACTION, ClientSettings, NoAnswer
 from penstock.testing.simulator.clients.producer import RETRIABLE, Producer
 from penstock.testing.simulator.history import Decision, Partition, Transaction
 
@@ -40,6 +47,7 @@ class Transactor(Producer):
         super().__init__(settings, name, rng, partitions, pause_s)
         self.transactional_id = transactional_id
         self.transactions = 0
+        self.own: list[Transaction] = []
         self._ready = False
 
     async def run(self) -> None:
@@ -50,6 +58,7 @@ class Transactor(Producer):
             transaction = Transaction(f"{self.name}/{self.transactions}")
             self.transactions += 1
             self.history.transactions.append(transaction)
+            self.own.append(transaction)
             await self._run_one(transaction)
             await self.pause(self.pause_s)
 
@@ -67,12 +76,97 @@ class Transactor(Producer):
                 transaction.doubtful[value] = partition
             self._ready = False
             return
+        if self.rng.random() < 0.5:
+            transaction.offset = self.transactions
+            code = await self._commit_offset(self.transactions)
+            if code is not ErrorCode.NONE:
+                transaction.decision = Decision.LOST
+                self._ready = False
+                return
         await self._end(transaction, committed=self.rng.random() < 0.75)
 
     def refused(self, partition: Partition, code: ErrorCode) -> ErrorCode:
         if code in FENCED:
             return code
         return super().refused(partition, code)
+
+    @property
+    def group_id(self) -> str:
+        """The group to which its transactions commit."""
+        return f"offsets-of-{self.transactional_id}"
+
+    async def _commit_offset(self, offset: int) -> ErrorCode:
+        """Commit a group's offset within the transaction, repeated until it is there, or refused for good."""
+        assert self.transactional_id is not None
+        partition = self.partitions[0]
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id,
+            group_id=self.group_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            generation_id=-1,
+            member_id="",
+            topics=[
+                TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
+                    name=partition.topic,
+                    partitions=[
+                        TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+                            partition_index=partition.number, committed_offset=offset, committed_metadata=""
+                        )
+                    ],
+                )
+            ],
+        )
+        anew = False
+        while True:
+            try:
+                address = await self.coordinator(GROUP, self.group_id, anew=anew)
+                response = await self.ask(address, request, TxnOffsetCommitResponse)
+            except NoAnswer:
+                anew = True
+                await self.pause()
+                continue
+            code = ErrorCode.of(response.topics[0].partitions[0].error_code)
+            if code is ErrorCode.NONE or code in FENCED:
+                return code
+            if code not in RETRIABLE:
+                raise self.unexpected("TxnOffsetCommit", code)
+            anew = True
+            await self.pause()
+
+    async def last_offset(self) -> int:
+        """What the group has now, 0 for nothing, once no transaction is open in it."""
+        topic, number = self.partitions[0]
+        anew = True
+        while True:
+            try:
+                await self.refresh(topic)
+                address = await self.coordinator(GROUP, self.group_id, anew=anew)
+                response = await self.ask(address, self._fetch_request(topic, number), OffsetFetchResponse)
+            except NoAnswer:
+                anew = True
+                await self.pause()
+                continue
+            group = response.groups[0]
+            found = group.topics[0].partitions[0] if group.topics else None
+            if not group.error_code and found is not None and not found.error_code:
+                return max(found.committed_offset, 0)
+            await self.pause()
+
+    def _fetch_request(self, topic: str, number: int) -> OffsetFetchRequest:
+        return OffsetFetchRequest(
+            groups=[
+                OffsetFetchRequest.OffsetFetchRequestGroup(
+                    group_id=self.group_id,
+                    topics=[
+                        OffsetFetchRequest.OffsetFetchRequestTopics(
+                            name=topic, topic_id=self.topic_ids[topic], partition_indexes=[number]
+                        )
+                    ],
+                )
+            ],
+            require_stable=True,
+        )
 
     async def _end(self, transaction: Transaction, *, committed: bool) -> None:
         """Commit or abort, repeated until it is known."""
