@@ -306,7 +306,8 @@ class Raft(Member):
             self.hear_of_leader(view.leader_id, view.epoch, view.endpoints, now_ms)
             # A member that knows no more than this one is left alone for a moment, which Kafka does not do.
             return self.role is not before
-        if view.leader_id is not None and self.leader_id is None:
+        if view.leader_id is not None and (self.leader_id is None or isinstance(self.role, Unattached)):
+            # An unattached member may have the leader's id from its disk, but does not know where it is.
             self.hear_of_leader(view.leader_id, view.epoch, view.endpoints, now_ms)
             return None if view.error is ErrorCode.NONE and isinstance(self.role, Follower) else True
         if view.error is ErrorCode.INVALID_VOTER_KEY:
