@@ -18,6 +18,8 @@ from node_client import LATEST, NodeClient
 INPUT, OUTPUT = "in", "out"
 PARTITIONS = 2
 GROUP = "transformers"
+# librdkafka tells of these, looks for the coordinator, and leaves the next attempt to its user.
+MOVED = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE)
 DISCONNECTED = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 ABORTS = 0.15
 DRAIN_S = 60.0
@@ -228,7 +230,8 @@ def persist(attempt):
         try:
             return attempt()
         except KafkaException as error:
-            if not error.args[0].retriable() or time.monotonic() > deadline:
+            may_pass = error.args[0].retriable() or error.args[0].code() in MOVED
+            if not may_pass or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
 

@@ -1,0 +1,115 @@
+"""Load on a cluster by concurrent real clients, and what they were told, for the checker of tests/model."""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+sys.path.append(str(Path(__file__).parents[1] / "model"))
+
+from client_histories import (
+    INPUT,
+    OUTPUT,
+    PARTITIONS,
+    History,
+    Reader,
+    Transformer,
+    Worker,
+    Writer,
+    all_partitions,
+    polls_of,
+)
+from history import Operation, Outcome, Poll
+from history_checker import check
+
+READ_TIMEOUT_S = 90
+
+
+def under_load(
+    bootstrap_servers: str, replication_factor: int, seed: int, disturb: Callable[[], None]
+) -> None:
+    """Writers, transactions and readers at work while `disturb` runs; then all is read, and judged.
+
+    What was acknowledged is there once, in order, and nothing else is; each value was moved once.
+    """
+    make_topics(bootstrap_servers, replication_factor)
+    history = History()
+    writers = [Writer(bootstrap_servers, history, seed) for _ in range(2)]
+    transformers = [Transformer(bootstrap_servers, history, seed, number) for number in range(PARTITIONS)]
+    readers = [Reader(bootstrap_servers, history, seed)]
+    workers: list[Worker] = [*writers, *transformers, *readers]
+    for worker in workers:
+        worker.start()
+    disturb()
+    for worker in workers:
+        worker.finish()
+    read_everything(bootstrap_servers, history)
+    judge(history)
+
+
+def make_topics(bootstrap_servers: str, replication_factor: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    config = {"min.insync.replicas": str(replication_factor // 2 + 1)}
+    topics = [NewTopic(name, PARTITIONS, replication_factor, config=config) for name in (INPUT, OUTPUT)]
+    for future in admin.create_topics(topics).values():
+        try:
+            future.result(30)
+        except KafkaException as error:
+            # A broker asks again where the controller changes under its request: it may have been done.
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+
+
+def read_everything(bootstrap_servers: str, history: History) -> None:
+    """The last operation of a history: every committed record of all partitions."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "judge",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": False,
+            "check.crcs": True,
+        }
+    )
+    try:
+        ends = {
+            partition: consumer.get_watermark_offsets(TopicPartition(*partition), timeout=30)[1]
+            for partition in all_partitions()
+        }
+        consumer.assign([TopicPartition(*partition, offset=0) for partition in ends])
+        found: dict[tuple[str, int], list[tuple[int, str]]] = {partition: [] for partition in ends}
+        deadline = time.monotonic() + READ_TIMEOUT_S
+        while True:
+            for poll in polls_of(consumer.consume(1000, timeout=0.5)):
+                found[poll.partition] += poll.records
+            positions = consumer.position([TopicPartition(*partition) for partition in ends])
+            behind = [at for at in positions if at.offset < ends[at.topic, at.partition]]
+            if not behind:
+                break
+            assert time.monotonic() < deadline, (
+                f"a transaction hangs, or records are missing: {behind}, {ends}"
+            )
+    finally:
+        consumer.close()
+    polls = tuple(Poll(partition, tuple(records), sought=True) for partition, records in found.items())
+    history.add(Operation(history.new_process(), polls))
+
+
+def judge(history: History) -> None:
+    report = check(history.operations)
+    outcomes = Counter(operation.outcome.value for operation in history.operations)
+    print(f"{len(history.operations)} operations: {dict(outcomes)}")
+    assert report.anomalies() == {}
+    found: dict[str, list[str]] = {INPUT: [], OUTPUT: []}
+    for poll in history.operations[-1].polls():
+        found[poll.partition[0]] += [value for _, value in poll.records]
+    assert len(found[INPUT]) > 100, "hardly anything was written"
+    moved = Counter(value.split("/")[0] for value in found[OUTPUT])
+    assert moved == Counter(found[INPUT]), "each value is moved once"
+    written = [operation for operation in history.operations if operation.outcome is Outcome.OK]
+    assert len(written) > len(history.operations) / 3
