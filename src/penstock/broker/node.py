@@ -90,15 +90,7 @@ class Broker:
         self.controller_dispatcher = Dispatcher(self, ListenerType.CONTROLLER)
         self.incarnation_id = machine.uuid().bytes
         """Of this run of the node; brokers and controllers register with it."""
-        self.server = Server(
-            self.loop,
-            self._handler_of,
-            server_limits(config),
-            self.purgatory.complete_ready,
-            self.cold_reads.reload,
-            bind=machine.bind,
-            sendfile=machine.sendfile,
-        )
+        self.server = self._new_server()
         self._workers = machine.workers(WORKERS, "worker")
         self._tick_timer: asyncio.TimerHandle | None = None
         self._metrics: MetricsServer | None = None
@@ -109,8 +101,50 @@ class Broker:
         self._addresses: dict[str, tuple[str, int]] = {}
         self.died: asyncio.Future[str] = self.loop.create_future()
         """Why the node can't go on: it has lost its metadata, or all its disks."""
+        self.logs = self._claim_directories()
+        self.cluster_id = self.logs.cluster_id
+        self.quorum = Quorum(self)
+        self.metadata = MetadataFollower(self.loop)
+        self.controller = Controller(self, self.quorum, self.metadata)
+        self.channels = ControllerChannels(self, self._active_controller)
+        self.metadata.watch(self.channels)
+        self.forwarding = Forwarding(self, self.channels.open("forwarding"))
+        self.lifecycle = BrokerLifecycle(self, self.channels.open("heartbeat"))
+        self._controller_registration = ControllerRegistration(self, self.channels.open("registration"))
+        self._alter_partition_channel = self.channels.open("alter-partition")
+        self.replication = self._new_replication()
+        self.replicas = self._new_replicas()
+        self._directory_assignments = self._new_directory_assignments()
+        self.groups = GroupCoordinatorRuntime(self)
+        self.transactions = TransactionCoordinatorRuntime(self)
+        self.producer_ids = ProducerIds(
+            partial(
+                allocate_block,
+                self.node_id,
+                lambda: self.lifecycle.epoch,
+                self.channels.open("producer-ids"),
+            )
+        )
+
+    # Parts that take many words to make
+
+    def _new_server(self) -> Server:
+        machine = self.environment
+        return Server(
+            self.loop,
+            self._handler_of,
+            server_limits(self.config),
+            self.purgatory.complete_ready,
+            self.cold_reads.reload,
+            bind=machine.bind,
+            sendfile=machine.sendfile,
+        )
+
+    def _claim_directories(self) -> LogManager:
+        """The log directories, locked and known to be this node's. Raises CannotStart."""
+        config, machine = self.config, self.environment
         try:
-            self.logs = LogManager(
+            return LogManager(
                 config.log_dirs,
                 node_id=self.node_id,
                 formats=config.is_quorum_of_one,
@@ -128,18 +162,10 @@ class Broker:
             )
         except (LogDirectoryError, OSError) as error:
             raise CannotStart(str(error)) from error
-        self.cluster_id = self.logs.cluster_id
-        self.quorum = Quorum(self)
-        self.metadata = MetadataFollower(self.loop)
-        self.controller = Controller(self, self.quorum, self.metadata)
-        self.channels = ControllerChannels(self, self._active_controller)
-        self.metadata.watch(self.channels)
-        self.forwarding = Forwarding(self, self.channels.open("forwarding"))
-        self.lifecycle = BrokerLifecycle(self, self.channels.open("heartbeat"))
-        self._controller_registration = ControllerRegistration(self, self.channels.open("registration"))
-        self._alter_partition_channel = self.channels.open("alter-partition")
-        self.replication = Replication(
-            config,
+
+    def _new_replication(self) -> Replication:
+        return Replication(
+            self.config,
             self.loop,
             lambda: self.image,
             lambda: self.lifecycle.epoch,
@@ -147,7 +173,9 @@ class Broker:
             self._fetching_peer,
             self.group_commit.settled if self.group_commit.acks_fsync else None,
         )
-        self.replicas = ReplicaManager(
+
+    def _new_replicas(self) -> ReplicaManager:
+        return ReplicaManager(
             self.node_id,
             self.image,
             self.logs,
@@ -157,23 +185,15 @@ class Broker:
             self.group_commit.unsynced if self.group_commit.acks_fsync else None,
             self.replication,
         )
-        self._directory_assignments = DirectoryAssignments(
+
+    def _new_directory_assignments(self) -> DirectoryAssignments:
+        return DirectoryAssignments(
             self.node_id,
             self.image,
             self.logs,
             lambda: self.lifecycle.epoch,
             self.channels.open("directory-assignments"),
             self.loop,
-        )
-        self.groups = GroupCoordinatorRuntime(self)
-        self.transactions = TransactionCoordinatorRuntime(self)
-        self.producer_ids = ProducerIds(
-            partial(
-                allocate_block,
-                self.node_id,
-                lambda: self.lifecycle.epoch,
-                self.channels.open("producer-ids"),
-            )
         )
 
     @property
