@@ -221,6 +221,23 @@ def test_a_decision_is_one_batch_unless_it_may_be_several() -> None:
     on_stage(story)
 
 
+def test_a_decision_that_fails_is_no_answer_and_no_record() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.lead()
+        written = len(stage.quorum.log)
+
+        def decide(_: ControllerState) -> Decision[None]:
+            raise ZeroDivisionError("a bug")
+
+        with pytest.raises(KafkaError, match="a bug") as failed:
+            await stage.controller.submit(decide)
+        assert failed.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert len(stage.quorum.log) == written
+        assert await stage.submit() == "done"
+
+    on_stage(story)
+
+
 def test_a_controller_that_cannot_replay_its_records_resigns() -> None:
     async def story(stage: Stage) -> None:
         await stage.lead()

@@ -115,6 +115,9 @@ class Controller:
             decision = decide(state)
         except Refusal as refusal:
             raise KafkaError(refusal.code, str(refusal)) from None
+        except Exception as error:
+            log.exception("a decision of the controller failed")
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller failed: {error!r}") from error
         if decision.records:
             self._append(state, decision)
         elif not self._pending:

@@ -1,6 +1,8 @@
 """AlterPartitionReassignments (45, KIP-455): move partitions to other brokers, or leave off moving them.
 
 Versions 0 and 1. What the request asks is answered once it is decided; the moves go on by themselves.
+Different from Kafka: a reassignment that takes the place of another can always complete
+(`metadata.controller.reassignment`).
 """
 
 from __future__ import annotations
