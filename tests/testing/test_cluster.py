@@ -86,3 +86,29 @@ def is_running(pid: int) -> bool:
 
 def test_the_fixture_is_a_running_cluster(penstock_cluster: Cluster) -> None:
     assert is_running(penstock_cluster.pid)
+
+
+def test_a_node_of_several_is_lost_and_found_by_itself() -> None:
+    with Cluster(nodes=2) as cluster:
+        first, second = cluster.nodes
+        assert cluster.node(2) is second
+        assert cluster.bootstrap_servers == f"{first.bootstrap_servers},{second.bootstrap_servers}"
+        produce(cluster.bootstrap_servers, b"both")
+        second.pause()
+        assert second.is_running
+        second.resume()
+        second.restart()
+        assert read(second.bootstrap_servers, 1) == [b"both"]
+        with pytest.raises(ClusterError, match="has 2 nodes: say which"):
+            _ = cluster.pid
+        with pytest.raises(KeyError, match=r"node 3: expected one of \[1, 2\]"):
+            cluster.node(3)
+
+
+def test_what_no_cluster_can_be() -> None:
+    with pytest.raises(ValueError, match="at least one node, found nodes=0"):
+        Cluster(nodes=0)
+    with pytest.raises(ValueError, match="port is for a cluster of one node"):
+        Cluster(nodes=2, port=9092)
+    with Cluster() as one, pytest.raises(ClusterError, match="no port for others"):
+        one.add_broker()
