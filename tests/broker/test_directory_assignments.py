@@ -1,13 +1,19 @@
 """A broker with several log directories tells the controller which replica is where."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from in_process import create, run, running_node
 from penstock.broker import directory_assignments
+from penstock.broker.api import describe_log_dirs
+from penstock.broker.context import RequestContext
 from penstock.broker.node import Broker
-from penstock.metadata.image import UNASSIGNED_DIRECTORY
+from penstock.metadata.controller.configs import incremental_alter_configs
+from penstock.metadata.image import UNASSIGNED_DIRECTORY, ResourceType
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import DescribeLogDirsRequest, IncrementalAlterConfigsRequest
 from penstock.protocol.uuids import uuid_from_text
 
 
@@ -77,5 +83,41 @@ def test_one_directory_needs_no_telling(tmp_path: Path) -> None:
             assert told(broker) == chosen(broker)
             assert UNASSIGNED_DIRECTORY not in told(broker).values()
             assert all(p.partition_epoch == 0 for p in broker.image.topics.by_name["t"].partitions.values())
+
+    run(story())
+
+
+def test_a_cordoned_directory_takes_no_new_replicas(tmp_path: Path) -> None:
+    """KIP-1066. A broker that is cordoned as a whole is passed over by the controller."""
+
+    async def cordon(broker: Broker, value: str) -> ErrorCode:
+        change = IncrementalAlterConfigsRequest
+        resource = change.AlterConfigsResource(
+            resource_type=ResourceType.BROKER,
+            resource_name="1",
+            configs=[change.AlterableConfig(name="cordoned.log.dirs", config_operation=0, value=value)],
+        )
+        decide = partial(incremental_alter_configs, request=change(resources=[resource]))
+        answer = await broker.controller.submit_and_follow(decide)
+        return ErrorCode.of(answer.responses[0].error_code)
+
+    async def story() -> None:
+        properties = {**two_directories(tmp_path), "broker.heartbeat.interval.ms": "50"}
+        async with running_node(tmp_path, **properties) as broker:
+            assert await cordon(broker, "/elsewhere") is ErrorCode.INVALID_REQUEST
+            assert await cordon(broker, str(tmp_path / "a")) is ErrorCode.NONE
+            await create(broker, "t", partitions=4)
+            for partition in range(4):
+                directory = broker.logs.directory_of("t", partition)
+                assert directory is not None
+                assert directory.path == tmp_path / "b"
+            caller = RequestContext(5, "client", "127.0.0.1", "User:ANONYMOUS", "PLAINTEXT")
+            described = describe_log_dirs.handle(broker, DescribeLogDirsRequest(topics=None), caller)
+            assert {Path(r.log_dir).name: r.is_cordoned for r in described.results} == {"a": True, "b": False}
+            assert await cordon(broker, "*") is ErrorCode.NONE
+            while broker.image.brokers[1].has_uncordoned_directory:
+                await broker.metadata.reached(broker.image.offset + 1)
+            await create(broker, "u")
+            assert "u" not in broker.image.topics.by_name
 
     run(story())

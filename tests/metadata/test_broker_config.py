@@ -180,3 +180,19 @@ def test_a_topics_own_configs_win() -> None:
     assert values["retention.ms"] == 5
     assert values["segment.bytes"] == 99
     assert values["cleanup.policy"] == ["delete"]
+
+
+def test_cordoned_directories_are_some_of_the_log_directories() -> None:
+    def cordoned(value: str) -> list[str]:
+        properties = {"log.dirs": "/a,/b", "cordoned.log.dirs": value}
+        return [str(path) for path in BrokerConfig.single_node(properties).cordoned_log_dirs]
+
+    assert cordoned("") == []
+    assert cordoned("/b") == ["/b"]
+    assert cordoned("*") == ["/a", "/b"]
+    for value, words in (
+        ("/c", "Invalid entry in cordoned.log.dirs: /c"),
+        ("*,/a", "must not contain other"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            cordoned(value)

@@ -260,6 +260,12 @@ class BrokerLifecycle:
             previous_broker_epoch=self._previous_epoch,
         )
 
+    def _cordoned(self) -> list[bytes]:
+        """The log directories that take no new replicas, as far as the image says so already."""
+        logs = self._broker.logs
+        ids = (logs.directory_id(path) for path in sorted(logs.cordoned))
+        return [uuid_from_text(found) for found in ids if found is not None]
+
     async def _beat(self) -> float:
         """One heartbeat; how long to pause then, in seconds. Raises PeerError, KafkaError."""
         told = list(self._offline_directories)
@@ -271,6 +277,7 @@ class BrokerLifecycle:
             want_fence=not self._wants_unfencing,
             want_shut_down=stopping,
             offline_log_dirs=told,
+            cordoned_log_dirs=None if self.state is BrokerState.STARTING else self._cordoned(),
         )
         response = await self._channel.call(request, BrokerHeartbeatResponse, self._pause_s() * 1000)
         if response.error_code:

@@ -36,7 +36,7 @@ from penstock.broker.replication.replication import Replication
 from penstock.broker.server import HandleRequest, Server
 from penstock.broker.topic_settings import TopicSettings, topic_settings
 from penstock.broker.transaction_coordinator import TransactionCoordinatorRuntime
-from penstock.metadata.configs import BrokerConfig
+from penstock.metadata.configs import BrokerConfig, ConfigError
 from penstock.metadata.image import MetadataDelta, MetadataImage, ResourceType
 from penstock.storage.errors import LogDirectoryError
 from penstock.storage.log_manager import LogManager
@@ -102,6 +102,7 @@ class Broker:
         self.died: asyncio.Future[str] = self.loop.create_future()
         """Why the node can't go on: it has lost its metadata, or all its disks."""
         self.logs = self._claim_directories()
+        self.logs.cordoned = frozenset(config.cordoned_log_dirs)
         self.cluster_id = self.logs.cluster_id
         self.quorum = Quorum(self)
         self.metadata = MetadataFollower(self.loop)
@@ -360,6 +361,10 @@ class Broker:
         self.server.limits = server_limits(self.config)
         self.replication.reconfigure(self.config)
         self.logs.config = storage_config(self.config)
+        try:
+            self.logs.cordoned = frozenset(self.config.cordoned_log_dirs)
+        except ConfigError as error:
+            log.error("config not followed: %s", error)  # set when log.dirs were others
         self.logs.cleaner.reconfigure(cleaner_config(self.config))
 
     def _high_watermarks(self) -> dict[TopicPartition, int]:

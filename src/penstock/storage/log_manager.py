@@ -116,6 +116,8 @@ class LogManager:
         self._workers = workers
         self._executor = workers(self.config.num_recovery_threads_per_data_dir)
         self._directories: list[LogDirectory] = []
+        self.cordoned: frozenset[Path] = frozenset()
+        """Directories that take no new logs (KIP-1066)."""
         self._metadata_directory = metadata_directory
         self._directory_failed = directory_failed
         self.offline: dict[Path, str] = {}
@@ -339,8 +341,12 @@ class LogManager:
         return log
 
     def _emptiest_directory(self) -> LogDirectory:
-        used = Counter(map(id, list(self._directory_of.values()))) if len(self._directories) > 1 else {}
-        return min(self._directories, key=lambda directory: used.get(id(directory), 0))
+        """Of those that are not cordoned; the first where all are: somebody put the log here on purpose."""
+        usable = [directory for directory in self._directories if directory.path not in self.cordoned]
+        if not usable:
+            return self._directories[0]
+        used = Counter(map(id, list(self._directory_of.values()))) if len(usable) > 1 else {}
+        return min(usable, key=lambda directory: used.get(id(directory), 0))
 
     def update_config(self, topic: str, partition: int, config: LogConfig) -> None:
         """Give a log its topic's new config."""

@@ -37,7 +37,7 @@ def handle(
         Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=str(path)) for path in broker.logs.offline
     ]
     return DescribeLogDirsResponse(
-        results=[*(_describe(path, replicas) for path, replicas in by_directory.items()), *offline]
+        results=[*(_describe(broker, path, replicas) for path, replicas in by_directory.items()), *offline]
     )
 
 
@@ -49,7 +49,7 @@ def _asked_for(broker: Broker, request: DescribeLogDirsRequest) -> Iterable[Repl
     return [replica for replica in found if replica is not None]
 
 
-def _describe(path: Path, replicas: list[Replica]) -> Result:
+def _describe(broker: Broker, path: Path, replicas: list[Replica]) -> Result:
     topics: dict[str, list[Partition]] = defaultdict(list)
     for replica in replicas:
         topics[replica.topic].append(
@@ -68,4 +68,5 @@ def _describe(path: Path, replicas: list[Replica]) -> Result:
         topics=[Topic(name=name, partitions=partitions) for name, partitions in topics.items()],
         total_bytes=volume.f_frsize * volume.f_blocks,
         usable_bytes=volume.f_frsize * volume.f_bavail,
+        is_cordoned=path in broker.logs.cordoned,
     )

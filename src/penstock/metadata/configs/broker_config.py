@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.metadata.configs.cleaner import check_cleaner_memory
+from penstock.metadata.configs.cordoned import CORDONED_LOG_DIRS, cordoned_paths
 from penstock.metadata.configs.definition import ConfigError, ConfigKey, ConfigValue, UpdateMode
 from penstock.metadata.configs.listeners import (
     ANY_ADDRESS,
@@ -92,6 +93,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         check_roles(config)
         check_cleaner_memory(config)
         config.check_listeners()
+        _ = config.cordoned_log_dirs
         return config
 
     @classmethod
@@ -250,6 +252,11 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         """Where the logs are, in the order given."""
         dirs = self["log.dirs"]
         return [Path(item) for item in (dirs if isinstance(dirs, list) else self.get_list("log.dir"))]
+
+    @property
+    def cordoned_log_dirs(self) -> list[Path]:
+        """Log directories that take no new replicas. ConfigError if they are none of `log_dirs`."""
+        return cordoned_paths(self.get_list(CORDONED_LOG_DIRS), self.log_dirs)
 
     @property
     def metadata_log_dir(self) -> Path:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from penstock.metadata.configs import BrokerConfig, ConfigError, ConfigType, UpdateMode, validate_topic_config
 from penstock.metadata.configs.cleaner import check_cleaner_change
+from penstock.metadata.configs.cordoned import CORDONED_LOG_DIRS
 from penstock.metadata.configs.definition import ConfigKey, split_list
 from penstock.metadata.configs.reference import (
     BROKER_KEYS,
@@ -23,6 +24,7 @@ from penstock.metadata.configs.reference import (
     broker_key,
 )
 from penstock.metadata.controller.activation import MIN_INSYNC_REPLICAS
+from penstock.metadata.controller.features import CORDONED_DIRECTORIES_LEVEL
 from penstock.metadata.controller.state import ControllerState, Decision, Refusal, repeated
 from penstock.metadata.controller.topic_names import check_topic_name
 from penstock.metadata.image import ResourceType
@@ -198,6 +200,12 @@ def _check_configs(
     if type_ == ResourceType.BROKER:
         _check_dynamic(name, changed)
         _check_min_isr(state, name, changed)
+        if CORDONED_LOG_DIRS in changed and state.image.metadata_version < CORDONED_DIRECTORIES_LEVEL:
+            raise Refusal(
+                ErrorCode.INVALID_CONFIG,
+                f"The {CORDONED_LOG_DIRS} configuration value cannot be set because it requires "
+                "metadata.version >= 4.3-IV0",
+            )
     values = {key: value for key, value in wanted.items() if value is not None}
     try:
         owner.check_configs(state, name, values)
@@ -335,7 +343,9 @@ def _broker_configs(state: ControllerState, name: str, values: Mapping[str, str]
         if name and config in values:
             _check_thread_count(now, config, values[config])
     default, own = (now.dynamic_default, values) if name else (values, now.dynamic_broker)
-    check_cleaner_change(now, now.with_dynamic(default, own))
+    then = now.with_dynamic(default, own)
+    check_cleaner_change(now, then)
+    _ = then.cordoned_log_dirs
 
 
 _THREAD_COUNTS: Final = (
