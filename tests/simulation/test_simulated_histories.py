@@ -95,9 +95,21 @@ def test_a_transaction_counts_whole_or_not_at_all(
 ) -> None:
     history = History()
     doubtful = {b"a-2": P} if decision is Decision.LOST else {}
-    history.transactions.append(Transaction("x", decision, {b"a-0": P, b"a-1": P}, doubtful))
+    history.transactions.append(Transaction("x", decision, {b"a-0": P, b"a-1": P}, doubtful=doubtful))
     if is_fine:
         history.check_transactions({P: there})
     else:
         with pytest.raises(Violation, match="transaction x"):
             history.check_transactions({P: there})
+
+
+@pytest.mark.parametrize("found", range(6))
+def test_offsets_in_transactions_are_those_of_the_last_that_counts(found: int) -> None:
+    history = History()
+    decisions = (Decision.COMMITTED, Decision.COMMITTED, Decision.ABORTED, Decision.COMMITTING, Decision.LOST)
+    transactions = [Transaction(str(at), decision, offset=at) for at, decision in enumerate(decisions, 1)]
+    if found in (2, 4):
+        history.check_offset(transactions, found)
+    else:
+        with pytest.raises(Violation, match=f"one of .2, 4., it is at {found}"):
+            history.check_offset(transactions, found)

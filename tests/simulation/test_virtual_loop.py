@@ -134,7 +134,7 @@ def test_a_loop_that_never_ends_is_told() -> None:
 
     async def story() -> None:
         def again() -> None:
-            loop.call_later(0, again)
+            loop.call_soon(again)
 
         again()
         await asyncio.sleep(1)

@@ -64,6 +64,7 @@ def test_bytes_arrive_whole_in_order_and_later() -> None:
     async def story() -> None:
         await asyncio.sleep(0.1)
         connection = await world.network.connect(*SERVER)
+        await asyncio.sleep(0.01)  # it is accepted
         await world.send(connection, data)
         assert world.received != data, "it takes time"
         connection.close()
@@ -80,6 +81,7 @@ def test_what_is_sent_over_a_blocked_link_arrives_when_it_is_open_again() -> Non
     async def story() -> None:
         await asyncio.sleep(0.1)
         connection = await world.network.connect(*SERVER)
+        await asyncio.sleep(0.01)  # it is accepted
         there = (connection.machine.host, SERVER[0])
         world.network.weather.blocked[there] = None
         connection.send(b"one")
@@ -103,6 +105,7 @@ def test_who_hears_nothing_gives_up_at_last() -> None:
     async def story() -> None:
         await asyncio.sleep(0.1)
         connection = await world.network.connect(*SERVER)
+        await asyncio.sleep(0.01)  # it is accepted
         world.network.power_lost(world.server)
         connection.send(b"one")
         await asyncio.sleep(GIVE_UP_S / 2)
@@ -123,6 +126,7 @@ def test_a_process_that_dies_ends_its_connections() -> None:
     async def story() -> None:
         await asyncio.sleep(0.1)
         connection = await world.network.connect(*SERVER)
+        await asyncio.sleep(0.01)  # it is accepted
         world.accepted.send(b"last words")
         world.network.process_died(world.server)
         await asyncio.sleep(1)
@@ -145,6 +149,7 @@ def test_a_connection_that_is_cut_is_reset_on_both_sides() -> None:
     async def story() -> None:
         await asyncio.sleep(0.1)
         connection = await world.network.connect(*SERVER)
+        await asyncio.sleep(0.01)  # it is accepted
         world.network.cut(connection)
         await asyncio.sleep(1)
         assert world.ended == "ConnectionResetError"

@@ -32,6 +32,9 @@ KINDS: Final[dict[str, int]] = {
 }
 """Faults by how often they happen, relative to each other."""
 
+STOP_S: Final = 10.0
+"""Who has not come to the end of a clean stop by then is killed."""
+
 
 class Faults:
     """`run` until `stopping`; then `mend` everything.
@@ -139,11 +142,16 @@ class Faults:
         elif kind == "die in a call":
             node.die_soon(self.rng.randrange(200))
             duration_s += 1.0
-        elif not node.is_paused:
+        elif node.is_up and not node.is_paused:
             machine = node.machine
+
+            def run_out_of_patience() -> None:
+                if node.machine is machine and node.is_running:
+                    node.kill()
+                    self._start(node)
+
             self.cluster.loop.on(self.cluster.loop.world, lambda: self.cluster.loop.create_task(node.stop()))
-            # whoever does not come to an end of it is killed, as service managers do
-            self._later(10.0, lambda: node.kill() if node.machine is machine else None)
+            self._later(STOP_S, run_out_of_patience)  # as service managers do
         self._later(duration_s, lambda: self._start(node))
 
     def _start(self, node: VirtualNode) -> None:

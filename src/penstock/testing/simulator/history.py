@@ -54,8 +54,8 @@ class PartitionHistory:
     seen: dict[int, bytes] = field(default_factory=dict)
     """By offset, what committed records consumers have read."""
     acknowledged: dict[int, bytes] = field(default_factory=dict)
-    high_watermarks: dict[tuple[str, int, int], int] = field(default_factory=dict)
-    """By consumer, leader epoch and node, the latest it was told."""
+    high_watermarks: dict[tuple[str, int], int] = field(default_factory=dict)
+    """By consumer and leader epoch, the latest it was told by the leader."""
 
 
 class History:
@@ -100,18 +100,16 @@ class History:
                 f"{partition} offset {offset}: read {value!r}, before {before!r}, acknowledged {expected!r}"
             )
 
-    def high_watermark(
-        self, partition: Partition, consumer: str, leader_epoch: int, node_id: int, offset: int
-    ) -> None:
-        """A consumer was told the high watermark by a node, leader or follower in an epoch."""
+    def high_watermark(self, partition: Partition, consumer: str, leader_epoch: int, offset: int) -> None:
+        """A consumer was told the high watermark by the leader of an epoch."""
         marks = self.of(partition).high_watermarks
-        before = marks.get((consumer, leader_epoch, node_id), 0)
+        before = marks.get((consumer, leader_epoch), 0)
         if offset < before:
             raise Violation(
                 f"{partition}: {consumer} was told a high watermark of {before}, then {offset}, "
                 f"in epoch {leader_epoch}"
             )
-        marks[consumer, leader_epoch, node_id] = offset
+        marks[consumer, leader_epoch] = offset
 
     # Groups
 

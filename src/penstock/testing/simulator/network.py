@@ -120,10 +120,10 @@ class Network:
     def power_lost(self, machine: Machine) -> None:
         """Nobody is told anything: whoever sends to it hears nothing until it is up again."""
         self.down[machine.host] = None
-        for listening in [found for found in self.listening.values() if found.machine is machine]:
-            listening.close()
         for connection in [found for found in self.connections if found.machine is machine]:
             connection.vanish()
+        for listening in [found for found in self.listening.values() if found.machine is machine]:
+            listening.close()
 
     def power_is_back(self, host: str) -> None:
         self.down.pop(host, None)

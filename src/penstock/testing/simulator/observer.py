@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.metadata.snapshot import encode_records
 from penstock.protocol.batch import iter_headers
-from penstock.protocol.records import decode_batches
+from penstock.protocol.records import (
+    ControlRecordType,
+    Record,
+    control_record_type,
+    decode_records,
+    records_section,
+)
 from penstock.testing.simulator.cluster import SimulatedCluster
 from penstock.testing.simulator.history import Violation
 from penstock.testing.simulator.nodes import VirtualNode
@@ -123,6 +129,34 @@ class Observer:
             for replica in node.broker.replicas
         )
 
+    def describe(self) -> str:
+        """What `is_settled` waits for, as far as one node knows."""
+        found = [f"node {node.node_id} is not up" for node in self._cluster.nodes.values() if not node.is_up]
+        for node in self._cluster.up:
+            if node.broker is None or not node.config.is_broker:
+                continue
+            found += [
+                f"{_name(replica)} on node {node.node_id} ends at {replica.log.log_end_offset}, "
+                f"committed to {replica.high_watermark}"
+                for replica in node.broker.replicas
+                if replica.high_watermark != replica.log.log_end_offset
+            ]
+        broker = self._cluster.up[0].broker if self._cluster.up else None
+        if broker is not None:
+            found += [
+                f"{topic.name}-{number} leader={at.leader} epoch={at.leader_epoch} replicas={at.replicas} "
+                f"isr={at.isr} elr={at.elr} adding={at.adding_replicas} removing={at.removing_replicas}"
+                for topic in broker.image.topics.by_name.values()
+                for number, at in topic.partitions.items()
+                if set(at.isr) != set(at.replicas) or at.adding_replicas
+            ]
+            found += [
+                f"broker {broker_id} is fenced"
+                for broker_id, at in broker.image.brokers.items()
+                if at.fenced or at.in_controlled_shutdown
+            ]
+        return "; ".join(found)
+
     def check_agreement(self) -> None:
         """All replicas of a partition hold the same bytes, and all images are one. Raises Violation."""
         for node in self._cluster.up:
@@ -155,11 +189,28 @@ def _image_checksum(broker: Broker) -> int:
 
 
 def _content(replica: Replica, start: int, end: int) -> object:
-    """What replicas have in common: their bytes, or the last record of each key where they are compacted."""
+    """What replicas have in common: their bytes, or the last record of each key where they are compacted.
+
+    What transactions have that were aborted a cleaner may leave out.
+    """
     data = b"".join(_bytes_between(replica, start, end))
     if not replica.config.compacts:
         return data
-    return {record.key: record for record in decode_batches(data)}
+    latest: dict[bytes | None, Record] = {}
+    undecided: dict[int, list[Record]] = {}
+    for position, header in iter_headers(data):
+        records = list(decode_records(header, records_section(data, header, position)))
+        if header.is_control:
+            decided = undecided.pop(header.producer_id, [])
+            is_commit = control_record_type(records[0].key) is ControlRecordType.COMMIT
+            records = decided if is_commit else []
+        elif header.is_transactional:
+            undecided.setdefault(header.producer_id, []).extend(records)
+            continue
+        for record in records:
+            if record.key not in latest or latest[record.key].offset < record.offset:
+                latest[record.key] = record
+    return latest
 
 
 def _bytes_between(replica: Replica, start: int, end: int) -> Iterator[bytes]:

@@ -269,7 +269,9 @@ class _Run:
             self._check(looking)
             return self.observer.is_settled()
 
-        await self.cluster.until("every replica is in sync", is_settled, RECOVERY_S)
+        await self.cluster.until(
+            lambda: f"every replica is in sync: {self.observer.describe()}", is_settled, RECOVERY_S
+        )
         committed: dict[Partition, set[bytes]] = {}
         for partition in self.partitions:
             for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
@@ -291,7 +293,9 @@ class _Run:
                 asking = self.loop.create_task(writer.last_offset())
                 await self.cluster.until(f"{writer.group_id} has a stable offset", asking.done, RECOVERY_S)
                 self.cluster.history.check_offset(writer.own, asking.result())
-        await self.cluster.until("every replica is in sync", is_settled, RECOVERY_S)
+        await self.cluster.until(
+            lambda: f"every replica is in sync: {self.observer.describe()}", is_settled, RECOVERY_S
+        )
         self.observer.check_agreement()
 
     def count(self) -> None:

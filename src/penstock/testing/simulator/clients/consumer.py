@@ -111,9 +111,8 @@ class Consumer(Client):
             return
         self.high_watermark = answer.high_watermark
         self.last_stable_offset = answer.last_stable_offset
-        self.history.high_watermark(
-            self.partition, self.name, leader.epoch, address.node_id, answer.high_watermark
-        )
+        if address == leader.address:  # a follower that was killed begins with what it had written down
+            self.history.high_watermark(self.partition, self.name, leader.epoch, answer.high_watermark)
         data = bytes(answer.records or b"")
         if not data:
             return
