@@ -9,7 +9,7 @@ import pytest
 from kafka_node import CLUSTER_ID, KafkaNode, free_port, run_java
 from penstock_node import PenstockNode
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 DIRECTORY_IDS = ("Uwk5Kp8JQ2m0Jd4O2s0v7g", "xV0pIb0uT8y2bGJj5D3o1Q", "n9xkTq1ORm6M0wqzq0Zr5A")
 
@@ -139,6 +139,7 @@ def test_a_quorum_of_both(kafka_libs: Path, tmp_path: Path, static: bool) -> Non
 def kill_leader(quorum: MixedQuorum, leader: int) -> int:
     """Whoever leads dies, and comes back to what another has written; the other one."""
     quorum.nodes[leader].kill()
+    time.sleep(5)  # the tool waits a minute for a leader that it was told of and that is gone
     others = [node_id for node_id in (1, 2, 3) if node_id != leader]
     until(lambda: quorum.leader(others[0]) in others)
     successor = quorum.leader(others[0])

@@ -130,6 +130,9 @@ def test_a_snapshot_comes_in_pieces_and_replaces_the_log(tmp_path: Path) -> None
     assert (log.history.voters, log.history.voters_offset) == (VOTERS, 19)
     assert names(log.read_snapshot(at)) == ["s"]
     assert log.snapshot_piece(at, 10, 5) == (data[10:15], len(data))
+    assert log.snapshot_piece(at, len(data) - 2, 5) == (data[-2:], len(data))
+    assert log.snapshot_piece(at, 1 << 62, 5) == (b"", len(data))
+    assert log.snapshot_piece(at, 0, -1) == (b"", len(data))
     assert log.snapshot_piece(SnapshotId(21, 5), 0, 5) is None
     assert not log.receive_snapshot(at), "it is here"
     assert check_position(log, 3, 1) == NeedsSnapshot(at)

@@ -96,16 +96,25 @@ class SnapshotFiles:
     # In pieces
 
     def piece(self, at: SnapshotId, position: int, max_bytes: int) -> tuple[bytes, int] | None:
-        """Bytes of a snapshot from ``position`` on, and its whole size; None where there is none such."""
+        """Bytes of a snapshot from ``position`` on, and its whole size; None where it cannot be read.
+
+        Both numbers are what another node asked for: there may be nothing at that place.
+        """
         if at not in self._ids:
             return None
         try:
             fd = self._files.open(self.path(at), os.O_RDONLY)
-        except FileNotFoundError:
+        except OSError as error:
+            log.error("metadata snapshot not readable file=%s error=%s", self.path(at), error)
             return None
         try:
             size = os.fstat(fd).st_size
-            return self._files.pread(fd, min(max_bytes, size), position), size
+            if not 0 <= position < size:
+                return b"", size
+            return self._files.pread(fd, max(0, min(max_bytes, size - position)), position), size
+        except OSError as error:
+            log.error("metadata snapshot not readable file=%s error=%s", self.path(at), error)
+            return None
         finally:
             self._files.close(fd)
 
