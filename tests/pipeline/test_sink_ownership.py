@@ -220,7 +220,8 @@ def test_of_drivers_that_start_at_once_one_is_the_owner(app: Application, cluste
     assert len(found) == 1
     owner = app.ownership(cluster, drivers[0]).owner()
     assert owner is not None
-    assert (owner.claims, owner.start_id) == (2, found[0].start_id)
+    assert owner.start_id == found[0].start_id
+    assert owner.claims >= len(drivers)
 
 
 def test_a_checkpoint_of_the_time_before_goes_on(app: Application, cluster: Cluster) -> None:

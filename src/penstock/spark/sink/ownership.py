@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,9 @@ from penstock.spark.sink.marker import GROUP_PREFIX, MarkerDamaged
 
 #: The entry is written again with a batch when it is older: groups forget offsets in time.
 RENEW_MS: Final = 3_600_000
-_ATTEMPTS_MAX: Final = 5
+_ATTEMPTS_MAX: Final = 8
+# Two that claim at once fence each other; the pause doubles, at random, until one has time to finish.
+_PAUSE_S: Final = 0.05
 # Metadata of an offset may have 4096 bytes (offset.metadata.max.bytes).
 _SHOWN_MAX: Final = 400
 
@@ -143,8 +146,11 @@ class Ownership:
             except TransactionLost:
                 if attempt == _ATTEMPTS_MAX:
                     raise
+                time.sleep(random.uniform(0, _PAUSE_S * 2**attempt))
             else:
                 break
+        # EndTxn may be answered before the entry counts: whoever looks next, this driver too, has to see it.
+        self._cluster.retry(lambda: self._group.committed([self.partition]))
         return entry
 
     def _successor(self, before: Entry | None, query_id: str | None) -> Entry:
