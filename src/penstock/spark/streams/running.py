@@ -21,13 +21,13 @@ from penstock.spark.profiles import PROFILES, Profile, ProfileName
 from penstock.spark.progress import Progress as Progress
 from penstock.spark.progress import read_progress
 from penstock.spark.session import build_session
-from penstock.spark.sink.checkpoint import Checkpoint
+from penstock.spark.sink.checkpoint import Checkpoint, CheckpointError
 from penstock.spark.sink.locations import Location
 from penstock.spark.sink.options import parse_sink
 from penstock.spark.sink.ownership import Driver, Ownership
 from penstock.spark.source.offsets import to_json
 from penstock.spark.source.options import parse_streaming
-from penstock.spark.streams.checkpoint import Kept, continue_from, is_new
+from penstock.spark.streams.checkpoint import CheckpointMismatch, Kept, continue_from, is_new
 from penstock.spark.streams.dataframes import FrameColumns, packed_frame
 from penstock.spark.streams.datasource import NAME, PLAN, StreamsDataSource
 from penstock.spark.streams.dead_letters import DeadLetterCount
@@ -316,7 +316,7 @@ def _plan(
 
 def _claim(cluster: Cluster, plan: StreamsPlan, where: Location) -> Driver | None:
     """From now on no other driver of the application publishes a batch, whatever its checkpoint; so its
-    group's offsets stay where they are. Raises CheckpointOutdated, ClientError.
+    group's offsets stay where they are. Raises CheckpointOutdated, CheckpointMismatch, ClientError.
 
     None where no topic is known that the application reads or writes: then only drivers with this checkpoint
     are told apart.
@@ -330,19 +330,22 @@ def _claim(cluster: Cluster, plan: StreamsPlan, where: Location) -> Driver | Non
     driver = Driver(
         topology.application, plan.start_id, min(topics), platform.node(), str(plan.sink.checkpoint)
     )
-    query_id = None if is_new(where) else Checkpoint(where).query_id()
+    try:
+        query_id = None if is_new(where) else Checkpoint(where).query_id()
+    except CheckpointError as error:
+        raise CheckpointMismatch(str(error)) from None
     Ownership(cluster, driver, plan.sink.transaction.timeout_ms).claim(query_id)
     return driver
 
 
 def _pinned_start(where: Location, cluster: Cluster, topology: Topology, topics: Mapping[str, int]) -> str:
-    """The group's offsets at the first start with this checkpoint.
+    """The group's offsets at the last start before the first batch of this checkpoint.
 
     A source that starts where its group has committed begins with a batch that holds nothing but its start.
     Beside a DataFrame's rows it would leave the tables that they are joined with empty.
     """
     file = where.child("penstock", "starting-offsets.json")
-    data = file.read()
+    data = None if is_new(where) else file.read()
     if data is None:
         partitions = [TopicPartition(name, n) for name, count in topics.items() for n in range(count)]
         group = ConsumerGroup(cluster, topology.application)
@@ -364,11 +367,23 @@ def packed_rows(plan: StreamsPlan, session: SparkSession, plan_text: str | None 
         session.dataSource.register(StreamsDataSource)
         if plan.part_of.keys() - plan.shuffled_topics - frames.keys():
             inputs.append(session.readStream.format(NAME).option(PLAN, text).load())
-        inputs += [packed_frame(name, FrameColumns(*frame.data), text) for name, frame in frames.items()]
+        packed = [packed_frame(name, FrameColumns(*frame.data), text) for name, frame in frames.items()]
+        inputs += [_of_session(frame, session) for frame in packed]
         rows = reduce(lambda one, other: one.union(other), inputs)
         if plan.has_shuffle:
             rows = rows.groupBy("group").transformWithState(StreamsOperator(text), PACKED, "Append", "None")
     return rows
+
+
+def _of_session(frame: DataFrame, session: SparkSession) -> DataFrame:
+    """The same rows in this session: a query runs in that of its first input, with what is set and registered
+    there."""
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    jvm: Any = session._jvm
+    datasets = jvm.org.apache.spark.sql.classic.Dataset
+    rows = datasets.ofRows(session._jsparkSession, frame._jdf.queryExecution().analyzed())
+    return ClassicDataFrame(rows, session)
 
 
 def _query(
