@@ -72,7 +72,7 @@ class ProcessTree:
         own = sum(spent.own for spent in self._spent.values())
         waited = sum(spent.waited for spent in self._spent.values())
         ended = sum(sum(spent) for process, spent in self._spent.items() if process not in running)
-        # The rest of what was waited for was never seen. It doesn't shrink when one ends that nobody waits for.
+        # The rest of what was waited for was never seen. Who ends without being waited for doesn't lessen it.
         self._unseen_ticks = max(self._unseen_ticks, waited - ended)
         return own + self._unseen_ticks
 
