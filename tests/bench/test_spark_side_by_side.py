@@ -83,7 +83,7 @@ input()
         assert process.stdout.readline() == "spent\n"
         tree = ProcessTree(process.pid)
         before_s = tree.cost().cpu_s
-        assert before_s >= 0.6
+        assert before_s >= 0.5
         process.stdin.write("go on\n")
         process.stdin.flush()
         assert process.stdout.readline() == "ended\n"
