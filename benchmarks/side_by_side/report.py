@@ -199,14 +199,12 @@ def _start_and_rest(start: RowRuns, rest: list[RowRuns]) -> str:
             ("memory added", "added_mb", "{:.0f} MB".format),
             ("of its core while nothing happens", "idle_cpu", "{:.1%}".format),
         ):
-            add(
-                f"{runs.name}: {label}",
-                runs,
-                lambda found, broker, name=name, form=form: cell(  # type: ignore[misc]
-                    found.spread(broker, lambda m: m.facts.get(name)), form
-                ),
-            )
+            add(f"{runs.name}: {label}", runs, _fact(name, form))
     return "\n".join([*lines, ""])
+
+
+def _fact(name: str, form: Callable[[float], str]) -> Callable[[RowRuns, str], str]:
+    return lambda runs, broker: cell(runs.spread(broker, lambda m: m.facts.get(name)), form)
 
 
 def cell(figure: Spread | None, form: Callable[[float], str], *, with_range: bool = True) -> str:

@@ -48,6 +48,7 @@ class ProcessTree:
         self._pids: list[int] = []
         self._looked_s = float("-inf")
         self._spent: dict[tuple[int, str], _Spent] = {}
+        self._unseen_ticks = 0
 
     def cost(self) -> TreeCost:
         """Raises ProcessLookupError: the root has ended."""
@@ -71,7 +72,9 @@ class ProcessTree:
         own = sum(spent.own for spent in self._spent.values())
         waited = sum(spent.waited for spent in self._spent.values())
         ended = sum(sum(spent) for process, spent in self._spent.items() if process not in running)
-        return own + max(0, waited - ended)  # the rest of what was waited for was never seen
+        # The rest of what was waited for was never seen. Who ends without being waited for doesn't lessen it.
+        self._unseen_ticks = max(self._unseen_ticks, waited - ended)
+        return own + self._unseen_ticks
 
     def _look(self, now_s: float) -> None:
         self._looked_s = now_s

@@ -4,8 +4,9 @@
 
 Records are "key number". In the shape `stateful` they are shuffled, and each comes out as "key number count",
 where `count` is how many of the key came before, by the state: an output is right if number and count agree
-and rise by one. In the shape `map` there is no shuffle, and each comes out as "key number offset". A query
-that fails is started again, in the same process. What happens is told on standard output, a line each.
+and rise by one. In the shape `map` there is no shuffle, and each comes out as "key number offset". In the
+shape `streams` an application of `penstock.streams` runs instead (`exactly_once_app`). A query that fails is
+started again, in the same process. What happens is told on standard output, a line each.
 
 In the directory CONTROL a file `strike` asks the next task that is about to stage for its death, or the test
 for another's; the task answers with its process id in `struck`. `stay-down` tells the driver not to start
@@ -34,13 +35,11 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import StructType
 
 import penstock.spark
-from penstock.client.cluster import Cluster
 from penstock.spark.class_data import class_data_options
 from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.java import find_java
 from penstock.spark.session import LOCAL_SETTINGS, build_session
-from penstock.spark.sink.checkpoint import SinkState
-from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter, driver_id
+from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
 from penstock.spark.sink.marker import Marker
 from penstock.spark.sink.options import parse_sink
 from penstock.spark.sink.publisher import Outcome, Publication, Publisher
@@ -95,15 +94,10 @@ class Watched(ExactlyOnceStreamWriter):
     """Small reports are files as well, so that some tasks stage and others don't."""
 
     inline_bytes = 2_000
+    publisher_type = ForgetfulPublisher if NO_MARKER_CHECK in os.environ else TellingPublisher
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return super().write(in_danger(iterator))
-
-    def _publisher(self, cluster: Cluster, query_id: str, state: SinkState) -> Publisher:
-        options = self._options
-        kind = ForgetfulPublisher if NO_MARKER_CHECK in os.environ else TellingPublisher
-        timeout_ms = options.transaction.timeout_ms
-        return kind(cluster, options.producer, query_id, state.marker_topic, timeout_ms, driver_id())
 
 
 class KilledDataSource(PenstockDataSource):
@@ -234,9 +228,16 @@ def main() -> None:
     session.dataSource.register(KilledDataSource)
     while not (Path(control) / "stay-down").exists():
         try:
-            query = start(session, servers, checkpoint, shape)
-            say("started", query.runId)
-            query.awaitTermination()
+            if shape == "streams":
+                import exactly_once_app
+
+                app = exactly_once_app.start(session, servers, checkpoint)
+                say("started", app.query.runId)
+                app.query.awaitTermination()
+            else:
+                query = start(session, servers, checkpoint, shape)
+                say("started", query.runId)
+                query.awaitTermination()
         except Exception as error:
             text = " ".join(str(error).split())
             say("fenced" if "RunFenced" in text else "failed", text[:4000])

@@ -14,6 +14,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import threading
 import time
@@ -27,6 +28,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from exactly_once_app import SUMS
 from exactly_once_query import (
     GROUP,
     NO_MARKER_CHECK,
@@ -109,15 +111,20 @@ class Event(NamedTuple):
     resumed_s: float
 
 
-def schedule(count: int, chance: random.Random) -> list[Kill]:
+#: Of a streams application, which goes on without: from its group's offsets and its changelogs.
+CHECKPOINT_REMOVED = "checkpoint removed"
+
+
+def schedule(count: int, chance: random.Random, shape: str) -> list[Kill]:
     """Few kills are those of the first points; of many, each point has its share and the rest are random."""
+    points = POINTS | ({CHECKPOINT_REMOVED: ("driver",)} if shape == "streams" else {})
     if only := os.environ.get("PENSTOCK_SINK_POINT"):
-        victims = RANDOM_VICTIMS if only == "random" else POINTS[only]
+        victims = RANDOM_VICTIMS if only == "random" else points[only]
         return [Kill(only, chance.choice(victims)) for _ in range(count)]
-    if count < 2 * len(POINTS):
-        return [Kill(point, victims[0]) for point, victims in list(POINTS.items())[:count]]
+    if count < 2 * len(points):
+        return [Kill(point, victims[0]) for point, victims in list(points.items())[:count]]
     kills: list[Kill] = []
-    for point, victims in POINTS.items():
+    for point, victims in points.items():
         share = STOPPED_SHARE if point.endswith("stopped") else SHARE
         order = itertools.cycle(chance.sample(victims, len(victims)))
         kills += [Kill(point, victim) for victim in itertools.islice(order, max(1, round(count * share)))]
@@ -228,6 +235,10 @@ class Story:
             case "random":
                 time.sleep(chance.uniform(0.0, 1.5))
                 self._strike(kill.victim)
+            case "checkpoint removed":
+                time.sleep(chance.uniform(0.0, 1.5))
+                self._strike(kill.victim)
+                shutil.rmtree(self._scratch / "checkpoint")
             case "before staging":
                 self._strike_in_a_task(kill.victim)
             case "mid-publish":
@@ -422,7 +433,7 @@ def running(
             proxy.target = node.bootstrap_servers
             admin = AdminClient({"bootstrap.servers": proxy.bootstrap_servers})
             topics = [NewTopic(SOURCE, SOURCE_PARTITIONS, 1)]
-            topics += [NewTopic(topic, OUTPUT_PARTITIONS, 1) for topic in TOPICS]
+            topics += [NewTopic(topic, OUTPUT_PARTITIONS, 1) for topic in (*TOPICS, SUMS)]
             for created in admin.create_topics(topics).values():
                 created.result(20)
             story = Story(node, proxy, scratch, chance, **conditions)
@@ -506,6 +517,31 @@ def check_order_of_the_source(rows: list[Row]) -> None:
         last[way] = row.tally
 
 
+def check_sums(story: Story, sent: Counter[int]) -> None:
+    """What has gone through the repartition topic, with the last of it: some batches later."""
+    expected: Counter[int] = Counter()
+    for key, count in sent.items():
+        expected[key % 2] += count
+    sums: dict[int, int] = {}
+    consumer = Consumer(
+        {
+            "bootstrap.servers": story.proxy.bootstrap_servers,
+            "group.id": "check",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    consumer.assign([ConfluentPartition(SUMS, p, 0) for p in range(OUTPUT_PARTITIONS)])
+    deadline = time.monotonic() + 60
+    while sums != expected:
+        assert time.monotonic() < deadline, f"{sums}, expected {dict(expected)}\n{story.driver.last_words()}"
+        message = consumer.poll(0.5)
+        if message is not None and message.error() is None:
+            sums[int(message.key())] = int.from_bytes(message.value())
+    consumer.close()
+
+
 def check_group(story: Story, sent: Counter[int]) -> None:
     """The consumer group of the source is where the input ends: it went with the output."""
     expected: Counter[TopicPartition] = Counter()
@@ -527,7 +563,7 @@ def run(kills: int, scratch: Path, shape: str, kafka_libs: Path | None = None) -
     ):
         story.driver.wait_for("started")
         story.wait_for_more()
-        for kill in schedule(kills, chance):
+        for kill in schedule(kills, chance, shape):
             if time.monotonic() - began > SECONDS:
                 break
             story.kill(kill)
@@ -538,6 +574,8 @@ def run(kills: int, scratch: Path, shape: str, kafka_libs: Path | None = None) -
             check_order_of_the_source(rows)
         else:
             check_counted_once(rows)
+        if shape == "streams":
+            check_sums(story, feeder.sent)
         check_group(story, feeder.sent)
     name = f"{shape}, {'Penstock' if kafka_libs is None else 'Apache Kafka'}"
     report(name, story, seed, count, time.monotonic() - began)
@@ -550,6 +588,12 @@ def test_every_record_once_whoever_is_killed(tmp_path: Path) -> None:
 @MANY_ONLY
 def test_a_query_that_only_maps_keeps_the_order_of_its_source(tmp_path: Path) -> None:
     run(KILLS // 10, tmp_path, "map")
+
+
+@MANY_ONLY
+def test_a_streams_application(tmp_path: Path) -> None:
+    """With a repartition topic, changelogs, and restarts without a checkpoint."""
+    run(KILLS // 5, tmp_path, "streams")
 
 
 @MANY_ONLY

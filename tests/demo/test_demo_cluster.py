@@ -15,7 +15,7 @@ from penstock.demo.driver import Settings
 from penstock.demo.feed import Feed
 from penstock.demo.log import LogRecord, read_topics
 from penstock.demo.monitor import Lag, Monitor
-from penstock.demo.processes import Application, ApplicationFailed
+from penstock.demo.processes import Application, ApplicationEnded
 from penstock.demo.scenario import Record
 from penstock.demo.topics import Topics, create_topics
 from penstock.testing import Cluster
@@ -137,7 +137,7 @@ def test_why_the_application_ended_is_told(tmp_path: Path) -> None:
     deadline = time.monotonic() + 30
     while application.is_running and time.monotonic() < deadline:
         time.sleep(0.05)
-    with pytest.raises(ApplicationFailed, match="an application's name has letters"):
+    with pytest.raises(ApplicationEnded, match="an application's name has letters"):
         application.require_running()
     application.kill()
     assert "Traceback" in (tmp_path / "log").read_text()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_node import KafkaNode
@@ -26,8 +26,13 @@ def spark() -> Iterator[object]:
 
 
 @pytest.fixture(scope="session")
-def servers(penstock_cluster: Cluster) -> str:
+def servers_of_ours(penstock_cluster: Cluster) -> str:
     return penstock_cluster.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def servers(servers_of_ours: str) -> str:
+    return servers_of_ours
 
 
 @pytest.fixture(scope="session")
@@ -37,10 +42,38 @@ def kafka_servers(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) ->
         yield node.bootstrap_servers
 
 
+@pytest.fixture(scope="module", params=["penstock", pytest.param("kafka", marks=pytest.mark.kafka)])
+def either_servers(request: pytest.FixtureRequest) -> str:
+    """Of one broker after the other; a module whose tests are all for both calls it `servers`."""
+    found: str = request.getfixturevalue("kafka_servers" if request.param == "kafka" else "servers_of_ours")
+    return found
+
+
 @pytest.fixture
-def make_topic(servers: str) -> Callable[..., str]:
+def admin(servers: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": servers})
+
+
+@pytest.fixture
+def group() -> str:
+    return f"group-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def committed(admin: AdminClient, group: str) -> Callable[..., dict[int, int]]:
+    """What an administrator sees of the group, by partition number, of one topic or of all."""
+
+    def ask(topic: str | None = None) -> dict[int, int]:
+        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        found = asked[group].result(30).topic_partitions
+        return {tp.partition: tp.offset for tp in found if tp.offset >= 0 and topic in (None, tp.topic)}
+
+    return ask
+
+
+@pytest.fixture
+def make_topic(servers: str, admin: AdminClient) -> Callable[..., str]:
     """``make_topic(partitions=1, name=None, **config)`` creates a topic and gives its name."""
-    admin = AdminClient({"bootstrap.servers": servers})
 
     def make(partitions: int = 1, name: str | None = None, **config: str) -> str:
         topic = name or f"pipeline-{uuid.uuid4().hex}"

@@ -1,10 +1,15 @@
-"""Publishing a batch of made-up records in a process of its own, to be killed there."""
+"""Publishing a batch of made-up records in a process of its own, to be killed there; what became of it."""
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ConfluentPartition
 
 from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
 from penstock.client.metadata import TopicPartition
+from penstock.client.offsets import LATEST, IsolationLevel, list_offsets
 from penstock.client.producer import ProducerConfig
 from penstock.protocol.records import Record, encode_batch
 from penstock.spark.sink.encoding import EncodedBatch
@@ -64,3 +69,48 @@ def publication(
 def publish(servers: str, query_id: str, batch_id: int, run_id: str) -> Outcome:
     with connect(servers) as cluster:
         return publisher(cluster, query_id).publish(publication(batch_id, run_id))
+
+
+def committed_values(servers: str, topic: str, partitions: int = PARTITIONS) -> list[list[bytes]]:
+    """The values of each partition, read to its end by a `read_committed` client that is not ours.
+
+    EndTxn is answered before Apache Kafka has written its markers: they are waited for.
+    """
+    with connect(servers) as cluster:
+        wait_until(lambda: nothing_is_open(cluster, [topic], partitions))
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "unused",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.assign([ConfluentPartition(topic, number, 0) for number in range(partitions)])
+    values: list[list[bytes]] = [[] for _ in range(partitions)]
+    ends: set[int] = set()
+    while len(ends) < partitions:
+        message = consumer.poll(10)
+        assert message is not None, "the end was not reached: a transaction is open"
+        if message.error() is None:
+            values[message.partition()].append(message.value())
+        else:
+            ends.add(message.partition())
+    consumer.close()
+    return values
+
+
+def nothing_is_open(cluster: Cluster, topics: Iterable[str] = TOPICS, partitions: int = PARTITIONS) -> bool:
+    """Nothing holds back a reader: the last stable offset is the end."""
+    asked = {TopicPartition(topic, p): LATEST for topic in topics for p in range(partitions)}
+    stable = list_offsets(cluster, asked, IsolationLevel.READ_COMMITTED)
+    ends = list_offsets(cluster, asked)
+    return {tp: found.offset for tp, found in stable.items()} == {tp: e.offset for tp, e in ends.items()}
+
+
+def wait_until(condition: Callable[[], bool], within_s: float = 20) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.02)

@@ -10,7 +10,6 @@ import uuid
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient
 
 from penstock.client.config import ClientConfig
 from penstock.client.errors import ClientError, ServerUnreachable
@@ -23,21 +22,9 @@ A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 TEN_MINUTES_MS = 600_000
 
 
-@pytest.fixture(scope="module", params=["penstock", pytest.param("kafka", marks=pytest.mark.kafka)])
-def servers(request):
-    if request.param == "kafka":
-        return request.getfixturevalue("kafka_servers")
-    return request.getfixturevalue("penstock_cluster").bootstrap_servers
-
-
-@pytest.fixture
-def admin(servers):
-    return AdminClient({"bootstrap.servers": servers})
-
-
-@pytest.fixture
-def group():
-    return f"group-{uuid.uuid4().hex}"
+@pytest.fixture(scope="module")
+def servers(either_servers):
+    return either_servers
 
 
 @pytest.fixture
@@ -54,18 +41,6 @@ def follow(servers, group):
     yield make
     for follower in made:
         follower.close()
-
-
-@pytest.fixture
-def committed(admin, group):
-    """What an administrator sees, by partition number, of one topic or of all."""
-
-    def ask(topic=None):
-        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-        found = asked[group].result(30).topic_partitions
-        return {tp.partition: tp.offset for tp in found if tp.offset >= 0 and topic in (None, tp.topic)}
-
-    return ask
 
 
 @pytest.fixture

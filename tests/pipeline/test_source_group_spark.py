@@ -4,11 +4,9 @@ import json
 import subprocess
 import sys
 import time
-import uuid
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 from pyspark.errors import StreamingQueryException
 
@@ -17,31 +15,9 @@ from penstock.spark import lag
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(scope="module", params=["penstock", pytest.param("kafka", marks=pytest.mark.kafka)])
-def servers(request):
-    if request.param == "kafka":
-        return request.getfixturevalue("kafka_servers")
-    return request.getfixturevalue("penstock_cluster").bootstrap_servers
-
-
-@pytest.fixture
-def admin(servers):
-    return AdminClient({"bootstrap.servers": servers})
-
-
-@pytest.fixture
-def group():
-    return f"group-{uuid.uuid4().hex}"
-
-
-@pytest.fixture
-def committed(admin, group):
-    def ask():
-        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-        found = asked[group].result(30).topic_partitions
-        return {tp.partition: tp.offset for tp in found if tp.offset >= 0}
-
-    return ask
+@pytest.fixture(scope="module")
+def servers(either_servers):
+    return either_servers
 
 
 def numbers(first, end):

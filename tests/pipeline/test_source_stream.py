@@ -11,7 +11,6 @@ import uuid
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from penstock.arrow.loss import DataLoss
@@ -23,31 +22,9 @@ from penstock.spark.source.offsets import from_json, to_json
 ALL = ReadAllAvailable()
 
 
-@pytest.fixture(scope="module", params=["penstock", pytest.param("kafka", marks=pytest.mark.kafka)])
-def servers(request):
-    if request.param == "kafka":
-        return request.getfixturevalue("kafka_servers")
-    return request.getfixturevalue("penstock_cluster").bootstrap_servers
-
-
-@pytest.fixture
-def admin(servers):
-    return AdminClient({"bootstrap.servers": servers})
-
-
-@pytest.fixture
-def group():
-    return f"group-{uuid.uuid4().hex}"
-
-
-@pytest.fixture
-def committed(admin, group):
-    def ask():
-        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-        found = asked[group].result(30).topic_partitions
-        return {tp.partition: tp.offset for tp in found if tp.offset >= 0}
-
-    return ask
+@pytest.fixture(scope="module")
+def servers(either_servers):
+    return either_servers
 
 
 @pytest.fixture

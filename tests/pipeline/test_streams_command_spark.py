@@ -91,6 +91,30 @@ def test_run_until_drained_shows_batches_and_reset_begins_anew(node: Node, file:
     assert totals(node) == [*range(1, 21), *range(1, 22)]
 
 
+@pytest.mark.parametrize(
+    ("kept", "message"),
+    [
+        (b"{", r"penstock/streams.json is damaged: b'{'"),
+        (b'{"version": 9}', "penstock/streams.json has version 9, expected at most 1"),
+        (b'{"version": 1, "application": "other", "has_state": true, "shuffle_partitions": 1}',
+         "is the checkpoint of the application other, not of shouting"),
+    ],
+)  # fmt: skip
+def test_reset_leaves_everything_where_it_cannot_tell_whose_the_checkpoint_is(
+    kept: bytes, message: str, node: Node, file: Path
+) -> None:
+    node.create(1, "shouting-counts-changelog")
+    checkpoint = file.parent / "checkpoint"
+    (checkpoint / "penstock").mkdir(parents=True)
+    (checkpoint / "penstock" / "streams.json").write_bytes(kept)
+    code, said = invoke("reset", file, "--checkpoint", checkpoint, "--bootstrap", node.servers)
+    assert code == 1
+    assert message in said
+    assert "Traceback" not in said
+    assert (checkpoint / "penstock" / "streams.json").read_bytes() == kept
+    assert "shouting-counts-changelog" in node.admin.list_topics(timeout=10).topics
+
+
 @pytest.mark.usefixtures("spark")
 def test_what_goes_wrong_is_one_line(node: Node, file: Path) -> None:
     words = ("--checkpoint", file.parent / "c", "--bootstrap", node.servers, "--until", "drained")
@@ -110,11 +134,8 @@ def test_what_goes_wrong_is_one_line(node: Node, file: Path) -> None:
     assert "other reads topics that don't exist" in said
 
 
-def test_ctrl_c_stops_it_after_the_batch_in_hand(node: Node, file: Path) -> None:
-    """It reaches all processes of the terminal's group at once."""
-    checkpoint = file.parent / "checkpoint"
-    node.write(lines(50))
-    process = subprocess.Popen(
+def run_apart(node: Node, file: Path, checkpoint: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
         [
             *(sys.executable, "-m", "penstock", "streams", "run", file),
             *("--checkpoint", checkpoint, "--bootstrap", node.servers, "--master", "local[1]"),
@@ -124,8 +145,51 @@ def test_ctrl_c_stops_it_after_the_batch_in_hand(node: Node, file: Path) -> None
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "COLUMNS": "400"},
     )
+
+
+@pytest.mark.skipif(
+    os.environ.get("PENSTOCK_STREAMS_SPARK") != "all", reason="PENSTOCK_STREAMS_SPARK=all runs it"
+)
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("broker", ["node", pytest.param("kafka_servers", marks=pytest.mark.kafka)])
+def test_of_two_drivers_with_a_checkpoint_each_the_later_one_goes_on(
+    broker: str, file: Path, request: pytest.FixtureRequest
+) -> None:
+    found = request.getfixturevalue(broker)
+    node = found if isinstance(found, Node) else Node(found)
+    if node is not found:
+        node.create(1, "lines")
+    node.write(lines(50))
+    earlier = run_apart(node, file, file.parent / "one")
+    try:
+        said = _until(earlier, "batch ", START_TIMEOUT_S)
+        node.write(lines(50))
+        words = ("--checkpoint", file.parent / "two", "--bootstrap", node.servers, "--until", "drained")
+        code, later_said = invoke("run", file, *words)
+        assert code == 0, later_said
+        node.write(lines(50))
+        rest, _ = earlier.communicate(timeout=STOP_TIMEOUT_S)
+    finally:
+        if earlier.poll() is None:
+            os.killpg(earlier.pid, signal.SIGKILL)
+    assert earlier.returncode == 1, said + rest
+    assert "RunFenced: this driver of the application shouting" in rest
+    assert f"with the checkpoint {file.parent / 'two'}: this one writes no more" in rest
+    assert invoke("run", file, *words)[0] == 0
+    assert totals(node) == list(range(1, 151))
+    code, said = invoke("run", file, "--checkpoint", file.parent / "one", *words[2:])
+    assert code == 1
+    assert "the application shouting has gone on with another checkpoint" in said
+    assert "Traceback" not in said
+
+
+def test_ctrl_c_stops_it_after_the_batch_in_hand(node: Node, file: Path) -> None:
+    """It reaches all processes of the terminal's group at once."""
+    checkpoint = file.parent / "checkpoint"
+    node.write(lines(50))
+    process = run_apart(node, file, checkpoint)
     try:
         said = _until(process, "batch ", START_TIMEOUT_S)
         node.write(lines(50))

@@ -236,6 +236,49 @@ def test_a_dataframe_is_a_source_of_the_one_query(node: Node, spark: Any, tmp_pa
     assert sorted(value for _, value, _ in node.read("plain")) == [b"/a", b"/a", b"/a", b"/b", b"/b"]
 
 
+@pytest.mark.spark
+def test_rows_of_a_dataframe_meet_a_global_table(node: Node, spark: Any, tmp_path: Path) -> None:
+    """Before the shuffle and behind it: as the table is when their batch runs."""
+    node.create(2, "titles")
+    visits = tmp_path / "visits"
+    visits.mkdir()
+    frame = spark.readStream.schema("user STRING, page STRING, at TIMESTAMP").json(str(visits))
+
+    def run(title: bytes) -> None:
+        app = App("titled", key=string, value=json)
+        titles = app.global_table("titles", value=string)
+        read = app.from_dataframe(
+            frame, "visits", key_column="user", value_column=None, timestamp_column="at"
+        )
+        pages = read.map_values(lambda visit: visit["page"], value=string)
+        pages.join(
+            titles, lambda page, title: f"{page} {title}", on=lambda user, page: page, value=string
+        ).to("read")
+        counts = pages.group_by(lambda user, page: page).count(store="counts").to_stream()
+        counts.join(
+            titles, lambda count, title: f"{count} {title}", on=lambda page, count: page, value=string
+        ).to("counted")
+        node.write([("titles", b"/a", title, 1), ("titles", b"/b", b"B", 1)])
+        lines = [
+            jsons.dumps({"user": user, "page": page, "at": at(2_000).isoformat()})
+            for user, page in (("ann", "/a"), ("bob", "/b"))
+        ]
+        (visits / f"{title.decode()}.json").write_text("\n".join(lines))
+        running = app.start(
+            bootstrap_servers=node.servers, checkpoint=tmp_path / "c", spark=spark, until="drained"
+        )
+        assert running.wait(TIMEOUT_S)
+
+    run(b"A")
+    run(b"Z")
+    read = [(key, value) for key, value, _ in node.read("read")]
+    assert sorted(row for row in read if row[0] == b"ann") == [(b"ann", b"/a A"), (b"ann", b"/a Z")]
+    assert [row for row in read if row[0] == b"bob"] == [(b"bob", b"/b B")] * 2
+    counted = [(key, value) for key, value, _ in node.read("counted")]
+    assert [row for row in counted if row[0] == b"/a"] == [(b"/a", b"1 A"), (b"/a", b"2 Z")]
+    assert [row for row in counted if row[0] == b"/b"] == [(b"/b", b"1 B"), (b"/b", b"2 B")]
+
+
 def test_rows_from_all_places_meet_in_their_tasks_by_time() -> None:
     app = App("placed", key=string, value=string)
     visits = app.from_dataframe(None, "visits", partitions=3)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +21,8 @@ from confluent_kafka.admin import ConfigResource
 from streams_cases import OPERATORS, Row, answers_of, app_of, comparable, rows_of
 from streams_node import Node
 
+from penstock.spark.sink.ownership import CheckpointOutdated
+from penstock.spark.streams import running as runtime
 from penstock.spark.streams.checkpoint import CheckpointMismatch
 from penstock.spark.streams.failures import ApplicationFailed
 from penstock.spark.streams.preparation import InternalTopicMismatch, MissingTopics
@@ -112,6 +115,62 @@ def test_state_group_and_changelog_go_on_together(node: Node, spark: Any, tmp_pa
     admin = node.admin
     config = admin.describe_configs([resource])[resource].result(30)
     assert config["cleanup.policy"].value == "compact"
+
+
+@pytest.mark.parametrize("broker", ["penstock", pytest.param("kafka", marks=pytest.mark.kafka)])
+def test_a_later_start_with_another_checkpoint_goes_on_and_the_earlier_one_ends(
+    broker: str, request: pytest.FixtureRequest, spark: Any, tmp_path: Path
+) -> None:
+    node = (
+        Node(request.getfixturevalue("kafka_servers"))
+        if broker == "kafka"
+        else request.getfixturevalue("node")
+    )
+    one, two, three = tmp_path / "one", tmp_path / "two", tmp_path / "three"
+    settings = {"bootstrap_servers": node.servers, "spark": spark}
+    node.create(2, "words")
+    node.write(words(40))
+    earlier = counting_app().start(checkpoint=one, **settings)
+    try:
+        earlier.wait_until_read()
+        with counting_app().start(checkpoint=two, **settings) as later:
+            node.write(words(40))
+            later.wait_until_read()
+            replaced = (
+                r"RunFenced: this driver of the application counting, on \S+ with the checkpoint \S+/one, "
+                r"was replaced by a later one, started [-\d]+ [:\d]+ UTC on \S+ with the checkpoint \S+/two"
+            )
+            with pytest.raises(ApplicationFailed, match=replaced):
+                earlier.wait(TIMEOUT_S)
+            assert later.is_running
+        with pytest.raises(CheckpointOutdated, match=r"has gone on with another checkpoint .*/one: \S*/two"):
+            counting_app().start(checkpoint=one, **settings)
+    finally:
+        earlier.query.stop()
+    node.write(words(20))
+    drain(counting_app(), node, three, spark)
+    # Every count once, in order: nothing was processed twice, and nothing was left out.
+    sent: dict[bytes | None, list[int]] = defaultdict(list)
+    for key, value, _ in node.read("totals"):
+        sent[key].append(int.from_bytes(value or b""))
+    assert sent == {b"key-%d" % n: list(range(1, 11)) for n in range(10)}
+    assert node.lag("counting", "words") == 0
+
+
+@everything
+def test_a_checkpoint_of_the_time_before_applications_had_a_transactional_id_goes_on(
+    node: Node, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.create(1, "words")
+    node.write(words(20))
+    with monkeypatch.context() as former:
+        former.setattr(runtime, "_claim", lambda *_: None)
+        drain(counting_app(), node, tmp_path / "c", spark)
+    node.write(words(20))
+    drain(counting_app(), node, tmp_path / "c", spark)
+    assert sorted(int.from_bytes(value or b"") for _, value, _ in node.read("totals")) == sorted(
+        n for n in range(1, 5) for _ in range(10)
+    )
 
 
 class Reminder(Processor[str, str, str, str]):

@@ -76,7 +76,7 @@ def demo(
     from penstock.demo.chaos import planned_kills
     from penstock.demo.feed import DeliveryFailed
     from penstock.demo.job import LOG_NAME, Options, Stalled, run
-    from penstock.demo.processes import ApplicationFailed
+    from penstock.demo.processes import ApplicationEnded
     from penstock.demo.topics import Topics, TopicsExist
     from penstock.demo.view import View
     from penstock.spark.java import JavaNotFound, find_java
@@ -98,7 +98,7 @@ def demo(
                 kills=tuple(kills) if chaos else (),
             )
             outcome = run(options, view, restart_node)
-    except ApplicationFailed as error:
+    except ApplicationEnded as error:
         fail(f"{error} (more in {output / LOG_NAME})", EXIT_REFUSED)
     except (Stalled, DeliveryFailed, JavaNotFound, TopicsExist) as error:
         fail(str(error), EXIT_REFUSED)

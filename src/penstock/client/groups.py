@@ -118,6 +118,13 @@ class ConsumerGroup:
             lambda connection: self._committed(connection, partitions, require_stable)
         )
 
+    def all_committed(self, *, require_stable: bool = True) -> dict[TopicPartition, CommittedOffset]:
+        """The committed offsets of all partitions that have one.
+
+        With ``require_stable`` this raises as `committed` does where such a partition has one pending.
+        """
+        return self._with_coordinator(lambda connection: self._committed(connection, None, require_stable))
+
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit them all in one request. Topics that are gone are passed over.
 
@@ -161,18 +168,22 @@ class ConsumerGroup:
         return [GroupMember(m.member_id, m.client_id, m.client_host) for m in group.members]
 
     def _committed(
-        self, connection: Connection, partitions: Collection[TopicPartition], require_stable: bool
+        self, connection: Connection, partitions: Collection[TopicPartition] | None, require_stable: bool
     ) -> dict[TopicPartition, CommittedOffset]:
+        """``partitions`` None: all."""
         require_version(connection, ApiKey.OFFSET_FETCH, _GROUPS_VERSION, "Kafka 3.0")
-        by_topic = _by_topic(partitions)
-        ids = self._topic_ids(by_topic)
-        topics = [
-            OffsetFetchRequest.OffsetFetchRequestTopics(
-                name=name, topic_id=ids[name], partition_indexes=numbers
-            )
-            for name, numbers in by_topic.items()
-            if name in ids
-        ]
+        topics: list[OffsetFetchRequest.OffsetFetchRequestTopics] | None = None
+        ids: dict[str, bytes] = {}
+        if partitions is not None:
+            by_topic = _by_topic(partitions)
+            ids = self._topic_ids(by_topic)
+            topics = [
+                OffsetFetchRequest.OffsetFetchRequestTopics(
+                    name=name, topic_id=ids[name], partition_indexes=numbers
+                )
+                for name, numbers in by_topic.items()
+                if name in ids
+            ]
         asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=self.group_id, topics=topics)
         response = connection.call(
             OffsetFetchRequest(groups=[asked], require_stable=require_stable),

@@ -80,7 +80,7 @@ class Stalled(RuntimeError):
 def run(options: Options, view: View, restart_node: Callable[[], None] | None = None) -> Outcome:
     """Run the demo and return what came out; unequal results are an outcome, not an error.
 
-    ``restart_node`` kills the node and starts it again, where kills ask for it. Raises ApplicationFailed,
+    ``restart_node`` kills the node and starts it again, where kills ask for it. Raises ApplicationEnded,
     Stalled, DeliveryFailed, TopicsExist, and what the cluster raises.
     """
     begun_s = time.monotonic()

@@ -19,7 +19,7 @@ from penstock.demo.driver import Settings
 STOP_TIMEOUT_S: Final = 60.0
 
 
-class ApplicationFailed(RuntimeError):
+class ApplicationEnded(RuntimeError):
     """The application ended by itself; the message is its own."""
 
 
@@ -74,9 +74,9 @@ class Application:
         return self._process is not None and self._process.poll() is None
 
     def require_running(self) -> None:
-        """Raises ApplicationFailed if the process has ended by itself."""
+        """Raises ApplicationEnded if the process has ended by itself."""
         if self._process is not None and not self.is_running:
-            raise ApplicationFailed(self._last_words())
+            raise ApplicationEnded(self._last_words())
 
     def kill(self) -> None:
         """SIGKILL for the process and its JVM, in whatever they are doing; workers end with their JVM."""
@@ -86,7 +86,7 @@ class Application:
             self._forget()
 
     def stop(self) -> None:
-        """Let it stop in good order. Raises ApplicationFailed if it does not, or had failed before."""
+        """Let it stop in good order. Raises ApplicationEnded if it does not, or had failed before."""
         process = self._process
         if process is None:
             return
@@ -96,9 +96,9 @@ class Application:
             code = process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise ApplicationFailed(f"the application did not stop within {STOP_TIMEOUT_S:g} s") from None
+            raise ApplicationEnded(f"the application did not stop within {STOP_TIMEOUT_S:g} s") from None
         if code:
-            raise ApplicationFailed(self._last_words())
+            raise ApplicationEnded(self._last_words())
         self._forget()
 
     def _forget(self) -> None:

@@ -37,6 +37,7 @@ from penstock.spark.sink.columns import SinkColumns, find_columns
 from penstock.spark.sink.encoding import RowEncoder, TopicLimits
 from penstock.spark.sink.locations import Location
 from penstock.spark.sink.options import SinkOptions
+from penstock.spark.sink.ownership import Driver, Ownership
 from penstock.spark.sink.publisher import (
     CheckpointMismatch,
     Content,
@@ -60,6 +61,8 @@ _BATCH_ID: Final = "streaming.sql.batchId"
 # In the environment of the driver's Python processes.
 _LOCAL_DIRECTORIES: Final = "SPARK_LOCAL_DIRS"
 
+_DRIVER_ID_LENGTH: Final = 12
+
 # Topics' limits by process: (when asked, in monotonic seconds, and what was answered).
 _max_bytes: dict[tuple[int, ClientConfig, str], tuple[float, int | None]] = {}
 # Runs whose leftovers in a staging directory this process has removed.
@@ -69,12 +72,14 @@ _swept: set[tuple[str, str]] = set()
 class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
     """Of a query. Made on the driver; tasks get a pickled copy.
 
-    ``inline_bytes``: a task with more to write stages it in a file.
+    ``driver``: of a streams application, that has claimed it when it started. ``inline_bytes``: a task with
+    more to write stages it in a file.
     """
 
     inline_bytes: ClassVar[int] = INLINE_BYTES
+    publisher_type: ClassVar[type[Publisher]] = Publisher
 
-    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+    def __init__(self, options: SinkOptions, schema: StructType, driver: Driver | None = None) -> None:
         if options.checkpoint is None:
             raise ConfigError(
                 "'delivery' exactly-once needs the option 'checkpointLocation' on the query itself: a sink "
@@ -82,6 +87,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
             )
         self._options = options
         self._columns = find_columns(schema, options.topic is not None)
+        self._driver = driver
         self._checkpoint_uri = Location.open(options.checkpoint, "checkpointLocation").uri
 
     def recover(self) -> None:
@@ -92,6 +98,8 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         query_id, state = checkpoint.query_id(), checkpoint.state()
         if query_id is not None and state is not None:
             self._publisher(self._cluster(), query_id, state).recover()
+        elif self._driver is not None:  # no batch had a row yet
+            self._ownership(self._cluster(), self._driver).require(require_stable=False)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         run = _current_run()
@@ -180,15 +188,19 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         return shared_cluster(self._options.client)
 
     def _publisher(self, cluster: Cluster, query_id: str, state: SinkState) -> Publisher:
-        options = self._options
-        return Publisher(
+        options, driver = self._options, self._driver
+        return self.publisher_type(
             cluster,
             options.producer,
             query_id,
             state.marker_topic,
             options.transaction.timeout_ms,
-            driver_id(),
+            driver_id() if driver is None else driver.start_id[:_DRIVER_ID_LENGTH],
+            None if driver is None else self._ownership(cluster, driver),
         )
+
+    def _ownership(self, cluster: Cluster, driver: Driver) -> Ownership:
+        return Ownership(cluster, driver, self._options.transaction.timeout_ms)
 
 
 class ExactlyOnceBatchWriter(DataSourceArrowWriter):

@@ -12,6 +12,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Final
 
+from penstock.client.errors import ClientError
 from penstock.client.groups import CommittedOffset
 
 GROUP_PREFIX: Final = "penstock-sink-"
@@ -19,7 +20,7 @@ GROUP_PREFIX: Final = "penstock-sink-"
 PAST_MAX: Final = 16
 
 
-class MarkerDamaged(Exception):
+class MarkerDamaged(ClientError):
     """The offset that should be the sink's marker was committed by somebody else."""
 
 

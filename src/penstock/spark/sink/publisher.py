@@ -6,7 +6,9 @@
     transaction the new marker, the records, the offsets of the source's groups, EndTxn
 
 A driver begins by taking over (`recover`): it enters itself into the marker, so that an earlier driver which
-is still alive finds itself replaced even before the new one has published anything.
+is still alive finds itself replaced even before the new one has published anything. Drivers of a streams
+application have a transactional id in common, and look who owns it (`penstock.spark.sink.ownership`) beside
+looking at the marker, which stays the query's.
 
 The new marker goes first, so that an open transaction shows (as an unstable offset) and a fenced producer
 fails before it has written anything. Whatever goes wrong, the transaction is either in the log as a whole,
@@ -36,6 +38,8 @@ from penstock.client.transactor import LOST, Transactor
 from penstock.protocol.errors import ErrorCode
 from penstock.spark.sink.encoding import EncodedBatch
 from penstock.spark.sink.marker import GROUP_PREFIX, Marker
+from penstock.spark.sink.ownership import Entry, Ownership
+from penstock.spark.sink.ownership import RunFenced as RunFenced
 
 _log = logging.getLogger(__name__)
 
@@ -46,10 +50,6 @@ ATTEMPTS_MAX: Final = 5
 class Outcome(Enum):
     PUBLISHED = auto()
     WAS_PUBLISHED = auto()
-
-
-class RunFenced(ClientError):
-    """A later run of the query, or a later driver, has taken over: this one is a leftover."""
 
 
 class MarkerMissing(ClientError):
@@ -83,7 +83,8 @@ class Publication:
 
 class Publisher:
     """Of one query, by its id. ``marker_topic``: of whose partition 0 the marker is an offset; ``driver_id``:
-    of the Spark driver that this process belongs to, "" where it is unknown."""
+    of the Spark driver that this process belongs to, "" where it is unknown; ``ownership``: of the streams
+    application whose query it is."""
 
     def __init__(
         self,
@@ -93,14 +94,23 @@ class Publisher:
         marker_topic: str,
         transaction_timeout_ms: int,
         driver_id: str = "",
+        ownership: Ownership | None = None,
     ) -> None:
         self.group_id = f"{GROUP_PREFIX}{query_id}"
+        self._query_id = query_id
         self._cluster = cluster
         self._producer = producer
         self._marker_partition = TopicPartition(marker_topic, 0)
         self._group = ConsumerGroup(cluster, self.group_id)
-        self._transactor = Transactor(cluster, self.group_id, transaction_timeout_ms)
+        of_the_query = Transactor(cluster, self.group_id, transaction_timeout_ms)
         self._driver_id = driver_id
+        self._ownership = ownership
+        # Applications were written under the query's id until they had one of their own.
+        self._former: Transactor | None = None
+        self._transactor = of_the_query
+        if ownership is not None:
+            self._former = of_the_query
+            self._transactor = Transactor(cluster, ownership.transactional_id, transaction_timeout_ms)
 
     def publish(self, batch: Publication) -> Outcome:
         """Return when the batch is published, by now or before.
@@ -110,15 +120,16 @@ class Publisher:
         """
         lost: list[TransactionLost] = []
         while True:
-            self._refuse_leftovers(self._first_look(batch), batch.run_id)
+            self._first_look(batch)
             self._transactor.begin()
+            owner = None if self._ownership is None else self._ownership.require()
             marker = self.marker()
             self._refuse_leftovers(marker, batch.run_id)
             if self._was_published(marker, batch):
                 return Outcome.WAS_PUBLISHED
             successor = self._successor(marker, batch)
             try:
-                self._write(batch.content, successor)
+                self._write(batch.content, successor, owner)
             except TransactionLost as error:
                 lost.append(error)
                 if len(lost) == ATTEMPTS_MAX:
@@ -147,19 +158,30 @@ class Publisher:
         Somebody who is publishing at this moment has to begin anew. Raises RunFenced if it is this driver
         that was replaced.
         """
+        found = False
         for _ in range(ATTEMPTS_MAX):
+            if self._ownership is not None:
+                self._ownership.require(require_stable=False)
             is_open, marker = self._cluster.retry(self._look)
             self._refuse_leftovers(marker)
             if not is_open and not self._is_new(marker):
-                return False
+                return found
+            found = True
+            former = self._former if marker is None or self._is_new(marker) else None
             self._transactor.begin()
+            if former is not None:
+                former.begin()
             try:
                 self._take_over()
             except TransactionLost as error:
                 _log.warning("another driver takes over at the same time: %s", error)
-            else:
+                continue
+            if former is None:
                 return True
-        return False  # as one of several that begin at once; publishing settles it
+            # Whoever has begun under the former id since may not have seen the new marker: it ends here, and
+            # the marker is looked at again.
+            former.begin()
+        return found  # as one of several that begin at once; publishing settles it
 
     def _take_over(self) -> None:
         _, marker = self._cluster.retry(self._look)
@@ -193,10 +215,12 @@ class Publisher:
         found = committed.get(self._marker_partition)
         return None if found is None else Marker.from_offset(found, self.group_id)
 
-    def _first_look(self, batch: Publication) -> Marker | None:
-        """What the marker says while somebody else may be publishing."""
+    def _first_look(self, batch: Publication) -> None:
+        """Before somebody who publishes at this moment is disturbed. Raises RunFenced."""
+        if self._ownership is not None:
+            self._ownership.require(require_stable=False)
         try:
-            return self.marker(require_stable=False)
+            self._refuse_leftovers(self.marker(require_stable=False), batch.run_id)
         except UnknownPartition as error:
             if batch.must_be_known:
                 raise self._missing(batch) from error
@@ -241,8 +265,12 @@ class Publisher:
             "with a new checkpoint"
         )
 
-    def _write(self, content: Content, marker: Marker) -> None:
+    def _write(self, content: Content, marker: Marker, owner: Entry | None) -> None:
         try:
+            if self._ownership is not None:
+                entry = self._ownership.to_write(owner, self._query_id)
+                if entry:
+                    self._transactor.commit_offsets(self._ownership.group_id, entry)
             self._transactor.commit_offsets(self.group_id, {self._marker_partition: marker.to_offset()})
             write_content(self._cluster, self._producer, self._transactor, content)
         except TransactionLost:

@@ -46,6 +46,11 @@ def read_kept(where: Location) -> Kept | None:
         raise CheckpointMismatch(f"{file.uri} is damaged: {data[:80]!r}") from None
 
 
+def is_new(where: Location) -> bool:
+    """Whether no batch was planned with it yet: the next one begins at the group's offsets."""
+    return not any(name.isdigit() for name in where.child("offsets").names())
+
+
 def continue_from(where: Location, wanted: Kept) -> Kept:
     """What the checkpoint was made with; in a new one ``wanted`` is kept. Raises CheckpointMismatch."""
     kept = read_kept(where)

@@ -34,7 +34,7 @@ class StreamsDataSource(DataSource):
         letters = plan.topology.errors.dead_letter_topic
         if not plan.sink.is_exactly_once:
             return AtLeastOnceStreamsWriter(plan.sink, letters)
-        writer = ExactlyOnceStreamsWriter(plan.sink, letters)
+        writer = ExactlyOnceStreamsWriter(plan.sink, letters, plan.driver)
         writer.recover()
         return writer
 

@@ -36,6 +36,16 @@ class WrittenWithDeadLetters(TaskWritten):
     dead_letters: int
 
 
+def with_dead_letters(report: WriterCommitMessage, count: int) -> WriterCommitMessage:
+    """A task's report with their number."""
+    if not count:
+        return report
+    if isinstance(report, TaskStaged):
+        return StagedWithDeadLetters(report.run, report.rows, report.index, report.inline, report.name, count)
+    assert isinstance(report, TaskWritten)
+    return WrittenWithDeadLetters(report.rows, count)
+
+
 class _Kept(NamedTuple):
     """``batch``: the last one that added to ``total``, so that it adds once, however often it is run."""
 

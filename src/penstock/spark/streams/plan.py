@@ -28,6 +28,7 @@ from pyspark import cloudpickle
 
 from penstock.arrow.layout import Layout
 from penstock.spark.sink.options import SinkOptions
+from penstock.spark.sink.ownership import Driver
 from penstock.spark.source.options import SourceOptions
 from penstock.topology.graph import Processor, SubTopology, Topology
 from penstock.topology.process import Process
@@ -49,7 +50,8 @@ class TopologyChanged(RuntimeError):
 class StreamsPlan:
     """What every process of the query knows. ``partition_counts``: of all topics that are read, and of those
     that are written to as far as they are known; ``shuffle_partitions``: of the checkpoint; ``tick_ms``: how
-    often time passes for timers while nothing comes.
+    often time passes for timers while nothing comes; ``driver``: that has claimed the application, where it
+    is written exactly once.
     """
 
     topology: Topology
@@ -59,6 +61,7 @@ class StreamsPlan:
     sink: SinkOptions
     tick_ms: int = 1000
     start_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    driver: Driver | None = None
 
     @cached_property
     def parts(self) -> tuple[SubTopology, ...]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -19,18 +21,25 @@ from penstock.spark.profiles import PROFILES, Profile, ProfileName
 from penstock.spark.progress import Progress as Progress
 from penstock.spark.progress import read_progress
 from penstock.spark.session import build_session
+from penstock.spark.sink.checkpoint import Checkpoint, CheckpointError
 from penstock.spark.sink.locations import Location
 from penstock.spark.sink.options import parse_sink
+from penstock.spark.sink.ownership import Driver, Ownership
 from penstock.spark.source.offsets import to_json
 from penstock.spark.source.options import parse_streaming
-from penstock.spark.streams.checkpoint import Kept, continue_from
+from penstock.spark.streams.checkpoint import CheckpointMismatch, Kept, continue_from, is_new
 from penstock.spark.streams.dataframes import FrameColumns, packed_frame
 from penstock.spark.streams.datasource import NAME, PLAN, StreamsDataSource
 from penstock.spark.streams.dead_letters import DeadLetterCount
 from penstock.spark.streams.failures import failure_of
 from penstock.spark.streams.operator import PACKED, StreamsOperator
 from penstock.spark.streams.plan import LAYOUT, StreamsPlan, map_side_parts, shuffled_topics
-from penstock.spark.streams.preparation import client_properties, prepare_group, prepare_topics
+from penstock.spark.streams.preparation import (
+    client_properties,
+    prepare_group,
+    prepare_topics,
+    written_topics,
+)
 from penstock.topology.description import describe
 from penstock.topology.errors import TopologyError
 from penstock.topology.graph import Topology
@@ -210,8 +219,11 @@ def start(
         metrics_host: the address to serve them at.
         watchers: are told of each batch; `stop` waits until they know of the last.
 
-    Raises MissingTopics, CoPartitioningError, InternalTopicMismatch, CheckpointMismatch, GroupInUse,
-    ConfigError, MetricsPortTaken.
+    A driver that runs the application already, with this checkpoint or another, publishes nothing from now
+    on (exactly-once only), and fails with RunFenced at its next batch.
+
+    Raises MissingTopics, CoPartitioningError, InternalTopicMismatch, CheckpointMismatch, CheckpointOutdated,
+    GroupInUse, ConfigError, MetricsPortTaken.
     """
     if not topology.source_topics():
         raise TopologyError(f"{topology.application} reads no topic: there is nothing to run")
@@ -232,22 +244,29 @@ def start(
             name: counts[name]
             for name in topology.source_topics().keys() - shuffled_topics(topology) - topology.frames.keys()
         }
-        if not any(name.isdigit() for name in where.child("offsets").names()):
+
+        def planned(starting: str) -> StreamsPlan:
+            return _plan(
+                topology,
+                counts,
+                tasks,
+                bootstrap_servers,
+                str(checkpoint),
+                guarantee,
+                tick_ms,
+                topics,
+                starting,
+                given,
+                session,
+            )
+
+        plan = planned("committed")  # what is wrong with options is said before another driver is replaced
+        driver = _claim(cluster, plan, where) if plan.sink.is_exactly_once else None
+        if is_new(where):
             prepare_group(cluster, topology, topics)
-        starting = _pinned_start(where, cluster, topology, topics) if topology.frames else "committed"
-    plan = _plan(
-        topology,
-        counts,
-        tasks,
-        bootstrap_servers,
-        str(checkpoint),
-        guarantee,
-        tick_ms,
-        topics,
-        starting,
-        given,
-        session,
-    )
+        if topology.frames:
+            plan = planned(_pinned_start(where, cluster, topology, topics))
+    plan = replace(plan, driver=driver)
     interval_ms = chosen.commit_interval_ms if commit_interval_ms is None else commit_interval_ms
     if metrics_port is None and not watchers:
         query = _query(plan, session, where, until, interval_ms)
@@ -276,8 +295,6 @@ def _plan(
     given: Mapping[str, str],
     session: SparkSession,
 ) -> StreamsPlan:
-    from dataclasses import replace
-
     of_the_sink = {name: value for name, value in given.items() if name.lower() in _SINK_OPTIONS}
     of_the_source = {name: value for name, value in given.items() if name not in of_the_sink}
     of_the_sink |= {name: value for name, value in given.items() if name.lower() in _OPTIONS_OF_BOTH}
@@ -297,14 +314,38 @@ def _plan(
     return StreamsPlan(topology, dict(counts), tasks, replace(source, layout=LAYOUT), sink, tick_ms)
 
 
+def _claim(cluster: Cluster, plan: StreamsPlan, where: Location) -> Driver | None:
+    """From now on no other driver of the application publishes a batch, whatever its checkpoint; so its
+    group's offsets stay where they are. Raises CheckpointOutdated, CheckpointMismatch, ClientError.
+
+    None where no topic is known that the application reads or writes: then only drivers with this checkpoint
+    are told apart.
+    """
+    topology = plan.topology
+    owned = {topology.topic(name) for name in topology.repartitions}
+    topics = topology.source_topics().keys() - owned - topology.frames.keys()
+    topics = topics or written_topics(topology) - owned
+    if not topics:
+        return None
+    driver = Driver(
+        topology.application, plan.start_id, min(topics), platform.node(), str(plan.sink.checkpoint)
+    )
+    try:
+        query_id = None if is_new(where) else Checkpoint(where).query_id()
+    except CheckpointError as error:
+        raise CheckpointMismatch(str(error)) from None
+    Ownership(cluster, driver, plan.sink.transaction.timeout_ms).claim(query_id)
+    return driver
+
+
 def _pinned_start(where: Location, cluster: Cluster, topology: Topology, topics: Mapping[str, int]) -> str:
-    """The group's offsets at the first start with this checkpoint.
+    """The group's offsets at the last start before the first batch of this checkpoint.
 
     A source that starts where its group has committed begins with a batch that holds nothing but its start.
     Beside a DataFrame's rows it would leave the tables that they are joined with empty.
     """
     file = where.child("penstock", "starting-offsets.json")
-    data = file.read()
+    data = None if is_new(where) else file.read()
     if data is None:
         partitions = [TopicPartition(name, n) for name, count in topics.items() for n in range(count)]
         group = ConsumerGroup(cluster, topology.application)
@@ -326,11 +367,23 @@ def packed_rows(plan: StreamsPlan, session: SparkSession, plan_text: str | None 
         session.dataSource.register(StreamsDataSource)
         if plan.part_of.keys() - plan.shuffled_topics - frames.keys():
             inputs.append(session.readStream.format(NAME).option(PLAN, text).load())
-        inputs += [packed_frame(name, FrameColumns(*frame.data), text) for name, frame in frames.items()]
+        packed = [packed_frame(name, FrameColumns(*frame.data), text) for name, frame in frames.items()]
+        inputs += [_of_session(frame, session) for frame in packed]
         rows = reduce(lambda one, other: one.union(other), inputs)
         if plan.has_shuffle:
             rows = rows.groupBy("group").transformWithState(StreamsOperator(text), PACKED, "Append", "None")
     return rows
+
+
+def _of_session(frame: DataFrame, session: SparkSession) -> DataFrame:
+    """The same rows in this session: a query runs in that of its first input, with what is set and registered
+    there."""
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    jvm: Any = session._jvm
+    datasets = jvm.org.apache.spark.sql.classic.Dataset
+    rows = datasets.ofRows(session._jsparkSession, frame._jdf.queryExecution().analyzed())
+    return ClassicDataFrame(rows, session)
 
 
 def _query(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -22,14 +22,9 @@ from pyspark.sql.types import (
 from penstock.arrow.layout import HEADERS
 from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
 from penstock.spark.sink.options import SinkOptions
-from penstock.spark.sink.staged import TaskStaged
-from penstock.spark.sink.writer import StreamWriter, TaskWritten
-from penstock.spark.streams.dead_letters import (
-    DeadLetterCount,
-    DeadLettersSeen,
-    StagedWithDeadLetters,
-    WrittenWithDeadLetters,
-)
+from penstock.spark.sink.ownership import Driver
+from penstock.spark.sink.writer import StreamWriter
+from penstock.spark.streams.dead_letters import DeadLetterCount, DeadLettersSeen, with_dead_letters
 from penstock.spark.streams.packing import Block, Kind
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -55,47 +50,38 @@ _SCHEMA: Final = pa.schema(
 )
 
 
-class ExactlyOnceStreamsWriter(ExactlyOnceStreamWriter):
-    """``dead_letter_topic``: what is written there is counted in the checkpoint."""
+class _StreamsWriter(DataSourceStreamArrowWriter):
+    """Before another writer: gives it the rows of packed blocks, and counts in the checkpoint what goes to
+    ``dead_letter_topic``.
+    """
 
-    def __init__(self, options: SinkOptions, dead_letter_topic: str | None = None) -> None:
-        super().__init__(options, _COLUMNS)
-        assert options.checkpoint is not None
-        self._letters = DeadLetterCount(options.checkpoint)
+    def count_dead_letters(self, checkpoint: str | None, dead_letter_topic: str | None) -> None:
+        assert checkpoint is not None
+        self._letters = DeadLetterCount(checkpoint)
         self._letter_topic = dead_letter_topic
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         seen = DeadLettersSeen(self._letter_topic)
-        report = super().write(seen.passing(unpacked(iterator)))
-        if not seen.count:
-            return report
-        assert isinstance(report, TaskStaged)
-        return StagedWithDeadLetters(
-            report.run, report.rows, report.index, report.inline, report.name, seen.count
-        )
+        report = super().write(seen.passing(unpacked(iterator)))  # type: ignore[safe-super]  # the other base's
+        return with_dead_letters(report, seen.count)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         super().commit(messages, batchId)
         self._letters.add(messages, batchId)
 
 
-class AtLeastOnceStreamsWriter(StreamWriter):
+class ExactlyOnceStreamsWriter(_StreamsWriter, ExactlyOnceStreamWriter):
+    def __init__(
+        self, options: SinkOptions, dead_letter_topic: str | None = None, driver: Driver | None = None
+    ) -> None:
+        super().__init__(options, _COLUMNS, driver)
+        self.count_dead_letters(options.checkpoint, dead_letter_topic)
+
+
+class AtLeastOnceStreamsWriter(_StreamsWriter, StreamWriter):
     def __init__(self, options: SinkOptions, dead_letter_topic: str | None = None) -> None:
         super().__init__(options, _COLUMNS)
-        assert options.checkpoint is not None
-        self._letters = DeadLetterCount(options.checkpoint)
-        self._letter_topic = dead_letter_topic
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        seen = DeadLettersSeen(self._letter_topic)
-        report = super().write(seen.passing(unpacked(iterator)))
-        if not seen.count:
-            return report
-        assert isinstance(report, TaskWritten)
-        return WrittenWithDeadLetters(report.rows, seen.count)
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self._letters.add(messages, batchId)
+        self.count_dead_letters(options.checkpoint, dead_letter_topic)
 
 
 def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

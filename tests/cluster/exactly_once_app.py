@@ -1,0 +1,84 @@
+"""The streams application that test_kill_exactly_once kills: two tables, the second by way of a repartition
+topic, so that it reads with the next batch what this one has written.
+
+Outputs are those of the shape `stateful` (`exactly_once_query`), and the sum by parity of how many records of
+each key there were.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Final
+
+from exactly_once_query import GROUP, PATIENCE, SINK_CLIENT, SOURCE, TOPICS, TRANSACTION_TIMEOUT_MS, Watched
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSourceStreamArrowWriter
+from pyspark.sql.types import StructType
+
+from penstock.spark.streams import running
+from penstock.spark.streams.datasource import StreamsDataSource
+from penstock.spark.streams.running import RunningApp
+from penstock.spark.streams.sink import ExactlyOnceStreamsWriter
+from penstock.streams import App, long, string
+
+SUMS: Final = "sums"
+
+
+def killed_app() -> App:
+    app = App(GROUP, key=string, value=string)
+    numbered = (
+        app.stream(SOURCE)
+        .group_by_key()
+        .aggregate(lambda: "", lambda _, value, before: f"{value} {count_of(before)}", store="numbered")
+    )
+    for parity, topic in enumerate(TOPICS):
+        numbered.to_stream().filter(lambda key, _, parity=parity: int(key) % 2 == parity).to(topic)
+    by_parity = numbered.group_by(
+        lambda key, value: (str(int(key) % 2), count_of(value)), value=long, name="by-parity"
+    )
+    by_parity.sum(store="sums").to_stream().to(SUMS)
+    return app
+
+
+def count_of(numbered: str) -> int:
+    """How many records there have been with this one."""
+    return int(numbered.split()[2]) + 1 if numbered else 0
+
+
+class WatchedStreamsWriter(Watched, ExactlyOnceStreamsWriter):
+    pass
+
+
+class KilledStreamsSource(StreamsDataSource):
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        plan = self._plan
+        patience_ms = int(os.environ[PATIENCE])
+        client = replace(
+            plan.sink.client,
+            client_id=SINK_CLIENT,
+            api_timeout_ms=patience_ms,
+            request_timeout_ms=patience_ms,
+        )
+        writer = WatchedStreamsWriter(replace(plan.sink, client=client), driver=plan.driver)
+        writer.recover()
+        return writer
+
+
+def start(session: SparkSession, servers: str, checkpoint: str) -> RunningApp:
+    running.StreamsDataSource = KilledStreamsSource  # type: ignore[misc]
+    patience_ms = os.environ[PATIENCE]
+    options = {
+        "maxOffsetsPerTrigger": "2000",
+        "kafka.default.api.timeout.ms": patience_ms,
+        "kafka.request.timeout.ms": patience_ms,
+        "kafka.delivery.timeout.ms": patience_ms,
+        "kafka.transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS),
+    }
+    return killed_app().start(
+        bootstrap_servers=servers,
+        checkpoint=checkpoint,
+        spark=session,
+        shuffle_partitions=2,
+        options=options,
+    )
