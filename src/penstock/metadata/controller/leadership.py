@@ -7,6 +7,7 @@ would cost every node memory and every change of a partition time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 from penstock.metadata.controller.partition_change import Election, change_of
@@ -151,9 +152,11 @@ def _changes(
         return broker_id == add or cluster.is_active(broker_id)
 
     records: list[Message] = []
+    min_isr = cache(state.min_isr)
+    allows_unclean_election = cache(state.allows_unclean_election)
     for topic, partition_id in places:
-        change = change_of(state, topic, partition_id, is_active)
-        if state.allows_unclean_election(topic.name):
+        change = change_of(state, topic, partition_id, is_active, min_isr(topic.name))
+        if allows_unclean_election(topic.name):
             change.election = Election.UNCLEAN
         if uncleanly_stopped != _NOBODY:
             change.uncleanly_stopped = (uncleanly_stopped,)

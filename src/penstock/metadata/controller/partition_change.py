@@ -206,11 +206,12 @@ def change_of(
     topic: TopicImage,
     partition_id: int,
     is_active: Callable[[int], bool] | None = None,
+    min_isr: int | None = None,
 ) -> PartitionChange:
     """A change of one partition that asks for nothing yet.
 
     ``is_active`` says which brokers may lead, where that is not what the image says. A broker whose replica
-    is in a lost directory never may.
+    is in a lost directory never may. ``min_isr`` is the topic's, for who has looked it up already.
     """
     partition = topic.partitions[partition_id]
     image = state.image
@@ -229,7 +230,7 @@ def change_of(
         partition_id=partition_id,
         partition=partition,
         may_lead=may_lead,
-        min_isr=state.min_isr(topic.name),
+        min_isr=state.min_isr(topic.name) if min_isr is None else min_isr,
         isr=list(partition.isr),
         replicas=list(partition.replicas),
         removing=list(partition.removing_replicas),
