@@ -180,6 +180,21 @@ def test_a_leader_without_room_for_a_session_gets_all_each_time() -> None:
         assert answered(session, 0)
 
 
+def test_a_session_that_ends_with_its_last_partition_was_not_refused() -> None:
+    session = LeaderSession()
+    session.want((TOPIC, 0), wanted(5))
+    sent(session)
+    answered(session, 77)
+    session.forget((TOPIC, 0))
+    sent(session)
+    assert answered(session, 0)
+    session.want((TOPIC, 1), wanted(0))
+    assert not session.is_refused, "the next one is asked for without waiting"
+    assert sent(session) == (0, 0, {1: 0}, [])
+    assert answered(session, 0)
+    assert session.is_refused
+
+
 def test_after_a_failure_all_is_said_anew_and_the_old_session_named() -> None:
     session = LeaderSession()
     session.want((TOPIC, 0), wanted(5))

@@ -2,6 +2,6 @@
 
 The decisions are pure: `follower_progress`, `leadership` and `nearest_replica` for the leader, `truncation`,
 `fetched_batches` and `leader_session` for the follower, `throttle` for both. Time comes in as a parameter.
-`replicated_partition` joins them to a replica. `follower_fetch` answers followers, `alter_partition`, `fetcher`
-and `replication` speak to other nodes, on the event loop.
+`replicated_partition` joins them to a replica. On the event loop `follower_fetch` answers followers, and
+`alter_partition`, `fetcher` and `replication` speak to other nodes.
 """

@@ -98,8 +98,9 @@ class LeaderSession:
             # naming the old session has the leader drop it
             self._begin_anew(NO_SESSION if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND else self.session_id)
             return False
-        self.is_refused = session_id == NO_SESSION
-        if self.is_refused:
+        if number == self._begun:
+            self.is_refused = session_id == NO_SESSION
+        if session_id == NO_SESSION:  # refused, or over as nothing was left in it
             self._begin_anew(NO_SESSION)
         elif number == self._begun:
             self.session_id, self.epoch = session_id, 1
