@@ -9,7 +9,7 @@ import random
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -235,8 +235,9 @@ def test_the_disk_of_a_follower_is_full(tmp_path: Path, seed: int) -> None:
                 leave_led_by_others(cluster, 3)
                 assert list((directory / "data").glob("*-*/*.log")), "no replica is on the small disk"
                 filler = directory / "filler"
-                free = os.statvfs(directory)
-                filler.write_bytes(bytes(free.f_bavail * free.f_bsize))
+                with suppress(OSError), filler.open("wb", buffering=0) as file:
+                    while True:
+                        file.write(bytes(1 << 16))
                 time.sleep(8)
                 filler.unlink()
                 until_whole(cluster)
