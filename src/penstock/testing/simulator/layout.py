@@ -57,6 +57,7 @@ class Layout:
         }
         if self.is_one_node:
             return properties | ALONE
+        properties["min.insync.replicas"] = "2"  # of groups' offsets, too: else nothing may be lost at all
         addresses = [f"{host_of(node_id)}:{CONTROLLER_PORT}" for node_id in self.controllers]
         if self.first_voters:
             properties["controller.quorum.bootstrap.servers"] = ",".join(addresses)
