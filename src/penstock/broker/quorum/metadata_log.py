@@ -47,6 +47,8 @@ log = logging.getLogger(__name__)
 TOPIC_ID: Final = bytes(15) + b"\x01"
 """Kafka's fixed id of the metadata topic."""
 
+SERVED_BYTES_MAX: Final = 8 << 20
+"""So much at once is read for another node, whatever it asks for; Kafka's nodes ask for 1 MiB."""
 _READ_BYTES: Final = 1 << 20
 _LEADER_CHANGE_VERSION: Final = 0
 """The only one Kafka writes, and the only one it reads, however the voters are kept."""
@@ -203,7 +205,7 @@ class MetadataLog:
 
     def read(self, offset: int, max_bytes: int) -> bytes:
         """Whole batches from ``offset`` on, at least one; nothing at the end. Raises LogError."""
-        piece = self.log.read(offset, max_bytes)
+        piece = self.log.read(offset, min(max_bytes, SERVED_BYTES_MAX))
         return b"" if piece is None else bytes(piece.read())
 
     def _read(self, offset: int, up_to_offset: int) -> bytes:
@@ -228,7 +230,7 @@ class MetadataLog:
             raise LogDirectoryError(f"{self.directory} cannot be read: {error}") from error
 
     def snapshot_piece(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[bytes, int] | None:
-        return self.snapshots.piece(snapshot, position, max_bytes)
+        return self.snapshots.piece(snapshot, position, min(max_bytes, SERVED_BYTES_MAX))
 
     # The quorum's state
 
