@@ -127,12 +127,16 @@ def apart() -> Iterator[Cluster]:
         yield started
 
 
+def knows(node: Node, addresses: set[tuple[int, str, int]]) -> bool:
+    """A node may hear a moment later than the last one itself that this is ready."""
+    return {(b.node_id, b.host, b.port) for b in metadata(node).brokers} == addresses
+
+
 def test_every_node_knows_all(cluster: Cluster) -> None:
     addresses = {(node.node_id, "127.0.0.1", node.port) for node in cluster.nodes}
     for node in cluster.nodes:
-        response = metadata(node)
-        assert {(b.node_id, b.host, b.port) for b in response.brokers} == addresses
-        assert response.cluster_id == cluster.cluster_id
+        eventually(partial(knows, node, addresses))
+        assert metadata(node).cluster_id == cluster.cluster_id
     assert len({eventually(partial(quorum_leader, node)) for node in cluster.nodes}) == 1
 
 

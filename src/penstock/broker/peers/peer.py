@@ -159,11 +159,6 @@ class Peer:
         who = "node" if self.node_id is None else f"node {self.node_id}"
         return f"{who} at {self.host}:{self.port}"
 
-    @property
-    def is_connected(self) -> bool:
-        """Whether there is a connection that nothing bad is known of."""
-        return self._session is not None and self._session.failure is None
-
     async def call(self, request: Message, response_type: type[Response], timeout_ms: float) -> Response:
         """Send a request and return its response, whatever error codes that bears.
 
@@ -188,24 +183,17 @@ class Peer:
             raise TypeError(f"{key.name} is answered by {type(response).__name__}, not {response_type}")
         return response
 
-    async def serves(self, key: ApiKey, timeout_ms: float) -> bool:
-        """Whether the other node serves an API at all. Raises PeerUnreachable, PeerTimedOut."""
-        session = await self._connected(self.loop.time() + timeout_ms / 1000, key)
-        assert session.versions is not None
-        return session.versions.serves(key)
-
-    def disconnect(self, reason: str) -> None:
-        """Drop the connection; what waits on it gets PeerUnreachable, and the next call connects again."""
-        if self._session is not None:
-            self._session.fail(reason)
-            self._session = None
-
     def close(self) -> None:
         """Drop the connection for good; whatever waits on it, and whatever comes, gets PeerUnreachable."""
         self._closed = True
         if self._connecting is not None:
             self._connecting.cancel()
-        self.disconnect("closed here")
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._session is not None:
+            self._session.fail("closed here")
+            self._session = None
 
     async def _answered(
         self, session: _Session, answer: asyncio.Future[Message], deadline_s: float, key: ApiKey
@@ -246,7 +234,7 @@ class Peer:
             self._failures = 0
             self._session = connecting.result()
             if self._closed:
-                self.disconnect("closed here")
+                self._disconnect()
             return
         settings = self._settings
         pause_ms = min(settings.reconnect_backoff_ms * 2**self._failures, settings.reconnect_backoff_max_ms)
