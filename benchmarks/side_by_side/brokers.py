@@ -59,12 +59,33 @@ class Stalls(NamedTuple):
     """Those of them that were long only because the node waited for a processor."""
 
 
+class Place(NamedTuple):
+    """A node's number, and the addresses of all controllers in the order of theirs; none if it is alone."""
+
+    node_id: int = 1
+    controllers: tuple[str, ...] = ()
+
+
+ALONE = Place()
+
+# Beyond that for a node among several: what is internal is replicated as well.
+CLUSTER_PROPERTIES: Mapping[str, str] = {
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
+    "auto.leader.rebalance.enable": "false",
+}
+
+
 class Broker(ABC):
     """One node on an empty directory. A context manager; `launched_s` is CLOCK_MONOTONIC at its launch."""
 
     name: str
 
-    def __init__(self, directory: Path, core: int, port: int = 0) -> None:
+    def __init__(self, directory: Path, core: int, port: int = 0, place: Place = ALONE) -> None:
+        self.place = place
         self.directory = directory
         self.data_dir = directory / "data"
         self.properties = directory / "server.properties"
@@ -104,12 +125,31 @@ class Broker(ABC):
 
     def start(self) -> Self:
         """Launch it and return once it accepts connections."""
+        self.lay_out()
+        self.launch()
+        return self.await_port()
+
+    def lay_out(self) -> None:
+        """Empty its directory, and prepare it."""
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
         self.prepare()
+
+    def launch(self) -> None:
+        """Start the process on the data that is there."""
         with pinned(self._core), self._log_file.open("ab") as log:
             self.launched_s = time.monotonic()
             self._process = subprocess.Popen(self.command(), stdout=log, stderr=log, start_new_session=True)
+
+    def kill(self) -> None:
+        """SIGKILL; its data stays."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+
+    def await_port(self) -> Self:
+        """Return once it accepts connections. Raises BrokerError."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline and self.running():
             try:
@@ -141,19 +181,26 @@ class Broker(ABC):
         self.stop()
 
     def write_properties(self, **extra: str) -> None:
-        """The node's `server.properties`: what every KRaft node of one needs, `PROPERTIES`, and *extra*."""
-        controller = f"127.0.0.1:{free_port()}"
+        """The node's `server.properties`: its `settings`, and *extra*."""
+        lines = [f"{name}={value}\n" for name, value in {**self.settings(), **extra}.items()]
+        self.properties.write_text("".join(lines))
+
+    def settings(self) -> dict[str, str]:
+        """What every KRaft node needs, `PROPERTIES`, and among several nodes `CLUSTER_PROPERTIES`."""
+        controllers = self.place.controllers or (f"127.0.0.1:{free_port()}",)
+        controller = controllers[self.place.node_id - 1]
+        voters = [f"{node_id}@{address}" for node_id, address in enumerate(controllers, 1)]
         node = {
             "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@{controller}",
+            "node.id": str(self.place.node_id),
+            "controller.quorum.voters": ",".join(voters),
             "controller.listener.names": "CONTROLLER",
             "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": str(self.data_dir),
         }
-        lines = [f"{name}={value}\n" for name, value in {**node, **PROPERTIES, **extra}.items()]
-        self.properties.write_text("".join(lines))
+        several = CLUSTER_PROPERTIES if len(controllers) > 1 else {}
+        return {**node, **PROPERTIES, **several}
 
     def log_tail(self) -> str:
         return self._log_file.read_text(errors="replace")[-4000:] if self._log_file.exists() else ""
@@ -172,6 +219,9 @@ class Penstock(Broker):
     def prepare(self) -> None:
         self._metrics_port = free_port()
         self.write_properties(**{"penstock.metrics.port": str(self._metrics_port)})
+        if self.place.controllers:
+            words = ["storage", "format", "-t", CLUSTER_ID, "-c", str(self.properties)]
+            subprocess.run([sys.executable, "-m", "penstock", *words], capture_output=True, check=True)
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "penstock", "start", "--config", str(self.properties)]
@@ -191,8 +241,8 @@ class Kafka(Broker):
 
     name = "kafka"
 
-    def __init__(self, directory: Path, core: int, jars: Path, release: str) -> None:
-        super().__init__(directory, core)
+    def __init__(self, directory: Path, core: int, jars: Path, release: str, place: Place = ALONE) -> None:
+        super().__init__(directory, core, place=place)
         self._jars = jars
         self._release = release
 

@@ -1,0 +1,145 @@
+"""Three nodes of one kind that form a cluster, all on the one core that a single broker would have."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock.bench.process import process_cost
+from penstock.client.brokers import describe_cluster
+from penstock.client.cluster import Cluster as Client
+from penstock.client.config import ClientConfig
+from penstock.client.quorum import describe_quorum
+from penstock.protocol.api_keys import TARGET_RELEASE
+from side_by_side.brokers import Broker, BrokerError, Kafka, Penstock, Place, free_port
+from side_by_side.cores import Cores
+
+NODES = 3
+WHOLE_WITHIN_S = 120
+
+
+class ThreeNodes:
+    """A context manager: started on empty directories, removed at the end."""
+
+    def __init__(self, name: str, directory: Path, cores: Cores, jars: Path) -> None:
+        self.name = name
+        controllers = tuple(f"127.0.0.1:{free_port()}" for _ in range(NODES))
+        self.nodes: dict[int, Broker] = {}
+        for node_id in range(1, NODES + 1):
+            place = Place(node_id, controllers)
+            where = directory / f"{name}-{node_id}"
+            self.nodes[node_id] = (
+                Penstock(where, cores.broker, place=place)
+                if name == Penstock.name
+                else Kafka(where, cores.broker, jars, TARGET_RELEASE, place)
+            )
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.bootstrap for node in self.nodes.values())
+
+    def start(self) -> None:
+        """Return when all brokers are there."""
+        for node in self.nodes.values():
+            node.lay_out()
+        for node in self.nodes.values():
+            node.launch()
+        for node in self.nodes.values():
+            node.await_port()
+        self.await_brokers()
+
+    def stop(self) -> None:
+        for node in self.nodes.values():
+            if node.running():
+                node.kill()
+            node.stop()
+
+    def restart(self, node_id: int) -> None:
+        """Start a node that was killed, and return when it is there again."""
+        node = self.nodes[node_id]
+        node.launch()
+        node.await_port()
+        self.await_brokers()
+
+    def await_brokers(self) -> None:
+        """Until all are registered and none is fenced. Raises BrokerError."""
+        deadline = time.monotonic() + WHOLE_WITHIN_S
+        with self.client() as client:
+            while True:
+                brokers = describe_cluster(client).brokers
+                if len(brokers) == NODES and not any(broker.is_fenced for broker in brokers):
+                    return
+                if time.monotonic() > deadline:
+                    raise BrokerError(f"{self.name}: not all brokers came: {brokers}")
+                time.sleep(0.05)
+
+    def controller(self) -> int:
+        """The node that is the active controller."""
+        with self.client() as client:
+            return describe_quorum(client).leader_id
+
+    @contextmanager
+    def client(self, without: int | None = None) -> Iterator[Client]:
+        """A client that asks any of the nodes, or any but one."""
+        at = ",".join(node.bootstrap for node_id, node in self.nodes.items() if node_id != without)
+        with Client(ClientConfig.from_properties({"bootstrap.servers": at})) as client:
+            yield client
+
+    def cpu_s(self) -> dict[int, float]:
+        """Processor seconds of each node that runs, since its start."""
+        return {
+            node_id: process_cost(node.pid).cpu_seconds
+            for node_id, node in self.nodes.items()
+            if node.running()
+        }
+
+    def resident_mb(self) -> float:
+        return sum(process_cost(n.pid).resident_bytes for n in self.nodes.values() if n.running()) / 1e6
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        config: Mapping[str, str] | None = None,
+        *,
+        leader: int | None = None,
+    ) -> None:
+        """With three replicas; all led by one node if that is named, else by each in turn."""
+        ids = sorted(self.nodes)
+        assignment = []
+        for partition in range(partitions):
+            first = partition % NODES if leader is None else ids.index(leader)
+            assignment.append([ids[(first + replica) % NODES] for replica in range(NODES)])
+        topic = NewTopic(name, partitions, replica_assignment=assignment, config=dict(config or {}))
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        admin.create_topics([topic])[name].result(60)
+        self._await_leaders(admin, name, partitions)
+
+    def delete_topic(self, name: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        admin.delete_topics([name])[name].result(60)
+
+    def _await_leaders(self, admin: AdminClient, name: str, partitions: int) -> None:
+        deadline = time.monotonic() + 60
+        while True:
+            found = admin.list_topics(name, timeout=30).topics[name].partitions
+            if len(found) == partitions and all(len(p.isrs) == NODES for p in found.values()):
+                return
+            if time.monotonic() > deadline:
+                raise BrokerError(f"{self.name}: the replicas of {name} did not all come in sync")
+            time.sleep(0.05)
+
+    def __enter__(self) -> ThreeNodes:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
