@@ -24,6 +24,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     AllocateProducerIdsRequest,
     BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
     ControllerRegistrationRequest,
     FeatureLevelRecord,
     PartitionRecord,
@@ -212,10 +213,15 @@ def test_registrations_that_are_refused(fields: dict[str, object], code: str, me
 def test_a_broker_that_does_not_support_what_is_finalized_is_refused() -> None:
     bench = ControllerBench()
     bench.write(FeatureLevelRecord(name="group.version", feature_level=1))
+    bench.register(8)  # of Apache Kafka's features, this controller judges those that it has itself
+    bench.write(FeatureLevelRecord(name="transaction.version", feature_level=2))
+    metadata_version = BrokerRegistrationRequest.Feature(
+        name="metadata.version", min_supported_version=7, max_supported_version=30
+    )
     with pytest.raises(
-        Refusal, match=r"does not support finalized version 1 of group.version.*between 0 and 0"
+        Refusal, match=r"does not support finalized version 2 of transaction.version.*between 0 and 0"
     ):
-        bench.register(9)
+        bench.register(9, features=[metadata_version])
     old = ControllerBench(metadata_version=7, brokers=())
     old.register(1)
     assert old.image.brokers[1].log_dirs == (), "they are not in a log of that version"

@@ -19,6 +19,7 @@ from penstock.metadata.controller.features import (
     DIRECTORY_ASSIGNMENT_LEVEL,
     KRAFT_VERSION,
     METADATA_VERSION,
+    SUPPORTED_FEATURES,
 )
 from penstock.metadata.controller.state import ControllerState, Decision, Refusal
 from penstock.metadata.image import RESERVED_DIRECTORIES, BrokerRegistration, Endpoint, FeatureRange
@@ -127,14 +128,19 @@ def _check_directories(state: ControllerState, request: BrokerRegistrationReques
 
 
 def _check_features(state: ControllerState, request: BrokerRegistrationRequest) -> None:
-    """A broker must support every feature at the level the cluster has finalized it at."""
+    """A broker must support every feature at the level the cluster has finalized it at.
+
+    But for those that this controller does not support itself: a log that Apache Kafka began may have them
+    finalized, and they come back with Kafka's nodes.
+    """
     finalized = {**state.image.features, KRAFT_VERSION: state.kraft_version}
     supported = {f.name: (f.min_supported_version, f.max_supported_version) for f in request.features}
     for name, (lowest, highest) in supported.items():
         _check_feature(name, finalized.get(name, 0), lowest, highest)
     if METADATA_VERSION not in supported:
         raise _invalid_registration(f"Request features do not contain '{METADATA_VERSION}'")
-    for name in sorted(finalized.keys() - supported.keys()):
+    own = {feature.name for feature in SUPPORTED_FEATURES}
+    for name in sorted((finalized.keys() & own) - supported.keys()):
         _check_feature(name, finalized[name], 0, 0)
 
 
