@@ -56,7 +56,7 @@ class Layout:
             "broker.rack": f"rack{node_id % 3}",
         }
         if self.is_one_node:
-            return properties | ALONE
+            return {**properties, **ALONE}
         properties["min.insync.replicas"] = "2"  # of groups' offsets, too: else nothing may be lost at all
         addresses = [f"{host_of(node_id)}:{CONTROLLER_PORT}" for node_id in self.controllers]
         if self.first_voters:
