@@ -11,7 +11,7 @@ import pytest
 from broker_wire import batch_of
 from in_process import create, run, running_node
 from penstock.broker.node import Broker
-from penstock.broker.transaction_coordinator import TV2
+from penstock.broker.transaction_coordinator import TV2, are_concurrent
 from penstock.coordinators.transaction.states import TransactionState
 from penstock.protocol.batch import iter_headers
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -198,6 +198,42 @@ def test_partitions_added_at_once_wait_for_each_other(tmp_path: Path) -> None:
             await replicate(state)
             await producer_of(ended)
             assert {data for data in range(3) if markers_in(Followed(broker, "t1", data))} == {0, 1, 2}
+
+    run(story())
+
+
+def test_the_next_transaction_waits_a_moment_for_the_end_of_the_last(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running_node(tmp_path) as broker:
+            state, data = await ready(broker)
+            producer = await began(broker, state, data)
+            ended = later(end(broker, producer))
+            await replicate(state)
+            following = await producer_of(ended)
+
+            def ask() -> object:
+                return broker.transactions.ask_when_ended(
+                    "t",
+                    lambda: broker.transactions.add_or_verify_partitions("t", *following, [("t1", 0)]),
+                    are_concurrent,
+                )
+
+            # its marker does not come to be: no longer than a moment
+            assert await later(ask()) == {("t1", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
+            added = later(ask())
+            await asyncio.sleep(0.005)
+            data.commit()
+            await replicate(state)  # the completion
+            await replicate(state)  # and the partition of the next transaction
+            assert await added == {("t1", 0): OK}
+            # and a coordinator that goes away leaves nobody behind
+            ended = later(end(broker, following))
+            await replicate(state)
+            await producer_of(ended)
+            waiting = later(ask())
+            await asyncio.sleep(0.005)
+            state.lose(broker.transactions)
+            assert await waiting == {("t1", 0): ErrorCode.NOT_COORDINATOR}
 
     run(story())
 

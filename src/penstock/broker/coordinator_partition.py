@@ -216,9 +216,17 @@ class CoordinatorPartition(ABC):
         return self._uncommitted.add(info.last_offset + 1, replay, map(self._hold, records))
 
     def _on_committed(self) -> None:
-        """Records have been replayed outside of any request."""
-        self._deliver()
-        self._arm()
+        """Records have been replayed, within a follower's fetch: what they lead to is for the next turn.
+
+        A marker that was appended here might go to a partition which that fetch has looked at already, and
+        would be found half a second later.
+        """
+        self._loop.call_soon(self._hand_on)
+
+    def _hand_on(self) -> None:
+        if not self._uncommitted.is_abandoned:
+            self._deliver()
+            self._arm()
 
     # -- timers --------------------------------------------------------------------------------------
 

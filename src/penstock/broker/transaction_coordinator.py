@@ -43,7 +43,15 @@ if TYPE_CHECKING:
     from penstock.metadata.image.image import MetadataDelta
     from penstock.storage.log import Log
 
-__all__ = ["TRANSACTION_STATE_TOPIC", "TV0", "TV2", "Codes", "TransactionCoordinatorRuntime", "fenced_error"]
+__all__ = [
+    "TRANSACTION_STATE_TOPIC",
+    "TV0",
+    "TV2",
+    "Codes",
+    "TransactionCoordinatorRuntime",
+    "are_concurrent",
+    "fenced_error",
+]
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +63,9 @@ TV2 = 2
 """Of KIP-890's, in which brokers do that, and every transaction has an epoch of its own."""
 
 Codes = dict[TopicPartition, ErrorCode]
+ENDING_PATIENCE_S = 0.1
+"""How long a request waits for the end of its id's last transaction; then it is CONCURRENT_TRANSACTIONS."""
+
 R = TypeVar("R")
 Decide = Callable[[TransactionPartition, int | None], tuple[Records, R | NeedsProducerId]]
 """A decision of the coordinator, with a new producer id if it has asked for one."""
@@ -173,6 +184,44 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         except KafkaError as error:
             return dict.fromkeys(partitions, error.code)
         return _codes_of(answer, partitions) if isinstance(answer, Awaitable) else answer
+
+    def ask_when_ended(
+        self, transactional_id: str, ask: Callable[[], R | Awaitable[R]], is_concurrent: Callable[[R], bool]
+    ) -> R | Awaitable[R]:
+        """What `ask` answers, asked again once the last transaction has ended if it was in the way.
+
+        For clients that have been told of its end before all of its partitions were. They would come again by
+        themselves, but librdkafka only after half a second. No longer than `ENDING_PATIENCE_S`.
+        """
+        answer = ask()
+        if isinstance(answer, Awaitable) or is_concurrent(answer):
+            return self._ask_again(transactional_id, ask, is_concurrent, answer)
+        return answer
+
+    async def _ask_again(
+        self,
+        transactional_id: str,
+        ask: Callable[[], R | Awaitable[R]],
+        is_concurrent: Callable[[R], bool],
+        answer: R | Awaitable[R],
+    ) -> R:
+        deadline_s = self._broker.loop.time() + ENDING_PATIENCE_S
+        while True:
+            known: R = await answer if isinstance(answer, Awaitable) else answer
+            remaining_s = deadline_s - self._broker.loop.time()
+            if not is_concurrent(known) or remaining_s <= 0:
+                return known
+            try:
+                completion = self._owner(transactional_id).completion_of(transactional_id)
+            except KafkaError:
+                return known
+            if completion is None:
+                await asyncio.sleep(0)  # it has ended meanwhile
+            else:
+                await asyncio.wait((completion,), timeout=remaining_s)
+                if not completion.done():
+                    return known
+            answer = ask()
 
     def describe(self, transactional_id: str) -> DescribeTransactionsResponse.TransactionState:
         """Raises nothing: why it can't be told stands in the state."""
@@ -329,6 +378,11 @@ def coordinator_config(config: BrokerConfig) -> TransactionCoordinatorConfig:
         ),
         transaction_two_phase_commit_enable=config.get_bool("transaction.two.phase.commit.enable"),
     )
+
+
+def are_concurrent(codes: Codes) -> bool:
+    """Whether the last transaction is in the way."""
+    return ErrorCode.CONCURRENT_TRANSACTIONS in codes.values()
 
 
 def fenced_error(error: int, *, knows_fenced: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -41,10 +42,26 @@ class TransactionPartition(CoordinatorPartition):
         self.coordinator = coordinator
         self._markers = markers
         self._request_producer_id = request_producer_id
+        self._completions: dict[str, asyncio.Future[None]] = {}
 
     def stop(self) -> None:
         super().stop()
         self._markers.cancel(self)
+        for completion in self._completions.values():
+            completion.set_result(None)
+        self._completions.clear()
+
+    def completion_of(self, transactional_id: str) -> asyncio.Future[None] | None:
+        """Done when the transaction that is ending now has ended, or nobody here knows; None if none is.
+
+        It is shared: not to be cancelled.
+        """
+        if not self.coordinator.is_ending(transactional_id):
+            return None
+        completion = self._completions.get(transactional_id)
+        if completion is None:
+            completion = self._completions[transactional_id] = self._loop.create_future()
+        return completion
 
     def markers_written(self, markers: TransactionMarkers) -> None:
         """Every partition of a transaction has its marker: the next one may begin."""
@@ -60,6 +77,16 @@ class TransactionPartition(CoordinatorPartition):
 
     def _replay(self, record: CoordinatorRecord, offset: int, now_ms: int, producer_id: int) -> None:
         self.coordinator.replay(record, now_ms)
+        if self._completions:
+            self._note_completion(record)
+
+    def _note_completion(self, record: CoordinatorRecord) -> None:
+        assert isinstance(record.key, TransactionLogKey)
+        transactional_id = record.key.transactional_id
+        if not self.coordinator.is_ending(transactional_id):
+            completion = self._completions.pop(transactional_id, None)
+            if completion is not None:
+                completion.set_result(None)
 
     def _hold(self, record: CoordinatorRecord) -> Hold:
         """One step of a transactional id after the other."""

@@ -81,7 +81,8 @@ class Uncommitted:
         self._lines: dict[str, list[asyncio.Future[ErrorCode]]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._is_replaying = False
-        self._is_abandoned = False
+        self.is_abandoned = False
+        """Whether nothing is waited for here any more."""
 
     def __len__(self) -> int:
         return len(self._appends)
@@ -95,7 +96,7 @@ class Uncommitted:
     ) -> asyncio.Future[ErrorCode]:
         """Have `replay` called once the append that ends at `end_offset` is committed."""
         outcome: asyncio.Future[ErrorCode] = self._loop.create_future()
-        if self._is_abandoned:
+        if self.is_abandoned:
             outcome.set_result(ErrorCode.NOT_COORDINATOR)
             return outcome
         deadline_s = self._loop.time() + self._timeout_s
@@ -125,7 +126,7 @@ class Uncommitted:
 
     def abandon(self, error: ErrorCode) -> None:
         """None of these will be known to be committed here: all that wait are told."""
-        self._is_abandoned = True
+        self.is_abandoned = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -140,7 +141,7 @@ class Uncommitted:
                 _tell(place, error)
 
     def _on_commit(self, error: ErrorCode) -> None:
-        if self._is_abandoned:
+        if self.is_abandoned:
             return
         if error is not ErrorCode.NONE:
             log.info("appends lost count=%d error=%s", len(self._appends), error.name)

@@ -7,10 +7,11 @@ version 2 leave it to TxnOffsetCommit (KIP-890).
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.broker.group_coordinator import GROUP_METADATA_TOPIC
-from penstock.broker.transaction_coordinator import TV0, Codes, fenced_error
+from penstock.broker.transaction_coordinator import TV0, Codes, are_concurrent, fenced_error
 from penstock.coordinators.transaction.metadata import TopicPartition
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
@@ -29,13 +30,15 @@ def handle(
     broker: Broker, request: AddOffsetsToTxnRequest, context: RequestContext
 ) -> AddOffsetsToTxnResponse | Awaitable[AddOffsetsToTxnResponse]:
     place = (GROUP_METADATA_TOPIC, broker.groups.partition_of(request.group_id))
-    codes = broker.transactions.add_or_verify_partitions(
+    ask = partial(
+        broker.transactions.add_or_verify_partitions,
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
         [place],
         client_version=TV0,
     )
+    codes = broker.transactions.ask_when_ended(request.transactional_id, ask, are_concurrent)
     if isinstance(codes, Awaitable):
         return _wait(codes, place, context.api_version)
     return _answer(codes[place], context.api_version)

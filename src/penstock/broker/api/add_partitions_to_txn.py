@@ -7,9 +7,10 @@ and may only want to know whether the partitions have been added (KIP-890).
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.broker.transaction_coordinator import TV0, TV2, Codes, fenced_error
+from penstock.broker.transaction_coordinator import TV0, TV2, Codes, are_concurrent, fenced_error
 from penstock.broker.turns import Steps, in_turns
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import ErrorCode
@@ -85,7 +86,8 @@ def _add(broker: Broker, transaction: Transaction, version: int) -> Steps[Codes 
         codes = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
         codes.update(dict.fromkeys(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         return codes
-    return broker.transactions.add_or_verify_partitions(
+    ask = partial(
+        broker.transactions.add_or_verify_partitions,
         transaction.transactional_id,
         transaction.producer_id,
         transaction.producer_epoch,
@@ -93,6 +95,9 @@ def _add(broker: Broker, transaction: Transaction, version: int) -> Steps[Codes 
         verify_only=transaction.verify_only,
         client_version=TV2 if version >= SEVERAL_TRANSACTIONS_VERSION else TV0,
     )
+    if version >= SEVERAL_TRANSACTIONS_VERSION:
+        return ask()  # of a broker, which asks for others as well, and asks again by itself
+    return broker.transactions.ask_when_ended(transaction.transactional_id, ask, are_concurrent)
 
 
 def _answer(known: list[Asked], version: int) -> Steps[AddPartitionsToTxnResponse]:

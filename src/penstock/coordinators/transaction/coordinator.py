@@ -116,6 +116,11 @@ class TransactionCoordinator:
     ) -> list[ListTransactionsResponse.TransactionState]:
         return admin.handle_list_transactions(self._shard, transaction_filter, now_ms)
 
+    def is_ending(self, transactional_id: str) -> bool:
+        """Whether a transaction is decided, but not all of its partitions have heard."""
+        metadata = self._shard.transactions.get(transactional_id)
+        return metadata is not None and metadata.state.is_prepared
+
     # -- markers -------------------------------------------------------------------------------------
 
     def take_markers(self) -> list[TransactionMarkers]:
