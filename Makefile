@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 KERNELS := $(wildcard $(addprefix src/penstock/protocol/kernels/*., pyx pxd h))
 
-.PHONY: help install demo test lint types tests docs bench bench-kafka bench-spark bench-views fuzz soak soak-streams librdkafka clean
+.PHONY: help install demo test lint types tests docs bench bench-kafka bench-spark bench-views fuzz soak soak-streams soak-simulation test-cluster librdkafka clean
 
 help:
 	@echo "make demo     real flights through a streams application, the result checked; DEMO=--chaos kills it meanwhile"
@@ -19,6 +19,8 @@ help:
 	@echo "make fuzz     hostile input, for minutes instead of seconds"
 	@echo "make soak     random histories, kills and the model of a node, for an hour and more (SOAK_SECONDS)"
 	@echo "make soak-streams  kills under exactly-once queries and applications, every operator on Spark, clusters"
+	@echo "make soak-simulation  clusters made up from SIMULATION_SEEDS (0-19999): hours (docs/simulator.md)"
+	@echo "make test-cluster  real nodes: faults, kills under verifiable clients, docs/operations.md step by step"
 	@echo "make librdkafka  librdkafka's own integration tests against a node (docs/compatibility.md)"
 
 install: $(INSTALLED)
@@ -106,6 +108,22 @@ soak-streams: $(INSTALLED)
 	@PENSTOCK_STREAMS_SPARK=all PENSTOCK_STREAMS_KILLS=10 $(SOAK) tests/pipeline/test_streams_spark.py tests/pipeline/test_streams_kill.py
 	@echo "== a standalone cluster, and the commands for YARN and Kubernetes"
 	@PENSTOCK_CLUSTERS=1 $(SOAK) tests/bench/test_spark_side_by_side.py tests/cluster/test_spark_standalone.py tests/cluster/test_deployment.py tests/cluster/test_spark_versions.py
+
+SIMULATION_SEEDS ?= 0-19999
+
+soak-simulation: $(INSTALLED)
+	@$(BIN)/python -m penstock.testing.simulator --seeds $(SIMULATION_SEEDS) --jobs $$(nproc)
+
+CLUSTER_FAULTS ?= 4
+VERIFIABLE_KILLS ?= 20
+
+test-cluster: $(INSTALLED)
+	@echo "== the pages of operations, and the same tests on Apache Kafka"
+	@PENSTOCK_OPERATIONS_PAGE=1 PENSTOCK_KAFKA_CLUSTERS=1 $(SOAK) tests/cluster/test_operations_page.py tests/cluster/test_kafka_tools.py tests/cli/test_cluster_commands.py
+	@echo "== faults and failovers under load, brokers added"
+	@PENSTOCK_CLUSTER_FAULTS=$(CLUSTER_FAULTS) $(SOAK) tests/cluster/test_cluster_faults.py tests/cluster/test_failover.py tests/cluster/test_scale_out.py
+	@echo "== $(VERIFIABLE_KILLS) kills under kafka-verifiable-producer and -consumer"
+	@PENSTOCK_VERIFIABLE_KILLS=$(VERIFIABLE_KILLS) $(SOAK) tests/cluster/test_verifiable_kills.py
 
 clean:
 	rm -rf $(VENV) build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis penstock-demo

@@ -237,11 +237,11 @@ class CrashFiles(FileSystem):
         self._after()
         return fd
 
-    def close(self, fd: int) -> None:  # type: ignore[override]
+    def close(self, fd: int) -> None:
         self._open.pop(fd, None)
         os.close(fd)
 
-    def pread(self, fd: int, size: int, position: int) -> bytes:  # type: ignore[override]
+    def pread(self, fd: int, size: int, position: int) -> bytes:
         if self._step():
             raise Died
         return os.pread(fd, size, position)
@@ -278,7 +278,7 @@ class CrashFiles(FileSystem):
         os.ftruncate(fd, len(content))
         os.pwrite(fd, content, 0)
 
-    def ftruncate(self, fd: int, size: int) -> None:  # type: ignore[override]
+    def ftruncate(self, fd: int, size: int) -> None:
         self._step_or_die()
         node = self._open[fd]
         assert isinstance(node, _File)
@@ -302,10 +302,10 @@ class CrashFiles(FileSystem):
 
     fdatasync = fsync  # type: ignore[assignment]
 
-    def write_back(self, fd: int, size_bytes: int) -> None:  # type: ignore[override]
+    def write_back(self, fd: int, size_bytes: int) -> None:
         """Pages may be written at any time: that is in `after_power_cut` already."""
 
-    def write_back_soon(self, file: object, position: int, size_bytes: int) -> None:  # type: ignore[override]
+    def write_back_soon(self, file: object, position: int, size_bytes: int) -> None:
         """As `write_back`."""
 
     def rename(self, old: Path, new: Path) -> None:  # type: ignore[override]
