@@ -101,7 +101,7 @@ class Faults:
                 )
                 self._later(duration_s, lambda: self._mend_disk(node))
             case "disk errors":
-                if node.is_up and self._is_whole():
+                if node.is_up and self._is_safe():
                     self._break_disk(node, duration_s)
             case "clock":
                 node.clock.ahead_ms += self.rng.choice((-5_000, -300, 300, 5_000, 60_000))
@@ -120,6 +120,10 @@ class Faults:
 
         self._later(duration_s, replace)
 
+    def _is_safe(self) -> bool:
+        """Whether a replica may lose something: none has, that has not made up for it, or is about to."""
+        return not any(node.may_fail for node in self._nodes) and self._is_whole()
+
     def _spare_others(self) -> None:
         self._has_lost = True
         for other in self._nodes:
@@ -128,9 +132,9 @@ class Faults:
     def _take_down(self, kind: str, node: VirtualNode, duration_s: float) -> None:
         if not node.is_running or node.may_fail:
             return
-        if self._has_lost and self._is_whole():
+        if self._has_lost and self._is_safe():
             self._has_lost = False
-        if kind == "power cut" and not self._is_whole():
+        if kind == "power cut" and not self._is_safe():
             kind = "kill"
         if kind != "power cut" and self._has_lost:
             kind = "stop"
