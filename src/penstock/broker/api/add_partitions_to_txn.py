@@ -1,7 +1,8 @@
 """AddPartitionsToTxn (24): partitions that a transaction is about to be written to.
 
 Versions 0 to 5. Up to version 3 clients ask; from version 4 on brokers do, for several transactions at once,
-and may only want to know whether the partitions have been added (KIP-890).
+and may only want to know whether the partitions have been added (KIP-890). Unlike Kafka's, a client's request
+waits up to 100 ms for the end of its last transaction before it is answered CONCURRENT_TRANSACTIONS.
 """
 
 from __future__ import annotations
