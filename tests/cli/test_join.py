@@ -53,9 +53,7 @@ def test_words_that_do() -> None:
 
 def test_who_is_not_there_is_named() -> None:
     nobody = f"127.0.0.1:{free_port()}"
-    with pytest.raises(
-        CannotJoin, match=f"no controller answers: cannot connect to {nobody}"
-    ):
+    with pytest.raises(CannotJoin, match=f"no controller answers: cannot connect to {nobody}"):
         ask_cluster_id(nobody, wait_s=0)
     with pytest.raises(CannotJoin, match=r"--join nonsense: .*expected host:port"):
         ask_cluster_id("nonsense")
@@ -63,7 +61,5 @@ def test_who_is_not_there_is_named() -> None:
 
 def test_a_brokers_address_is_no_controllers(penstock_cluster: Cluster) -> None:
     at = penstock_cluster.bootstrap_servers
-    with pytest.raises(
-        CannotJoin, match=f"{at} is no controller: The request was sent to"
-    ):
+    with pytest.raises(CannotJoin, match=f"{at} is no controller: The request was sent to"):
         ask_cluster_id(at, wait_s=0)
