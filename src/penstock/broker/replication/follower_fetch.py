@@ -37,11 +37,21 @@ class FollowerFetch(ConsumerFetch):
             self._news.last_fetch_ms = broker.replication.now_ms()
 
     def read(self) -> tuple[Results, int]:
-        if self._news is not None:
-            self._plan.targets = list(self._news.fresh)
-        found = super().read()
-        self._is_first_read = False
-        return found
+        news = self._news
+        if news is None:
+            found = super().read()
+            self._is_first_read = False
+            return found
+        while True:
+            told_before = news.times_told
+            self._plan.targets = list(news.fresh)
+            found = super().read()
+            self._is_first_read = False
+            if news.times_told == told_before:
+                return found
+            # What the follower has may commit records, and who waited for that has appended more: nobody
+            # would be woken for it, as this fetch does not wait yet. The second time no follower is further.
+            self.keep_untold(found[0])
 
     def _read_partition(
         self, place: int, replica: Replica, target: FetchTarget, left_bytes: int, may_exceed: bool

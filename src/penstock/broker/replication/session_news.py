@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 class SessionNews:
     """One session's. Belongs to the event loop."""
 
-    __slots__ = ("_watched", "broker_id", "fresh", "last_fetch_ms", "waiters")
+    __slots__ = ("_watched", "broker_id", "fresh", "last_fetch_ms", "times_told", "waiters")
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
         self.fresh: dict[FetchTarget, None] = {}
         """What is to be looked at with the next answer."""
+        self.times_told = 0
+        """How often there was something to hear at once; a fetch that is being read looks at it."""
         self.last_fetch_ms: float = 0
         """By a clock that never goes back."""
         self.waiters = WaitList()
@@ -55,6 +57,7 @@ class SessionNews:
 
     def appended(self, target: FetchTarget, partition: ReplicatedPartition, size_bytes: int) -> None:
         """The leader has appended so many bytes."""
+        self.times_told += 1
         if target not in self.fresh:
             self.fresh[target] = None
             if partition.leading is not None:
@@ -66,5 +69,6 @@ class SessionNews:
 
     def changed(self, target: FetchTarget) -> None:
         """Something happened that the follower has to hear at once."""
+        self.times_told += 1
         self.fresh[target] = None
         self.waiters.changed()
