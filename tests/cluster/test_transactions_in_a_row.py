@@ -1,0 +1,42 @@
+"""Transactions on three nodes, one right after the other: each must wait for the markers of the one before.
+
+A commit on a follower's fetch may append at once to other partitions that the same follower fetches. Where
+that fetch was not told, it slept for its half second, and so did every transaction.
+"""
+
+import statistics
+import time
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from several_nodes import penstock_nodes
+
+TRANSACTIONS = 20
+MEDIAN_MS_MAX = 250  # half of replica.fetch.wait.max.ms
+
+
+def test_the_next_one_begins_at_once(tmp_path: Path) -> None:
+    with penstock_nodes(tmp_path) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        admin.create_topics([NewTopic("out", 6, 3)])["out"].result(30)
+        for number in range(2):  # coordinators of both partitions of __transaction_state
+            producer = Producer(
+                {
+                    "bootstrap.servers": cluster.bootstrap_servers,
+                    "transactional.id": f"transformer-{number}",
+                    "retry.backoff.ms": 10,
+                    "log_level": 0,
+                }
+            )
+            producer.init_transactions(30)
+            took_ms = []
+            for _ in range(TRANSACTIONS):
+                began_s = time.monotonic()
+                producer.begin_transaction()
+                for partition in range(6):
+                    producer.produce("out", b"x", partition=partition)
+                producer.commit_transaction(30)
+                took_ms.append((time.monotonic() - began_s) * 1000)
+            assert statistics.median(took_ms) < MEDIAN_MS_MAX, took_ms
