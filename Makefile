@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 KERNELS := $(wildcard $(addprefix src/penstock/protocol/kernels/*., pyx pxd h))
 
-.PHONY: help install demo test lint types tests docs bench bench-kafka bench-spark bench-views fuzz soak soak-streams soak-simulation test-cluster librdkafka clean
+.PHONY: help install demo test lint types tests docs bench bench-kafka bench-cluster bench-spark bench-views fuzz soak soak-streams soak-simulation test-cluster librdkafka clean
 
 help:
 	@echo "make demo     real flights through a streams application, the result checked; DEMO=--chaos kills it meanwhile"
@@ -14,6 +14,7 @@ help:
 	@echo "make install  only prepare $(VENV)"
 	@echo "make bench    measure a node: throughput, latency, cost"
 	@echo "make bench-kafka  the same rows beside Apache Kafka (docs/benchmarks.md); BENCH='--rows consume --rounds 1'"
+	@echo "make bench-cluster  three nodes beside three of Apache Kafka: throughput, failover, 1,000 partitions"
 	@echo "make bench-spark  Spark through Penstock's source and sink beside Spark's own Kafka connector (docs/benchmarks.md)"
 	@echo "make bench-views  lookups in a running application: latency and staleness (docs/streams-queries.md)"
 	@echo "make fuzz     hostile input, for minutes instead of seconds"
@@ -71,6 +72,9 @@ BENCH ?=
 
 bench-kafka: $(INSTALLED)
 	@PYTHONPATH=benchmarks $(BIN)/python -m side_by_side $(BENCH)
+
+bench-cluster: $(INSTALLED)
+	@PYTHONPATH=benchmarks $(BIN)/python -m side_by_side.three_node_page $(BENCH)
 
 bench-spark: $(INSTALLED)
 	@PYTHONPATH=benchmarks $(BIN)/python -m spark_side_by_side $(BENCH)

@@ -21,7 +21,7 @@ from side_by_side.three_node_rows import Bench, Figures, Row, rows
 from side_by_side.three_nodes import ThreeNodes
 
 ROOT = Path(__file__).parents[2]
-WRITER = "make bench-kafka, three nodes"
+WRITER = "make bench-cluster"
 COLUMNS = {
     "records/s": "{:,.0f}",
     "p50 ms": "{:.2f}",

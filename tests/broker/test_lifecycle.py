@@ -51,7 +51,7 @@ class World:
             cluster_id="c",
             incarnation_id=b"i" * 16,
             image=self.image,
-            logs=SimpleNamespace(directory_ids=lambda: [DIRECTORY]),
+            logs=SimpleNamespace(directory_ids=lambda: [DIRECTORY], cordoned=frozenset()),
             advertised=lambda name: ("h", 9092),
             died=self.loop.create_future(),
         )
