@@ -116,6 +116,8 @@ soak-streams: $(INSTALLED)
 SIMULATION_SEEDS ?= 0-19999
 
 soak-simulation: $(INSTALLED)
+	@echo "== bugs that are planted and have to be found, then seeds $(SIMULATION_SEEDS)"
+	@PENSTOCK_PLANTED_BUGS=1 $(SOAK) tests/simulation/test_planted_bugs.py
 	@$(BIN)/python -m penstock.testing.simulator --seeds $(SIMULATION_SEEDS) --jobs $$(nproc)
 
 CLUSTER_FAULTS ?= 4
@@ -124,6 +126,8 @@ VERIFIABLE_KILLS ?= 20
 test-cluster: $(INSTALLED)
 	@echo "== the pages of operations, and the same tests on Apache Kafka"
 	@PENSTOCK_OPERATIONS_PAGE=1 PENSTOCK_KAFKA_CLUSTERS=1 $(SOAK) tests/cluster/test_operations_page.py tests/cluster/test_kafka_tools.py tests/cli/test_cluster_commands.py
+	@echo "== clusters of Apache Kafka and Penstock nodes together"
+	@PENSTOCK_KAFKA_CLUSTERS=1 $(SOAK) tests/cluster/test_mixed_quorum.py tests/cluster/test_mixed_replication.py
 	@echo "== faults and failovers under load, brokers added"
 	@PENSTOCK_CLUSTER_FAULTS=$(CLUSTER_FAULTS) $(SOAK) tests/cluster/test_cluster_faults.py tests/cluster/test_failover.py tests/cluster/test_scale_out.py
 	@echo "== $(VERIFIABLE_KILLS) kills under kafka-verifiable-producer and -consumer"

@@ -130,10 +130,7 @@ def workers_of(command: list[str], cluster: Cluster, scratch: Path) -> Iterator[
         workers.close()
 
 
-NODES = pytest.mark.parametrize("nodes", [1, 3])
-
-
-@NODES
+@pytest.mark.parametrize("nodes", [1, 3])
 def test_confluent_kafka(tmp_path: Path, nodes: int) -> None:
     run([sys.executable, str(HERE / "transform_confluent.py")], tmp_path, nodes)
 
@@ -144,7 +141,15 @@ def test_kafka_python(tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
-@NODES
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        1,
+        pytest.param(
+            3, marks=pytest.mark.skipif(KILLS <= 3, reason="half a minute: more PENSTOCK_TRANSACTION_KILLS")
+        ),
+    ],
+)
 def test_java_client(tmp_path: Path, kafka_libs: Path, nodes: int) -> None:
     classes = tmp_path / "classes"
     source = str(HERE / "TransformLoop.java")

@@ -1,5 +1,6 @@
 """One quorum of Apache Kafka's controllers and Penstock's: they elect each other and keep the same log."""
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,14 @@ import pytest
 from kafka_node import CLUSTER_ID, KafkaNode, free_port, run_java
 from penstock_node import PenstockNode
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(
+        not os.environ.get("PENSTOCK_KAFKA_CLUSTERS"),
+        reason="with nodes of Apache Kafka, a minute: PENSTOCK_KAFKA_CLUSTERS=1, or make test-cluster",
+    ),
+]
 
 DIRECTORY_IDS = ("Uwk5Kp8JQ2m0Jd4O2s0v7g", "xV0pIb0uT8y2bGJj5D3o1Q", "n9xkTq1ORm6M0wqzq0Zr5A")
 

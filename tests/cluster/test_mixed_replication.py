@@ -1,5 +1,6 @@
 """Partitions with replicas on Apache Kafka's brokers and Penstock's: they lead and follow each other."""
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_node import CLUSTER_ID, KafkaNode, free_port
 from penstock_node import PenstockNode
 
-pytestmark = pytest.mark.kafka
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.skipif(
+        not os.environ.get("PENSTOCK_KAFKA_CLUSTERS"),
+        reason="with nodes of Apache Kafka, a minute: PENSTOCK_KAFKA_CLUSTERS=1, or make test-cluster",
+    ),
+]
 
 NODES = (1, 2, 3)
 PENSTOCK = 3
