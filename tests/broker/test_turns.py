@@ -17,6 +17,7 @@ from penstock.broker import turns as turns_module
 from penstock.broker.connection import REQUESTS_PER_TURN, Connection, Reply
 from penstock.broker.loop_lag import TurnSelector
 from penstock.broker.node import Broker
+from penstock.broker.server import HandleRequest
 from penstock.broker.turns import TURN_NS_MAX, Line, line_of
 from penstock.metadata.configs import BrokerConfig
 
@@ -48,13 +49,18 @@ def test_a_flood_is_taken_in_turns(tmp_path: Path) -> None:
         config = {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
         broker = Broker(BrokerConfig.single_node(config))
         address = await broker.start()
-        handle = broker.server._handle_request
+        handler_of = broker.server._handler_of
 
-        def counted(connection: Connection, frame: memoryview) -> Reply:
-            handled[0] += 1
-            return handle(connection, frame)
+        def counted(listener_name: str) -> HandleRequest:
+            handle = handler_of(listener_name)
 
-        broker.server._handle_request = counted
+            def count_and_handle(connection: Connection, frame: memoryview) -> Reply:
+                handled[0] += 1
+                return handle(connection, frame)
+
+            return count_and_handle
+
+        broker.server._handler_of = counted
         answered: list[int] = []
         await asyncio.gather(*(asyncio.to_thread(flood, address, answered) for _ in range(2)))
         await broker.stop()

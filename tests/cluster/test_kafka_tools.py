@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from kafka_node import run_java
 from kafka_tools import VERIFIABLE_CONSUMER, VERIFIABLE_PRODUCER, KafkaTools
@@ -70,7 +71,7 @@ def test_all_tools(cluster: SeveralNodes, kafka_libs: Path, tmp_path: Path) -> N
         features(tools)
         log_dirs(tools)
         verifiable_clients(kafka_libs, cluster)
-        reassignment(tools, tmp_path)
+        reassignment(tools, tmp_path, cluster.bootstrap_servers)
         elections(tools, tmp_path)
         whole_cluster(tools)
         metadata_log(tools, cluster)
@@ -183,7 +184,7 @@ def events(printed: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
 
 
-def reassignment(tools: Tools, directory: Path) -> None:
+def reassignment(tools: Tools, directory: Path, bootstrap_servers: str) -> None:
     tools("topics", "--create", "--topic", "moved", "--replica-assignment", "1:2,2:3,3:1")
     asked = directory / "topics.json"
     asked.write_text('{"version": 1, "topics": [{"topic": "moved"}]}')
@@ -212,6 +213,10 @@ def reassignment(tools: Tools, directory: Path) -> None:
     assert "No partition reassignments found." in tools("reassign", "--list")
     replicas = re.findall(r"Replicas: ([\d,]+)", tools("topics", "--describe", "--topic", "moved"))
     assert replicas == ["3,1", "1,2", "2,3"]
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for _ in range(4):  # more than a follower fetches before it is held back
+        producer.produce("moved", os.urandom(900_000), partition=0)
+    assert producer.flush(20) == 0
     slow = directory / "slow.json"
     back = [{"topic": "moved", "partition": 0, "replicas": [2, 1]}]
     slow.write_text(json.dumps({"version": 1, "partitions": back}))

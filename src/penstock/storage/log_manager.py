@@ -324,6 +324,8 @@ class LogManager:
                 raise StorageFailed(
                     f"{name} may lie in {', '.join(map(str, self.offline))}, which is offline"
                 )
+            if not self._directories:
+                raise StorageFailed(f"{name} has no place: {', '.join(map(str, self.offline))} offline")
             directory = self._emptiest_directory()
             for other in self._directories:
                 other.sync_renames()
