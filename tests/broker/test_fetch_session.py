@@ -81,6 +81,17 @@ def test_only_news_is_told_in_a_session() -> None:
     assert answer(plan, {1: b"records"}) == (session_id, [1])
 
 
+def test_what_a_follower_says_it_does_not_know_is_told_again() -> None:
+    sessions, _ = cache()
+    asked = request(topics={"t": [0, 1]})
+    session_id, _ = answer(sessions.plan(asked, BY_ID_VERSION))
+    named = request(session_id, 1, topics={"t": [0, 1]})
+    behind, up_to_date = named.topics[0].partitions
+    behind.high_watermark = 7
+    up_to_date.high_watermark = 10
+    assert answer(sessions.plan(named, BY_ID_VERSION)) == (session_id, [0])
+
+
 def test_a_served_partition_goes_to_the_end_of_the_queue() -> None:
     sessions, _ = cache()
     session_id, _ = answer(sessions.plan(request(topics={"t": [0, 1, 2]}), VERSION))

@@ -20,6 +20,8 @@ FINAL_EPOCH = -1
 MAX_EPOCH = 2**31 - 1
 EVICTION_MS = 120_000
 TOPIC_IDS_SINCE_VERSION = 13
+NOT_SAID = 2**63 - 1
+"""The high watermark of a client that does not tell what it knows (KIP-1166)."""
 
 TopicKey = str | bytes
 PartitionKey = tuple[TopicKey, int]
@@ -53,6 +55,8 @@ class FetchTarget:
         self.current_leader_epoch = wanted.current_leader_epoch
         self.last_fetched_epoch = wanted.last_fetched_epoch
         self.replica_log_start_offset = wanted.log_start_offset
+        if wanted.high_watermark != NOT_SAID:
+            self.high_watermark = wanted.high_watermark
 
     def is_news(self, data: FetchResponse.PartitionData) -> bool:
         """Whether a response tells anything of this partition that its client hasn't been told."""

@@ -142,7 +142,7 @@ def answered(session: LeaderSession, session_id: int, error: ErrorCode = ErrorCo
 
 
 def wanted(offset: int) -> Wanted:
-    return Wanted(offset, 0, 0, 1, 100)
+    return Wanted(offset, 0, 0, 1, 100, 0)
 
 
 def sent(session: LeaderSession) -> tuple[int, int, dict[int, int], list[int]]:

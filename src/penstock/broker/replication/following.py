@@ -192,6 +192,7 @@ class Following:
                 log_start_offset=followed.partition.replica.log.log_start_offset,
                 current_leader_epoch=followed.leader_epoch,
                 max_bytes=self._fetch_max_bytes,
+                high_watermark=followed.partition.replica.high_watermark,
             ),
         )
 

@@ -31,6 +31,8 @@ class Wanted(NamedTuple):
     log_start_offset: int
     current_leader_epoch: int
     max_bytes: int
+    high_watermark: int
+    """As it is known here (KIP-1166): what the leader has told in an answer that was passed over, it tells again."""
 
 
 class LeaderSession:
@@ -135,6 +137,7 @@ def _by_topic(
                 last_fetched_epoch=place.last_fetched_epoch,
                 log_start_offset=place.log_start_offset,
                 partition_max_bytes=place.max_bytes,
+                high_watermark=place.high_watermark,
             )
         )
     return list(topics.values())
