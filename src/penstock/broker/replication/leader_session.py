@@ -32,7 +32,7 @@ class Wanted(NamedTuple):
     current_leader_epoch: int
     max_bytes: int
     high_watermark: int
-    """As it is known here (KIP-1166): what the leader has told in an answer that was passed over, it tells again."""
+    """As it is known here (KIP-1166): what an answer told that was passed over, the leader tells again."""
 
 
 class LeaderSession:
