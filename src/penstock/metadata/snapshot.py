@@ -156,6 +156,22 @@ def decode_snapshot(data: bytes) -> Snapshot:
     return snapshot
 
 
+def last_timestamp_ms(data: bytes) -> int | None:
+    """What a snapshot's header says of the last record it stands for; None where it cannot be read.
+
+    The file's beginning is enough, if all of the first batch is in it.
+    """
+    try:
+        _position, header = next(batch.iter_headers(data))
+        first = list(decode_batch(data, 0)) if header.is_control else []
+    except (batch.CorruptBatch, batch.MalformedRecords, StopIteration):
+        return None
+    for record in first:
+        if control_record_type(record.key) is ControlRecordType.SNAPSHOT_HEADER:
+            return SnapshotHeaderRecord.decode(0, record.value or b"")[0].last_contained_log_timestamp
+    return None
+
+
 def _take(snapshot: Snapshot, record: Record) -> None:
     try:
         message, _ = decode_metadata_record(record.value or b"")

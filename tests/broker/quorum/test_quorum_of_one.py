@@ -32,8 +32,6 @@ class Host:
         self.environment = Environment()
         self.died: asyncio.Future[str] = self.loop.create_future()
         meta_properties.claim(self.environment.files, [directory], self.node_id, self.cluster_id)
-        self.environment = Environment()
-        self.died: asyncio.Future[str] = self.loop.create_future()
         self.config = BrokerConfig.single_node(
             {
                 "log.dirs": str(directory),

@@ -76,7 +76,6 @@ class MetadataLog:
         self._files = files
         self.on_append: Callable[[CommittedBatch], None] = lambda appended: None
         """Told of each batch that this node appends as the leader."""
-        self._max_retention_bytes = config.get_int("metadata.max.retention.bytes")
         segment_bytes = config["internal.metadata.log.segment.bytes"]
         self._log_config = LogConfig(
             segment_bytes=(
@@ -426,11 +425,7 @@ class MetadataLog:
         last_timestamp_ms: int,
         quorum: QuorumRecords,
     ) -> int:
-        """Write a snapshot file; its size in bytes. Blocks. Raises OSError.
-
-        On the way, files that earlier snapshots made superfluous go, if their delay is over.
-        """
-        self.log.remove_deleted_files(self._clock_ms())
+        """Write a snapshot file; its size in bytes. Blocks. Raises OSError. `keep_snapshot` follows."""
         content = snapshots.encode_snapshot(
             records,
             epoch=at.epoch,
@@ -441,18 +436,21 @@ class MetadataLog:
         )
         return self.snapshots.write(at, content)
 
-    def keep_snapshot(self, at: SnapshotId, now_ms: int) -> None:
-        """A snapshot is on disk: let go of what it makes superfluous once the log is over its limit.
+    def keep_snapshot(self, at: SnapshotId) -> None:
+        """A snapshot is on disk."""
+        self.snapshots.add(at)
+
+    def forget_oldest_snapshot(self, now_ms: int) -> None:
+        """Let go of the oldest snapshot, and of the log up to the next one's end.
 
         Raises LogError, OSError.
         """
-        self.snapshots.add(at)
-        if self.log.size_bytes + self.snapshots.size_bytes() <= self._max_retention_bytes:
-            return
+        at = self.snapshots.after_earliest
         self.log.delete_records_before(at.end_offset)
         self.log.delete_old_segments(now_ms)
         self.snapshots.remove_older_than(at)
         self.history.forget_before(at.end_offset)
+        log.info("metadata log begins with the snapshot end_offset=%d epoch=%d", *at)
 
 
 def _voter_entries(

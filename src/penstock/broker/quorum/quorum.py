@@ -19,6 +19,7 @@ from penstock.broker.quorum.metadata_log import MetadataLog
 from penstock.broker.quorum.metadata_partition import NotTheMetadataLog
 from penstock.broker.quorum.requests import request_of
 from penstock.broker.quorum.responses import refusal, response_to
+from penstock.broker.quorum.retention import MetadataRetention
 from penstock.broker.quorum.senders import Senders
 from penstock.broker.quorum.snapshotting import Snapshotting
 from penstock.consensus import membership
@@ -66,6 +67,7 @@ class Quorum:
         self._listener: QuorumListener | None = None
         self._delivery: Delivery | None = None
         self._snapshotting: Snapshotting | None = None
+        self._retention = MetadataRetention(host, self._log)
         self._failure: str | None = None
         self._is_started = False
         self._told_leader: tuple[int | None, int] = (None, -1)
@@ -91,7 +93,7 @@ class Quorum:
         self._listener = listener
         self._delivery = Delivery(self._host, self._log, listener, self._delivered)
         self._log.on_append = self._delivery.appended
-        self._snapshotting = Snapshotting(self._host, self._log, listener, self._delivery)
+        self._snapshotting = Snapshotting(self._host, self._log, listener, self._delivery, self._retention)
 
     async def start(self) -> None:
         """Take part. A sole voter is elected, and its listener told all there is, when this returns.
@@ -105,6 +107,7 @@ class Quorum:
         driver.feed(driver.raft.start)
         self._is_started = True
         self._snapshotting.start()
+        self._retention.start()
         if driver.raft.voters.is_only_voter(driver.raft.settings.local):
             while not (self._failure or self._is_active()):
                 await driver.finish()
@@ -122,6 +125,7 @@ class Quorum:
         """Commit what is pending, have another leader elected, close the log. Safe at any stage."""
         if self._snapshotting is not None:
             await self._snapshotting.stop()
+        await self._retention.stop()
         if self._driver is not None:
             await self._driver.finish()
             await self._hand_over(self._driver)

@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from penstock.consensus.log import SnapshotId
 from penstock.metadata import snapshot as snapshots
@@ -17,6 +18,9 @@ from penstock.metadata.snapshot import Snapshot, SnapshotError
 from penstock.storage.files import FileSystem
 
 log = logging.getLogger(__name__)
+
+_HEADER_BYTES_MAX: Final = 64 * 1024
+"""The batch with a snapshot's header, and with the voters, is shorter."""
 
 
 class SnapshotFiles:
@@ -26,6 +30,7 @@ class SnapshotFiles:
         self._directory = directory
         self._files = files
         self._ids: list[SnapshotId] = []
+        self._last_timestamps_ms: dict[SnapshotId, int | None] = {}
         self._receiving: tuple[SnapshotId, int] | None = None
 
     def scan(self) -> None:
@@ -43,6 +48,11 @@ class SnapshotFiles:
     @property
     def latest(self) -> SnapshotId | None:
         return self._ids[-1] if self._ids else None
+
+    @property
+    def after_earliest(self) -> SnapshotId:
+        """The one that would be the earliest without the earliest: there are two at least."""
+        return self._ids[1]
 
     def path(self, at: SnapshotId) -> Path:
         return self._directory / snapshots.file_name(*at)
@@ -88,9 +98,21 @@ class SnapshotFiles:
         """Of all of them. Raises OSError."""
         return sum(self.path(at).stat().st_size for at in self._ids)
 
+    def last_timestamp_ms(self, at: SnapshotId) -> int | None:
+        """When the newest record that a snapshot stands for was appended; None if its file does not say.
+
+        Raises OSError.
+        """
+        if at not in self._last_timestamps_ms:
+            with self.path(at).open("rb") as file:
+                beginning = file.read(_HEADER_BYTES_MAX)
+            self._last_timestamps_ms[at] = snapshots.last_timestamp_ms(beginning)
+        return self._last_timestamps_ms[at]
+
     def remove_older_than(self, at: SnapshotId) -> None:
         for superfluous in self.older_than(at):
-            self._files.unlink(self.path(superfluous))
+            self._files.remove_if_exists(self.path(superfluous))
+            self._last_timestamps_ms.pop(superfluous, None)
         self._ids = [found for found in self._ids if found >= at]
 
     # In pieces

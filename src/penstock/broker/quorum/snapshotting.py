@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from penstock.broker.quorum.listener import FrozenState
 from penstock.consensus.log import SnapshotId
 from penstock.metadata.snapshot import QuorumRecords
-from penstock.storage.errors import LogError
 
 if TYPE_CHECKING:
     from penstock.broker.quorum.delivery import Delivery
     from penstock.broker.quorum.host import QuorumHost
     from penstock.broker.quorum.listener import QuorumListener
     from penstock.broker.quorum.metadata_log import MetadataLog
+    from penstock.broker.quorum.retention import MetadataRetention
 
 log = logging.getLogger(__name__)
 
@@ -25,12 +25,18 @@ class Snapshotting:
     """Asks the listener for its state and has a worker write it. One at a time."""
 
     def __init__(
-        self, host: QuorumHost, metadata_log: MetadataLog, listener: QuorumListener, delivery: Delivery
+        self,
+        host: QuorumHost,
+        metadata_log: MetadataLog,
+        listener: QuorumListener,
+        delivery: Delivery,
+        retention: MetadataRetention,
     ) -> None:
         self._host = host
         self._log = metadata_log
         self._listener = listener
         self._delivery = delivery
+        self._retention = retention
         self._bytes = 0
         """Of committed batches since the last snapshot."""
         self._timer: asyncio.TimerHandle | None = None
@@ -84,8 +90,6 @@ class Snapshotting:
         if error is not None:
             log.error("metadata snapshot failed end_offset=%d error=%s", at.end_offset, error)
             return
-        try:
-            self._log.keep_snapshot(at, self._host.clock_ms())
-        except (LogError, OSError) as failure:
-            log.error("metadata log not trimmed end_offset=%d error=%s", at.end_offset, failure)
+        self._log.keep_snapshot(at)
         log.info("metadata snapshot end_offset=%d epoch=%d bytes=%d", *at, writing.result())
+        self._retention.clean()

@@ -1,0 +1,79 @@
+"""What newer snapshots make superfluous in the metadata log, and when it goes (KIP-630).
+
+The oldest snapshot goes, and with it the log up to the one after it, as long as log and snapshots together
+are beyond `metadata.max.retention.bytes`, or the newest record it stands for is older than
+`metadata.max.retention.ms`. The newest snapshot stays, and the log from its end on. -1 turns either rule off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from penstock.storage.errors import LogError
+
+if TYPE_CHECKING:
+    from penstock.broker.quorum.host import QuorumHost
+    from penstock.broker.quorum.metadata_log import MetadataLog
+
+log = logging.getLogger(__name__)
+
+PERIOD_S: Final = 60.0
+"""Between two looks, as in Kafka."""
+
+
+class MetadataRetention:
+    """Looks from time to time, and whenever there is another snapshot."""
+
+    def __init__(self, host: QuorumHost, metadata_log: MetadataLog) -> None:
+        self._host = host
+        self._log = metadata_log
+        self._retention_ms = host.config.get_int("metadata.max.retention.ms")
+        self._retention_bytes = host.config.get_int("metadata.max.retention.bytes")
+        self._timer: asyncio.TimerHandle | None = None
+        self._removing: asyncio.Future[None] | None = None
+
+    def start(self) -> None:
+        self._timer = self._host.loop.call_later(PERIOD_S, self._on_time)
+
+    async def stop(self) -> None:
+        """Remove nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._removing is not None:
+            await asyncio.wait((self._removing,))
+
+    def _on_time(self) -> None:
+        self.start()
+        self.clean()
+        if self._removing is None:
+            now_ms = self._host.clock_ms()
+            self._removing = self._host.run_in_worker(self._log.log.remove_deleted_files, now_ms)
+            self._removing.add_done_callback(self._removed)
+
+    def _removed(self, removing: asyncio.Future[None]) -> None:
+        self._removing = None
+        if not removing.cancelled() and (error := removing.exception()) is not None:
+            log.error("files of the metadata log not removed error=%s", error)
+
+    def clean(self) -> None:
+        """Let go of what is superfluous. Files of the log are renamed; they are removed later."""
+        try:
+            while self._is_superfluous():
+                self._log.forget_oldest_snapshot(self._host.clock_ms())
+        except (LogError, OSError) as error:
+            log.error("metadata log not trimmed error=%s", error)
+
+    def _is_superfluous(self) -> bool:
+        """Whether the oldest snapshot is; there is a newer one then."""
+        snapshots = self._log.snapshots
+        oldest = snapshots.earliest
+        if oldest is None or oldest == snapshots.latest:
+            return False
+        if 0 <= self._retention_bytes < self._log.log.size_bytes + snapshots.size_bytes():
+            return True
+        if self._retention_ms < 0:
+            return False
+        newest_record_ms = snapshots.last_timestamp_ms(oldest)
+        return newest_record_ms is not None and self._host.clock_ms() - newest_record_ms > self._retention_ms
