@@ -1,25 +1,40 @@
 """Old snapshots go with the log before them: by size, by age, never the newest (KIP-630)."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from functools import wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import pytest
 from several_members import record, until
 
 from penstock.broker.quorum.metadata_log import MetadataLog
 from penstock.broker.quorum.retention import MetadataRetention
-from penstock.consensus.log import BOOTSTRAP_SNAPSHOT, SnapshotId
+from penstock.consensus.log import SnapshotId
 from penstock.metadata.configs import BrokerConfig
 from penstock.metadata.snapshot import last_timestamp_ms
 
 DAY_MS = 86_400_000
 NOW_MS = 1_700_000_000_000
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def on_a_loop(test: Callable[P, Coroutine[object, object, None]]) -> Callable[P, None]:
+    @wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
+
 
 class Host:
     """What retention takes of a node; the clock is set by hand."""
 
     def __init__(self, directory: Path, **properties: str) -> None:
+        self.loop = asyncio.get_running_loop()
         self.now_ms = NOW_MS
         self.config = BrokerConfig.single_node(
             {
@@ -35,6 +50,9 @@ class Host:
     def clock_ms(self) -> int:
         return self.now_ms
 
+    def run_in_worker(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
+        return self.loop.run_in_executor(None, lambda: function(*args, **kwargs))
+
     def write(self, records: int) -> SnapshotId:
         """So many records in batches of their own, then a snapshot; the newest record's time is now."""
         for i in range(records):
@@ -44,16 +62,19 @@ class Host:
         self.log.keep_snapshot(at)
         return at
 
-    def clean(self) -> list[SnapshotId]:
+    async def clean(self) -> list[SnapshotId]:
         """What is left, by what the log says and by the files."""
-        MetadataRetention(self, self.log).clean()  # type: ignore[arg-type]
+        retention = MetadataRetention(self, self.log)  # type: ignore[arg-type]
+        retention.clean()
+        await retention.stop()
         files = sorted(path.name for path in self.log.directory.glob("*.checkpoint"))
         left = [SnapshotId(*map(int, name.removesuffix(".checkpoint").split("-"))) for name in files]
         assert (self.log.earliest_snapshot, self.log.latest_snapshot) == (left[0], left[-1])
         return left
 
 
-def test_snapshots_go_by_age_one_after_the_other(tmp_path: Path) -> None:
+@on_a_loop
+async def test_snapshots_go_by_age_one_after_the_other(tmp_path: Path) -> None:
     host = Host(tmp_path, metadata_max_retention_ms=str(7 * DAY_MS))
     first = host.write(10)
     host.now_ms += DAY_MS
@@ -61,43 +82,46 @@ def test_snapshots_go_by_age_one_after_the_other(tmp_path: Path) -> None:
     host.now_ms += DAY_MS
     third = host.write(10)
     segments = len(host.log.log.segments)
-    assert host.clean() == [first, second, third]
+    assert await host.clean() == [first, second, third]
     host.now_ms = NOW_MS + 7 * DAY_MS
-    assert host.clean() == [first, second, third], "not older than that yet"
+    assert await host.clean() == [first, second, third], "not older than that yet"
     host.now_ms += 1
-    assert host.clean() == [second, third]
+    assert await host.clean() == [second, third]
     assert host.log.start_offset == second.end_offset
     assert len(host.log.log.segments) < segments
     host.now_ms += 365 * DAY_MS
-    assert host.clean() == [third], "the newest stays, however old"
+    assert await host.clean() == [third], "the newest stays, however old"
     assert (host.log.start_offset, host.log.end_offset) == (third.end_offset, third.end_offset)
 
 
-def test_snapshots_go_by_size_until_there_is_room(tmp_path: Path) -> None:
+@on_a_loop
+async def test_snapshots_go_by_size_until_there_is_room(tmp_path: Path) -> None:
     host = Host(tmp_path, metadata_max_retention_ms="-1", metadata_max_retention_bytes="10000")
     host.write(10)
-    assert host.clean() == [host.log.latest_snapshot]
+    assert await host.clean() == [host.log.latest_snapshot]
     while host.log.log.size_bytes + host.log.snapshots.size_bytes() <= 10_000:
         last = host.write(10)
     before = list(host.log.snapshots.older_than(last))
-    left = host.clean()
+    left = await host.clean()
     assert left == [*before[1:], last], "one was enough"
     assert host.log.log.size_bytes + host.log.snapshots.size_bytes() <= 10_000
 
 
-def test_without_limits_everything_stays(tmp_path: Path) -> None:
+@on_a_loop
+async def test_without_limits_everything_stays(tmp_path: Path) -> None:
     host = Host(tmp_path, metadata_max_retention_ms="-1", metadata_max_retention_bytes="-1")
     kept = [host.write(10), host.write(10)]
     host.now_ms += 10_000 * DAY_MS
-    assert host.clean() == kept
+    assert await host.clean() == kept
 
 
-def test_what_is_left_opens_again(tmp_path: Path) -> None:
+@on_a_loop
+async def test_what_is_left_opens_again(tmp_path: Path) -> None:
     host = Host(tmp_path, metadata_max_retention_bytes="1")
     host.write(10)
     last = host.write(10)
     host.log.append_records(1, [record("after")], 30)
-    assert host.clean() == [last]
+    assert await host.clean() == [last]
     host.log.close()
     again = MetadataLog(tmp_path, host.config, host.clock_ms)
     again.open()
@@ -105,30 +129,25 @@ def test_what_is_left_opens_again(tmp_path: Path) -> None:
     assert again.log.log_start_offset <= last.end_offset
 
 
-def test_files_of_the_log_are_removed_when_their_delay_is_over(
+@on_a_loop
+async def test_files_of_the_log_are_removed_when_their_delay_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.broker.quorum.retention.PERIOD_S", 0.01)
+    host = Host(tmp_path, metadata_max_retention_bytes="1", internal_metadata_delete_delay_millis="5000")
+    host.write(10)
+    host.write(10)
+    retention = MetadataRetention(host, host.log)  # type: ignore[arg-type]
+    retention.start()
 
-    async def scenario() -> None:
-        loop = asyncio.get_running_loop()
-        host = Host(tmp_path, metadata_max_retention_bytes="1", internal_metadata_delete_delay_millis="5000")
-        host.loop = loop  # type: ignore[attr-defined]
-        host.run_in_worker = lambda f, *args: loop.run_in_executor(None, f, *args)  # type: ignore[attr-defined]
-        host.write(10)
-        host.write(10)
-        retention = MetadataRetention(host, host.log)  # type: ignore[arg-type]
-        retention.start()
-
-        await asyncio.wait_for(until(lambda: any(host.log.directory.glob("*.deleted"))), 10)
-        host.now_ms += 5000
-        await asyncio.wait_for(until(lambda: not any(host.log.directory.glob("*.deleted"))), 10)
-        await retention.stop()
-
-    asyncio.run(scenario())
+    await asyncio.wait_for(until(lambda: any(host.log.directory.glob("*.deleted"))), 10)
+    host.now_ms += 5000
+    await asyncio.wait_for(until(lambda: not any(host.log.directory.glob("*.deleted"))), 10)
+    await retention.stop()
 
 
-def test_the_time_of_a_snapshot_that_cannot_be_read_is_not_known(tmp_path: Path) -> None:
+@on_a_loop
+async def test_the_time_of_a_snapshot_that_cannot_be_read_is_not_known(tmp_path: Path) -> None:
     host = Host(tmp_path)
     at = host.write(1)
     data = host.log.snapshots.path(at).read_bytes()
@@ -136,4 +155,3 @@ def test_the_time_of_a_snapshot_that_cannot_be_read_is_not_known(tmp_path: Path)
     assert last_timestamp_ms(data[:200]) == NOW_MS, "the beginning is enough"
     assert last_timestamp_ms(data[:20]) is None
     assert last_timestamp_ms(b"\xff" * 100) is None
-    assert at > BOOTSTRAP_SNAPSHOT

@@ -47,10 +47,6 @@ class MetadataRetention:
     def _on_time(self) -> None:
         self.start()
         self.clean()
-        if self._removing is None:
-            now_ms = self._host.clock_ms()
-            self._removing = self._host.run_in_worker(self._log.log.remove_deleted_files, now_ms)
-            self._removing.add_done_callback(self._removed)
 
     def _removed(self, removing: asyncio.Future[None]) -> None:
         self._removing = None
@@ -58,14 +54,18 @@ class MetadataRetention:
             log.error("files of the metadata log not removed error=%s", error)
 
     def clean(self) -> None:
-        """Let go of what is superfluous. Files of the log are renamed; they are removed later."""
+        """Let go of what is superfluous; files of the log are removed when their delay is over."""
+        now_ms = self._host.clock_ms()
         try:
-            while self._is_superfluous():
-                self._log.forget_oldest_snapshot(self._host.clock_ms())
+            while self._is_superfluous(now_ms):
+                self._log.forget_oldest_snapshot(now_ms)
         except (LogError, OSError) as error:
             log.error("metadata log not trimmed error=%s", error)
+        if self._removing is None:
+            self._removing = self._host.run_in_worker(self._log.log.remove_deleted_files, now_ms)
+            self._removing.add_done_callback(self._removed)
 
-    def _is_superfluous(self) -> bool:
+    def _is_superfluous(self, now_ms: int) -> bool:
         """Whether the oldest snapshot is; there is a newer one then."""
         snapshots = self._log.snapshots
         oldest = snapshots.earliest
@@ -76,4 +76,4 @@ class MetadataRetention:
         if self._retention_ms < 0:
             return False
         newest_record_ms = snapshots.last_timestamp_ms(oldest)
-        return newest_record_ms is not None and self._host.clock_ms() - newest_record_ms > self._retention_ms
+        return newest_record_ms is not None and now_ms - newest_record_ms > self._retention_ms
