@@ -66,12 +66,64 @@ def test_a_partition_has_one_owner_in_a_generation() -> None:
 
 def test_an_offset_that_was_committed_is_found_again() -> None:
     history = History()
+    history.committing("g", P, 7)
     history.committed("g", P, 5)
     known = history.committed_now("g")
     history.committed("g", P, 7)
     history.fetched("g", known, {P: 5})
     with pytest.raises(Violation, match="t-0 was committed at 7, found at 5"):
         history.fetched("g", history.committed_now("g"), {P: 5})
+
+
+def test_an_offset_of_a_topic_before_is_no_offset_of_this_one() -> None:
+    history = History()
+    before, now = Partition("t", 0, b"before"), Partition("t", 0, b"now")
+    history.committing("g", before, 5)
+    history.committed("g", before, 5)
+    known = history.committed_now("g")
+    with pytest.raises(Violation, match="t-0 is found at 5, which nobody committed"):
+        history.fetched("g", known, {now: 5})
+    history.doomed[b"before"] = None
+    history.fetched("g", known, {before: 0, now: 0})  # what was committed went with its topic
+
+
+def test_what_a_deleted_topic_held_does_not_count() -> None:
+    history = History()
+    gone, stays = Partition("t", 0, b"before"), Partition("t", 0, b"now")
+    history.sending(gone, [b"a-0"])
+    history.acknowledged(gone, 0, [b"a-0"])
+    history.transactions.append(Transaction("x", Decision.COMMITTED, {b"a-0": gone, b"b-0": stays}))
+    with pytest.raises(Violation, match="transaction x"):
+        history.check_transactions({stays: {b"b-0"}})
+    history.doomed[b"before"] = None
+    history.check_transactions({stays: {b"b-0"}})
+    with pytest.raises(Violation, match="b'a-0' was sent to t-0 of 6265666f7265"):
+        history.read(stays, 0, b"a-0")
+
+
+def test_records_are_deleted_below_what_was_asked_for() -> None:
+    history = History()
+    history.acknowledged(P, 0, [b"a-0", b"a-1", b"a-2"])
+    history.delete_before(P, 1)
+    history.check_whole(P, {0: b"a-0", 1: b"a-1", 2: b"a-2"})  # asked for, and not done
+    history.check_whole(P, {1: b"a-1", 2: b"a-2"})
+    with pytest.raises(Violation, match="offset 1: b'a-1' was acknowledged, there is None"):
+        history.check_whole(P, {2: b"a-2"})
+    with pytest.raises(Violation, match=r"starts at 2: .* below 1 may be"):
+        history.log_start(P, 2, 0)
+    history.deleted_before(P, 1)
+    with pytest.raises(Violation, match="starts at 0: what lies below 1 was deleted"):
+        history.log_start(P, 0, history.of(P).deleted_before)
+
+
+def test_a_transaction_is_whole_without_what_was_deleted() -> None:
+    history = History()
+    history.acknowledged(P, 0, [b"a-0", b"a-1"])
+    history.transactions.append(Transaction("x", Decision.COMMITTED, {b"a-0": P, b"a-1": P}))
+    history.delete_before(P, 1)
+    history.check_transactions({P: {b"a-1"}})
+    with pytest.raises(Violation, match="transaction x"):
+        history.check_transactions({P: {b"a-0"}})
 
 
 @pytest.mark.parametrize(

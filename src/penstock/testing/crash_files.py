@@ -162,6 +162,16 @@ class CrashFiles(FileSystem):
                 (path / name).write_bytes(content)
                 after.entries[name] = after.durable[name] = _File(content)
 
+    def replace_directory(self, name: str, *, empty: bool) -> None:
+        """A directory of the root is as on a disk that lost power, or empty. Nobody uses it."""
+        path, before = self.root / name, self._tree.entries[name]
+        assert isinstance(before, _Directory)
+        shutil.rmtree(path)
+        path.mkdir()
+        after = self._tree.entries[name] = self._tree.durable[name] = _Directory()
+        if not empty:
+            self._restore(before, path, after)
+
     def damage(self, path: Path, position: int, mask: int) -> None:
         """Flip bits of one byte, on the disk and in the cache."""
         node = self._find(path)

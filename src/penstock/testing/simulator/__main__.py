@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from penstock.testing.simulator.loop import VirtualLoop
-from penstock.testing.simulator.scenario import Report, simulate
+from penstock.testing.simulator.run import Report, simulate
 
 SHARED_MEMORY = Path("/dev/shm")
 

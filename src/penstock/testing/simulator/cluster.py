@@ -13,10 +13,12 @@ from penstock.metadata.configs.support import RACK_AWARE_SELECTOR
 from penstock.testing.crash_files import Died
 from penstock.testing.simulator.clients.client import Address, ClientSettings
 from penstock.testing.simulator.history import History, Violation
-from penstock.testing.simulator.layout import CLIENT_PORT, Layout, host_of
+from penstock.testing.simulator.layout import CLIENT_PORT, host_of
 from penstock.testing.simulator.loop import VirtualLoop
 from penstock.testing.simulator.network import Network
 from penstock.testing.simulator.nodes import VirtualNode
+from penstock.testing.simulator.scenario import Scenario
+from penstock.testing.simulator.topics import Topics
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +44,8 @@ FASTER: Final[Mapping[str, str]] = {
     "log.cleaner.min.cleanable.ratio": "0.1",
     "log.cleaner.dedupe.buffer.size": "2000000",
     "log.roll.ms": "2000",
+    "log.segment.delete.delay.ms": "2000",
+    "log.retention.check.interval.ms": "1500",
     "penstock.metrics.port": "-1",
     "replica.high.watermark.checkpoint.interval.ms": "500",
     "log.flush.offset.checkpoint.interval.ms": "3000",
@@ -55,13 +59,14 @@ FASTER: Final[Mapping[str, str]] = {
 class SimulatedCluster:
     """`nodes` by id."""
 
-    def __init__(self, loop: VirtualLoop, directory: Path, layout: Layout, rng: Random) -> None:
+    def __init__(self, loop: VirtualLoop, directory: Path, scenario: Scenario, rng: Random) -> None:
         self.loop = loop
         self.rng = rng
         self.network = Network(loop, Random(rng.getrandbits(64)))
         self.history = History()
+        self.topics = Topics(self.history)
         self.failures: list[BaseException] = []
-        self.layout = layout
+        self.layout = layout = scenario.layout
         common = {
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
@@ -75,6 +80,7 @@ class SimulatedCluster:
                 directory / f"node{node_id}",
                 node_id,
                 {**common, **layout.properties(node_id)},
+                scenario.log_directories,
                 rng,
                 layout.format,
             )
@@ -84,6 +90,7 @@ class SimulatedCluster:
             loop,
             self.network,
             self.history,
+            self.topics,
             {node_id: Address(node_id, host_of(node_id), CLIENT_PORT) for node_id in layout.brokers},
         )
         loop.set_exception_handler(self._on_exception)

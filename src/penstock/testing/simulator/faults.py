@@ -10,6 +10,7 @@ from random import Random
 from typing import Final
 
 from penstock.testing.simulator.cluster import SimulatedCluster
+from penstock.testing.simulator.directory_faults import DirectoryFaults
 from penstock.testing.simulator.nodes import VirtualNode
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ KINDS: Final[dict[str, int]] = {
     "cut connections": 4,
     "slow disk": 2,
     "disk errors": 2,
+    "log directory": 5,
     "clock": 2,
 }
 """Faults by how often they happen, relative to each other."""
@@ -56,7 +58,8 @@ class Faults:
         self._is_whole = is_whole
         self._has_lost = False
         self._weather = cluster.network.weather
-        self._nodes = list(cluster.nodes.values())
+        self.nodes = list(cluster.nodes.values())
+        self.directories = DirectoryFaults(self)
 
     async def run(self) -> None:
         kinds = list(KINDS)
@@ -70,7 +73,7 @@ class Faults:
                 self._strike(self.rng.choices(kinds, weights)[0])
 
     def _strike(self, kind: str) -> None:
-        node = self.rng.choice(self._nodes)
+        node = self.rng.choice(self.nodes)
         duration_s = self.rng.expovariate(1 / 1.5)
         log.info("simulator: %s node=%d for_s=%.3f", kind, node.node_id, duration_s)
         self.counts[kind] += 1
@@ -81,16 +84,16 @@ class Faults:
                 if node.is_running and not node.is_paused:
                     machine = node.machine
                     node.pause()
-                    self._later(duration_s, lambda: self.cluster.loop.resume(machine) if machine else None)
+                    self.later(duration_s, lambda: self.cluster.loop.resume(machine) if machine else None)
             case "partition" | "one way" | "isolate":
                 self._block(kind, node, duration_s)
             case "slow link":
-                link = (node.host, self.rng.choice(self._nodes).host)
+                link = (node.host, self.rng.choice(self.nodes).host)
                 self._weather.slow[link] = self.rng.uniform(0.02, 0.8)
-                self._later(duration_s, lambda: self._weather.slow.pop(link, None))
+                self.later(duration_s, lambda: self._weather.slow.pop(link, None))
             case "loss":
                 self._weather.loss = self.rng.choice((0.01, 0.05, 0.2))
-                self._later(duration_s, self._end_loss)
+                self.later(duration_s, self._end_loss)
             case "cut connections":
                 for connection in list(self.cluster.network.connections):
                     if self.rng.random() < 0.2:
@@ -99,16 +102,18 @@ class Faults:
                 node.disk.work_s, node.disk.stall_rate = self.rng.choice(
                     ((0.02, 0.0), (0.1, 0.0), (0.005, 0.02))
                 )
-                self._later(duration_s, lambda: self._mend_disk(node))
+                self.later(duration_s, lambda: self._mend_disk(node))
             case "disk errors":
-                if node.is_up and self._is_safe():
+                if node.is_up and self.is_safe():
                     self._break_disk(node, duration_s)
+            case "log directory":
+                self.directories.strike(node, duration_s)
             case "clock":
                 node.clock.ahead_ms += self.rng.choice((-5_000, -300, 300, 5_000, 60_000))
 
     def _break_disk(self, node: VirtualNode, duration_s: float) -> None:
         """A sync that fails loses what it was to write: as a power cut, but the process goes on, or not."""
-        self._spare_others()
+        self.spare_others()
         node.may_fail = True
         node.files.error_rate = self.rng.choice((0.01, 0.1))
 
@@ -118,30 +123,30 @@ class Faults:
             node.may_fail = False
             node.start()
 
-        self._later(duration_s, replace)
+        self.later(duration_s, replace)
 
-    def _is_safe(self) -> bool:
+    def is_safe(self) -> bool:
         """Whether a replica may lose something: none has, that has not made up for it, or is about to."""
-        return not any(node.may_fail for node in self._nodes) and self._is_whole()
+        return not any(node.may_fail or node.files.failed for node in self.nodes) and self._is_whole()
 
-    def _spare_others(self) -> None:
+    def spare_others(self) -> None:
         self._has_lost = True
-        for other in self._nodes:
+        for other in self.nodes:
             other.files.dies_in = -1
 
     def _take_down(self, kind: str, node: VirtualNode, duration_s: float) -> None:
         if not node.is_running or node.may_fail:
             return
-        if self._has_lost and self._is_safe():
+        if self._has_lost and self.is_safe():
             self._has_lost = False
-        if kind == "power cut" and not self._is_safe():
+        if kind == "power cut" and not self.is_safe():
             kind = "kill"
         if kind != "power cut" and self._has_lost:
             kind = "stop"
         if kind == "kill":
             node.kill()
         elif kind == "power cut":
-            self._spare_others()
+            self.spare_others()
             node.cut_power()
         elif kind == "die in a call":
             node.die_soon(self.rng.randrange(200))
@@ -152,13 +157,13 @@ class Faults:
             def run_out_of_patience() -> None:
                 if node.machine is machine and node.is_running:
                     node.kill()
-                    self._start(node)
+                    self.start(node)
 
             self.cluster.loop.on(self.cluster.loop.world, lambda: self.cluster.loop.create_task(node.stop()))
-            self._later(STOP_S, run_out_of_patience)  # as service managers do
-        self._later(duration_s, lambda: self._start(node))
+            self.later(STOP_S, run_out_of_patience)  # as service managers do
+        self.later(duration_s, lambda: self.start(node))
 
-    def _start(self, node: VirtualNode) -> None:
+    def start(self, node: VirtualNode) -> None:
         if node.files.dies_in >= 0:
             node.files.dies_in = -1
         if node.may_fail:
@@ -166,10 +171,10 @@ class Faults:
         if not node.is_running:
             node.start()
         elif not node.is_up:
-            self._later(1.0, lambda: self._start(node))
+            self.later(1.0, lambda: self.start(node))
 
     def _block(self, kind: str, node: VirtualNode, duration_s: float) -> None:
-        others = [other.host for other in self._nodes if other is not node]
+        others = [other.host for other in self.nodes if other is not node]
         other = self.rng.choice(others) if others else node.host
         if kind == "one way":
             targets = others if self.rng.random() < 0.4 else [other]
@@ -186,9 +191,9 @@ class Faults:
             for link in links:
                 self._weather.blocked.pop(link, None)
 
-        self._later(duration_s, heal)
+        self.later(duration_s, heal)
 
-    def _later(self, seconds: float, mend: Callable[[], object]) -> None:
+    def later(self, seconds: float, mend: Callable[[], object]) -> None:
         self.cluster.loop.at(self.cluster.loop.now_s + seconds, mend)
 
     def _end_loss(self) -> None:
@@ -203,7 +208,9 @@ class Faults:
         self._weather.blocked.clear()
         self._weather.slow.clear()
         self._end_loss()
-        for node in self._nodes:
+        for node in self.nodes:
             self._mend_disk(node)
             node.resume()
-            self._start(node)
+            if self.rng.random() < 0.5:
+                self.directories.repair(node)
+            self.start(node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from penstock.broker.storage_format import FormatOptions, format_storage
@@ -68,7 +69,6 @@ class Layout:
 
     def format(self, node: VirtualNode) -> None:
         """As `penstock storage format` does, with ids that are the same each time."""
-        directory = node.config.metadata_log_dir
         if self.first_voters:
             is_first = node.node_id in self.first_voters
             voters = ",".join(
@@ -82,16 +82,22 @@ class Layout:
             )
             for _line in format_storage(node.config, options, EPOCH_MS, node.files):
                 continue
-        else:
+        for number, directory in enumerate(node.config.log_dirs):
             node.files.mkdir(directory, exist_ok=True)
-        properties = meta_properties.MetaProperties(CLUSTER_ID, node.node_id, directory_id_of(node.node_id))
-        meta_properties.write(node.files, directory, properties)
-        node.files.sync_directory(directory.parent)
+            write_properties(node, directory, directory_id_of(node.node_id, number))
+        node.files.sync_directory(node.directory)
+
+
+def write_properties(node: VirtualNode, directory: Path, directory_id: str) -> None:
+    """Make a directory one of the node's log directories."""
+    properties = meta_properties.MetaProperties(CLUSTER_ID, node.node_id, directory_id)
+    meta_properties.write(node.files, directory, properties)
 
 
 def host_of(node_id: int) -> str:
     return f"10.0.0.{node_id}"
 
 
-def directory_id_of(node_id: int) -> str:
-    return f"d{node_id:04d}{17 * 'A'}"
+def directory_id_of(node_id: int, number: int = 0) -> str:
+    """Of one of its log directories; the first holds the metadata log."""
+    return f"d{node_id:04d}{number:04d}{13 * 'A'}"

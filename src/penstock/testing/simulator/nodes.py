@@ -13,6 +13,7 @@ from penstock.broker.environment import Environment
 from penstock.broker.node import Broker, CannotStart
 from penstock.metadata.configs import BrokerConfig
 from penstock.testing.crash_files import CrashFiles, Died
+from penstock.testing.simulator.disks import Disk, DiskFiles
 from penstock.testing.simulator.loop import Machine, VirtualLoop
 from penstock.testing.simulator.network import Network
 from penstock.testing.simulator.workers import VirtualExecutor
@@ -27,23 +28,6 @@ log = logging.getLogger(__name__)
 
 EPOCH_MS: Final = 1_700_000_000_000
 """What wall clocks show when the simulation begins."""
-
-
-class Disk:
-    """What a node's storage is like; all of it may change at any time."""
-
-    def __init__(self, rng: Random) -> None:
-        self.rng = rng
-        self.work_s = 0.002
-        """How long a piece of work in a worker takes at the median, a sync with it."""
-        self.stall_rate = 0.0
-        """How often it takes a hundred times as long."""
-
-    def duration_s(self) -> float:
-        duration_s = self.work_s * self.rng.lognormvariate(0, 0.7)
-        if self.stall_rate and self.rng.random() < self.stall_rate:
-            duration_s *= 100
-        return duration_s
 
 
 class VirtualEnvironment(Environment):
@@ -97,6 +81,7 @@ class VirtualNode:
         directory: Path,
         node_id: int,
         properties: Mapping[str, str],
+        log_directories: int,
         rng: Random,
         prepare: Callable[[VirtualNode], None],
     ) -> None:
@@ -104,10 +89,11 @@ class VirtualNode:
         self.host = f"10.0.0.{node_id}"
         self.loop = loop
         self.directory = directory
-        self.config = BrokerConfig.from_properties({**properties, "log.dirs": str(directory / "data")})
+        log_dirs = ",".join(str(directory / f"data{number}") for number in range(log_directories))
+        self.config = BrokerConfig.from_properties({**properties, "log.dirs": log_dirs})
         self.rng = Random(rng.getrandbits(64))
         directory.mkdir(parents=True)
-        self.files = CrashFiles(directory, Random(rng.getrandbits(64)))
+        self.files = DiskFiles(directory, Random(rng.getrandbits(64)))
         self.files.on_death = self._died
         self.disk = Disk(Random(rng.getrandbits(64)))
         self.clock = Clock(loop, rng.uniform(-200, 200), 1 + rng.uniform(-1e-4, 1e-4))

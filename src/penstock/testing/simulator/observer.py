@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.metadata.snapshot import encode_records
@@ -15,8 +16,10 @@ from penstock.protocol.records import (
     decode_records,
     records_section,
 )
+from penstock.storage.names import CLUSTER_METADATA_TOPIC, parse_directory_name
+from penstock.storage.partition_metadata import read_topic_id
 from penstock.testing.simulator.cluster import SimulatedCluster
-from penstock.testing.simulator.history import Violation
+from penstock.testing.simulator.history import Partition, Violation
 from penstock.testing.simulator.nodes import VirtualNode
 
 if TYPE_CHECKING:
@@ -120,6 +123,17 @@ class Observer:
             for partition in topic.partitions.values()
         )
 
+    def state_of(self, partition: Partition) -> object:
+        """What changes whenever a replica falls out of sync; None unless all are in sync and known to be."""
+        images = [node.broker.image for node in self._cluster.up if node.broker is not None]
+        if len(images) < len(self._cluster.nodes) or len({image.offset for image in images}) != 1:
+            return None
+        topic = images[0].topics.by_id.get(partition.topic_id)
+        found = topic.partitions.get(partition.number) if topic is not None else None
+        if found is None or set(found.isr) != set(found.replicas):
+            return None
+        return found.leader, found.leader_epoch, found.partition_epoch
+
     def is_settled(self) -> bool:
         """Whether all that is in the logs is committed, and every replica knows it."""
         return self.is_whole() and all(
@@ -157,6 +171,25 @@ class Observer:
             ]
         return "; ".join(found)
 
+    def wrong_directories(self) -> list[str]:
+        """What lies on disks and should not, or the reverse: a replica is in one directory of its node."""
+        wrong: list[str] = []
+        for node in self._cluster.up:
+            if node.broker is None or not node.config.is_broker:
+                continue
+            expected = sorted(
+                (f"{topic.name}-{number}", topic.topic_id)
+                for topic in node.broker.image.topics.by_name.values()
+                for number, partition in topic.partitions.items()
+                if node.node_id in partition.replicas
+            )
+            found = sorted(_replicas_on_disks(node.config.log_dirs))
+            if found != expected:
+                missing = [name for name, _ in expected if name not in dict(found)]
+                surplus = [name for name, _ in found if name not in dict(expected)]
+                wrong.append(f"node {node.node_id} has no {missing}, and too much: {surplus}")
+        return wrong
+
     def check_agreement(self) -> None:
         """All replicas of a partition hold the same bytes, and all images are one. Raises Violation."""
         for node in self._cluster.up:
@@ -181,6 +214,16 @@ class Observer:
 
 def _name(replica: Replica) -> str:
     return f"{replica.topic}-{replica.partition}"
+
+
+def _replicas_on_disks(directories: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
+    """Name and topic id of each, but for those that are marked as deleted or as strays."""
+    for directory in directories:
+        for path in directory.iterdir():
+            parsed = parse_directory_name(path.name) if path.is_dir() else None
+            if parsed is None or parsed.mark or parsed.topic_partition.topic == CLUSTER_METADATA_TOPIC:
+                continue
+            yield path.name, read_topic_id(path) or b""
 
 
 def _image_checksum(broker: Broker) -> int:

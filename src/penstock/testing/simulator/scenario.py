@@ -1,40 +1,13 @@
-"""What one seed does: a cluster, its clients, a time of faults, and then quiet, in which all is checked."""
+"""What a seed draws: which nodes a cluster has, who its clients are, how often something goes wrong."""
 
 from __future__ import annotations
 
-import asyncio
-import gc
-import logging
-import shutil
-import tempfile
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from penstock.protocol.errors import KafkaError
-from penstock.testing.crash_files import Died
-from penstock.testing.simulator.clients.admin import Admin
-from penstock.testing.simulator.clients.client import Client
-from penstock.testing.simulator.clients.consumer import READ_COMMITTED, READ_UNCOMMITTED, Consumer
-from penstock.testing.simulator.clients.member import Member
-from penstock.testing.simulator.clients.producer import Producer
-from penstock.testing.simulator.clients.transactor import Transactor
-from penstock.testing.simulator.cluster import SimulatedCluster
-from penstock.testing.simulator.faults import Faults
-from penstock.testing.simulator.history import Partition, Violation
 from penstock.testing.simulator.layout import Layout
-from penstock.testing.simulator.loop import VirtualLoop
-from penstock.testing.simulator.observer import Observer
 
-log = logging.getLogger(__name__)
-
-START_S: Final = 30.0
-RECOVERY_S: Final = 90.0
-"""What a cluster in which nothing fails any more may need until all is well."""
-FORESEEN: Final = (OSError, Died, KafkaError)
-LOOK_EVERY_S: Final = 0.05
-REPLICAS: Final = 3
 LAYOUTS: Final = (
     Layout((1,), (1,)),
     Layout((1, 2, 3), (1, 2, 3)),
@@ -45,8 +18,6 @@ LAYOUTS: Final = (
     Layout((1, 2, 3), (11, 12, 13, 14), first_voters=(11, 12, 13)),
 )
 LAYOUT_WEIGHTS: Final = (2, 8, 1, 4, 3, 2, 2)
-TOPIC: Final = "records"
-OTHER_TOPIC: Final = "more-records"
 
 
 @dataclass(frozen=True)
@@ -64,6 +35,11 @@ class Scenario:
     shares_id: bool
     """Whether transactional producers use one id: they keep each other out."""
     segment_bytes: int
+    topics_change: bool
+    """Whether a topic comes and goes, and topics get more partitions."""
+    deletes_records: bool
+    log_directories: int
+    """Of each node."""
 
     @classmethod
     def of(cls, rng: Random) -> Scenario:
@@ -78,231 +54,7 @@ class Scenario:
             duration_s=rng.uniform(4, 8),
             shares_id=rng.random() < 0.3,
             segment_bytes=rng.choice((1_500, 6_000, 1_000_000)),
+            topics_change=rng.random() < 0.4,
+            deletes_records=rng.random() < 0.4,
+            log_directories=rng.choice((1, 1, 2, 3)),
         )
-
-
-@dataclass
-class Report:
-    """What a seed did."""
-
-    seed: int
-    scenario: Scenario
-    trace: int = 0
-    """Two runs of one seed have the same: a checksum of all that happened, and when, and where."""
-    virtual_s: float = 0.0
-    callbacks: int = 0
-    batches: int = 0
-    reads: int = 0
-    transactions: int = 0
-    generations: int = 0
-    faults: dict[str, int] = field(default_factory=dict)
-    failure: BaseException | None = None
-
-    def __str__(self) -> str:
-        outcome = "ok" if self.failure is None else f"FAILED {type(self.failure).__name__}: {self.failure}"
-        return (
-            f"seed {self.seed}: nodes={len(self.scenario.layout.nodes)} virtual_s={self.virtual_s:.1f} "
-            f"callbacks={self.callbacks} batches={self.batches} reads={self.reads} "
-            f"transactions={self.transactions} generations={self.generations} "
-            f"faults={sum(self.faults.values())} trace={self.trace:08x} {outcome}"
-        )
-
-
-def simulate(seed: int, directory: Path | None = None, longer: float = 1.0) -> Report:
-    """Run a seed, with a time of faults that many times as long. What was wrong is the report's `failure`."""
-    rng = Random(seed)
-    scenario = Scenario.of(rng)
-    scenario = replace(scenario, duration_s=scenario.duration_s * longer)
-    report = Report(seed, scenario)
-    scratch = Path(tempfile.mkdtemp(prefix="penstock-simulator-", dir=directory))
-    loop = VirtualLoop(Random(rng.getrandbits(64)))
-    was_collecting = gc.isenabled()
-    gc.disable()  # whenever it runs, it runs what the dead left behind
-    run = None
-    try:
-        with loop.stopped_stopwatches():
-            run = _Run(loop, scratch, scenario, rng, report)
-            complaints = _Complaints(run.cluster.failures)
-            logging.getLogger("penstock").addHandler(complaints)
-            try:
-                loop.run_until_complete(run.run())
-            finally:
-                logging.getLogger("penstock").removeHandler(complaints)
-    except Exception as error:
-        report.failure = error
-    finally:
-        if run is not None:
-            run.count()
-        report.trace, report.virtual_s, report.callbacks = loop.trace, loop.now_s, loop.callbacks
-        loop.abandon()
-        loop.close()
-        shutil.rmtree(scratch)
-        if was_collecting:
-            gc.enable()
-    return report
-
-
-class _Complaints(logging.Handler):
-    """What nodes log with the trace of an exception, nobody has foreseen. But a disk may do anything."""
-
-    def __init__(self, failures: list[BaseException]) -> None:
-        super().__init__(logging.ERROR)
-        self._failures = failures
-
-    def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        if error is None or isinstance(error, FORESEEN) or record.name.startswith(__package__):
-            return
-        self._failures.append(error)
-
-
-class _Run:
-    def __init__(
-        self, loop: VirtualLoop, scratch: Path, scenario: Scenario, rng: Random, report: Report
-    ) -> None:
-        self.loop = loop
-        self.scenario = scenario
-        self.rng = rng
-        self.report = report
-        self.cluster = SimulatedCluster(loop, scratch, scenario.layout, Random(rng.getrandbits(64)))
-        self.observer = Observer(self.cluster)
-        self.partitions = [
-            Partition(topic, number)
-            for topic in (TOPIC, OTHER_TOPIC)
-            for number in range(scenario.partitions)
-        ]
-        self.faults = Faults(
-            self.cluster,
-            Random(rng.getrandbits(64)),
-            scenario.fault_pause_s,
-            lambda: not scenario.layout.is_one_node and self.observer.is_whole(),
-        )
-        self.writers: list[Producer] = []
-        self.clients: list[Client] = []
-
-    async def run(self) -> None:
-        cluster, scenario = self.cluster, self.scenario
-        for node in cluster.nodes.values():
-            node.start()
-        await cluster.until("every node is up", lambda: len(cluster.up) == len(cluster.nodes), START_S)
-        looking = self.loop.create_task(self._look())
-        admin = Admin(
-            cluster.settings, "admin", Random(self.rng.getrandbits(64)), self.partitions, 0.7, scenario.layout
-        )
-        replicas = min(REPLICAS, len(scenario.layout.brokers))
-        for topic in (TOPIC, OTHER_TOPIC):
-            await admin.create_topic(
-                topic,
-                scenario.partitions,
-                replicas,
-                min_insync_replicas=str(max(1, replicas - 1)),
-                internal_segment_bytes=str(scenario.segment_bytes),
-            )
-        self._make_clients(admin)
-        for client in self.clients:
-            client.start()
-        striking = self.loop.create_task(self.faults.run())
-        end_s = self.loop.now_s + scenario.duration_s
-        while self.loop.now_s < end_s:
-            await asyncio.sleep(0.2)
-            self._check(looking)
-        self.faults.mend()
-        striking.cancel()
-        await self._come_to_rest(looking)
-        looking.cancel()
-
-    def _make_clients(self, admin: Admin) -> None:
-        scenario, settings = self.scenario, self.cluster.settings
-
-        def rng() -> Random:
-            return Random(self.rng.getrandbits(64))
-
-        pause_s = scenario.pause_s
-        for number in range(scenario.producers):
-            self.writers.append(Producer(settings, f"producer{number}", rng(), self.partitions, pause_s))
-        for number in range(scenario.transactors):
-            name, key = f"transactor{number}", f"id{0 if scenario.shares_id else number}"
-            self.writers.append(Transactor(settings, name, rng(), self.partitions, pause_s, key))
-        self.clients += self.writers
-        for partition in self.partitions:
-            isolation = self.rng.choice((READ_UNCOMMITTED, READ_COMMITTED))
-            self.clients.append(Consumer(settings, f"consumer-{partition}", rng(), partition, isolation))
-        for number in range(scenario.members):
-            self.clients.append(Member(settings, f"member{number}", rng(), "group", self.partitions))
-        if not scenario.layout.is_one_node:
-            self.clients.append(admin)
-
-    async def _look(self) -> None:
-        while True:
-            self.observer.look()
-            await asyncio.sleep(LOOK_EVERY_S)
-
-    def _check(self, looking: asyncio.Task[None]) -> None:
-        """Raise what went wrong by now."""
-        if looking.done():
-            looking.result()
-        self.cluster.check()
-        for client in self.clients:
-            if client.task is not None and client.task.done():
-                client.task.result()
-        for node in self.cluster.nodes.values():
-            if node.failure is not None and not node.may_fail:
-                raise Violation(f"node {node.node_id} ended: {node.failure}")
-
-    async def _come_to_rest(self, looking: asyncio.Task[None]) -> None:
-        """Nothing fails any more: within a time all requests end well, and every replica has everything."""
-
-        def are_done(clients: list[Client]) -> bool:
-            self._check(looking)
-            return all(client.task is not None and client.task.done() for client in clients)
-
-        for client in self.clients:
-            client.stopping = True
-
-        def waiting() -> str:
-            names = [client.name for client in self.clients if client.task is None or not client.task.done()]
-            return f"every client is done; not so {', '.join(names)}"
-
-        await self.cluster.until(waiting, lambda: are_done(self.clients), RECOVERY_S)
-
-        def is_settled() -> bool:
-            self._check(looking)
-            return self.observer.is_settled()
-
-        await self.cluster.until(
-            lambda: f"every replica is in sync: {self.observer.describe()}", is_settled, RECOVERY_S
-        )
-        committed: dict[Partition, set[bytes]] = {}
-        for partition in self.partitions:
-            for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
-                name = f"last-{partition}-{isolation}"
-                reader = Consumer(
-                    self.cluster.settings, name, Random(self.rng.getrandbits(64)), partition, isolation
-                )
-                reader.stopping = True
-                reading = self.loop.create_task(reader.read_to_end())
-                await self.cluster.until(f"{partition} is read to its end", reading.done, RECOVERY_S)
-                reading.result()
-                if isolation == READ_UNCOMMITTED:
-                    self.cluster.history.check_whole(partition, reader.records)
-                else:
-                    committed[partition] = set(reader.records.values())
-        self.cluster.history.check_transactions(committed)
-        for writer in self.writers:
-            if isinstance(writer, Transactor) and not self.scenario.shares_id:
-                asking = self.loop.create_task(writer.last_offset())
-                await self.cluster.until(f"{writer.group_id} has a stable offset", asking.done, RECOVERY_S)
-                self.cluster.history.check_offset(writer.own, asking.result())
-        await self.cluster.until(
-            lambda: f"every replica is in sync: {self.observer.describe()}", is_settled, RECOVERY_S
-        )
-        self.observer.check_agreement()
-
-    def count(self) -> None:
-        """Into the report."""
-        report = self.report
-        report.batches = sum(writer.batches for writer in self.writers)
-        report.reads = self.cluster.history.reads
-        report.transactions = len(self.cluster.history.transactions)
-        report.generations = sum(c.generations for c in self.clients if isinstance(c, Member))
-        report.faults = dict(self.faults.counts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from random import Random
 from typing import Final
 
@@ -69,8 +71,10 @@ class Admin(Client):
             except NoAnswer:
                 continue
 
-    async def create_topic(self, name: str, partitions: int, replicas: int, **configs: str) -> None:
-        """Returns when it is there."""
+    async def create_topic(
+        self, name: str, partitions: int, replicas: int, configs: Mapping[str, str]
+    ) -> bytes:
+        """Returns its id when it is there."""
         request = CreateTopicsRequest(
             topics=[
                 CreateTopicsRequest.CreatableTopic(
@@ -78,7 +82,7 @@ class Admin(Client):
                     num_partitions=partitions,
                     replication_factor=replicas,
                     configs=[
-                        CreateTopicsRequest.CreatableTopicConfig(name=key.replace("_", "."), value=value)
+                        CreateTopicsRequest.CreatableTopicConfig(name=key, value=value)
                         for key, value in configs.items()
                     ],
                 )
@@ -92,10 +96,22 @@ class Admin(Client):
                 await self.pause()
                 continue
             code = ErrorCode.of(response.topics[0].error_code)
-            if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                return
+            if code is ErrorCode.NONE:
+                return response.topics[0].topic_id
+            if code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                return await self._id_of(name)
             if not (code.retriable or code is ErrorCode.INVALID_REPLICATION_FACTOR):
                 raise self.unexpected(f"CreateTopics {name}", code)
+            await self.pause()
+
+    async def _id_of(self, name: str) -> bytes:
+        """Of a topic that an earlier request has created; nodes that are behind may know the one before."""
+        while True:
+            with suppress(NoAnswer):
+                await self.refresh(name)
+            for partition in self.leaders:
+                if partition.topic == name and not self.is_doomed(partition):
+                    return partition.topic_id
             await self.pause()
 
     async def move(self, partition: Partition) -> None:

@@ -19,6 +19,7 @@ from penstock.protocol.messages import (
 from penstock.testing.simulator.history import History, Partition, Violation
 from penstock.testing.simulator.loop import Machine, VirtualLoop
 from penstock.testing.simulator.network import Network
+from penstock.testing.simulator.topics import Topics
 
 R = TypeVar("R", bound=Message)
 
@@ -44,12 +45,17 @@ class NoAnswer(Exception):
     """A request may have had an effect or not; or nobody is known to ask. Ask again."""
 
 
+class Gone(Exception):
+    """The topic was deleted; whether records that were sent to it ever were there, nobody can tell."""
+
+
 class ClientSettings(NamedTuple):
     """What clients have in common."""
 
     loop: VirtualLoop
     network: Network
     history: History
+    topics: Topics
     bootstrap: Mapping[int, Address]
     """Brokers by their ids."""
 
@@ -67,8 +73,6 @@ class Client:
         self.machine: Machine = settings.loop.machine(
             name, f"10.1.{number % 251}.{number % 241}", 1 + rng.uniform(-1e-3, 1e-3)
         )
-        self.topic_ids: dict[str, bytes] = {}
-        self.topic_names: dict[bytes, str] = {}
         self.leaders: dict[Partition, Leader] = {}
         self._peers: dict[Address, Peer] = {}
         self._coordinators: dict[tuple[int, str], Address] = {}
@@ -120,21 +124,27 @@ class Client:
         for topic in response.topics:
             if topic.error_code or topic.name is None:
                 continue
-            self.topic_ids[topic.name] = topic.topic_id
-            self.topic_names[topic.topic_id] = topic.name
             for found in topic.partitions:
-                partition = Partition(topic.name, found.partition_index)
+                partition = Partition(topic.name, found.partition_index, topic.topic_id)
                 known = self.leaders.get(partition)
                 if found.leader_id in nodes and (known is None or found.leader_epoch >= known.epoch):
                     self.leaders[partition] = Leader(nodes[found.leader_id], found.leader_epoch)
 
     async def leader(self, partition: Partition, *, anew: bool) -> Leader:
-        """Raises NoAnswer."""
+        """Raises NoAnswer, Gone."""
         if anew or partition not in self.leaders:
+            if self.is_doomed(partition):
+                self.leaders.pop(partition, None)
             await self.refresh(partition.topic)
         if partition not in self.leaders:
+            if self.is_doomed(partition):
+                raise Gone
             raise NoAnswer(f"nobody leads {partition}")
         return self.leaders[partition]
+
+    def is_doomed(self, partition: Partition) -> bool:
+        """Whether somebody has asked to delete its topic."""
+        return self.settings.topics.is_doomed(partition)
 
     async def coordinator(self, key_type: int, key: str, *, anew: bool) -> Address:
         """Raises NoAnswer."""

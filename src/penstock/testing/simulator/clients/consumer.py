@@ -7,14 +7,15 @@ from typing import Final
 
 from penstock.protocol.batch import iter_headers
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages import FetchRequest, FetchResponse
+from penstock.protocol.messages import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 from penstock.protocol.records import decode_records, records_section
-from penstock.testing.simulator.clients.client import Address, Client, ClientSettings, Leader, NoAnswer
+from penstock.testing.simulator.clients.client import Address, Client, ClientSettings, Gone, Leader, NoAnswer
 from penstock.testing.simulator.history import CONTROL, Partition
 
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 MAX_WAIT_MS: Final = 500
+EARLIEST: Final = -2
 
 EXPECTED: Final = frozenset(
     {
@@ -48,10 +49,12 @@ class Consumer(Client):
         """It fetches from the replica in its rack (KIP-392)."""
         self._nearest: Address | None = None
         self._aborting: dict[int, int] = {}
+        self.is_gone = False
+        """Its topic was deleted: there is nothing to read."""
 
     async def run(self) -> None:
         anew = False
-        while not self.stopping:
+        while not (self.stopping or self.is_gone):
             anew = not await self.poll(anew=anew)
             await self.pause(0.01 if not anew else 0.1)
 
@@ -60,9 +63,13 @@ class Consumer(Client):
         try:
             leader = await self.leader(self.partition, anew=anew)
             address = self._nearest or leader.address
+            floor = self.history.of(self.partition).deleted_before
             response = await self.ask(address, self._request(leader), FetchResponse)
         except NoAnswer:
             self._nearest = None
+            return False
+        except Gone:
+            self.is_gone = True
             return False
         if response.error_code:
             return False
@@ -74,13 +81,14 @@ class Consumer(Client):
                     self._nearest = None
                 if code in EXPECTED or (is_follower and code is ErrorCode.OFFSET_OUT_OF_RANGE):
                     return False
+                if code is ErrorCode.OFFSET_OUT_OF_RANGE and self._may_be_deleted():
+                    return await self._go_to_start(leader)
                 if code is not ErrorCode.NONE:
                     raise self.unexpected(f"a fetch of {self.partition} at {self.position}", code)
-                self._take(leader, address, answer)
+                self._take(leader, address, answer, floor)
         return True
 
     def _request(self, leader: Leader) -> FetchRequest:
-        topic = self.partition.topic
         return FetchRequest(
             max_wait_ms=MAX_WAIT_MS,
             min_bytes=1,
@@ -91,8 +99,8 @@ class Consumer(Client):
             rack_id=self.rack_id,
             topics=[
                 FetchRequest.FetchTopic(
-                    topic=topic,
-                    topic_id=self.topic_ids[topic],
+                    topic=self.partition.topic,
+                    topic_id=self.partition.topic_id,
                     partitions=[
                         FetchRequest.FetchPartition(
                             partition=self.partition.number,
@@ -105,7 +113,42 @@ class Consumer(Client):
             ],
         )
 
-    def _take(self, leader: Leader, address: Address, answer: FetchResponse.PartitionData) -> None:
+    def _may_be_deleted(self) -> bool:
+        return self.position < self.history.of(self.partition).asked_before
+
+    async def _go_to_start(self, leader: Leader) -> bool:
+        """Records that were to be read next are deleted: go on behind them. Whether there was an answer."""
+        floor = self.history.of(self.partition).deleted_before
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            topics=[
+                ListOffsetsRequest.ListOffsetsTopic(
+                    name=self.partition.topic,
+                    partitions=[
+                        ListOffsetsRequest.ListOffsetsPartition(
+                            partition_index=self.partition.number,
+                            current_leader_epoch=leader.epoch,
+                            timestamp=EARLIEST,
+                        )
+                    ],
+                )
+            ],
+        )
+        try:
+            response = await self.ask(leader.address, request, ListOffsetsResponse)
+        except NoAnswer:
+            return False
+        answer = response.topics[0].partitions[0]
+        if answer.error_code:
+            return False
+        self.history.log_start(self.partition, answer.offset, floor)
+        self.position = max(self.position, answer.offset)
+        return True
+
+    def _take(
+        self, leader: Leader, address: Address, answer: FetchResponse.PartitionData, floor: int
+    ) -> None:
+        """`floor` is what had been deleted when the answer was asked for."""
         if answer.preferred_read_replica >= 0:
             self._nearest = self.settings.bootstrap[answer.preferred_read_replica]
             return
@@ -113,6 +156,7 @@ class Consumer(Client):
         self.last_stable_offset = answer.last_stable_offset
         if address == leader.address:  # a follower that was killed begins with what it had written down
             self.history.high_watermark(self.partition, self.name, leader.epoch, answer.high_watermark)
+            self.history.log_start(self.partition, answer.log_start_offset, floor)
         data = bytes(answer.records or b"")
         if not data:
             return

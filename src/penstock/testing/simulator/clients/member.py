@@ -20,6 +20,7 @@ from penstock.protocol.messages import (
     SyncGroupResponse,
 )
 from penstock.testing.simulator.clients.client import GROUP, Client, ClientSettings, NoAnswer
+from penstock.testing.simulator.clients.producer import GONE
 from penstock.testing.simulator.history import Partition
 
 SESSION_TIMEOUT_MS: Final = 3_000
@@ -89,6 +90,15 @@ class Member(Client):
             raise Rejoin
         raise self.unexpected(what, error_code)
 
+    def _judge_partition(self, what: str, partition: Partition, error_code: int) -> None:
+        """As `_judge`. A partition that is new may not be known to the coordinator's node yet."""
+        if ErrorCode.of(error_code) not in GONE:
+            self._judge(what, error_code)
+        elif self.is_doomed(partition):
+            raise Rejoin
+        else:
+            raise NoAnswer(f"{what}: {partition} is not known yet")
+
     async def _join(self) -> list[Partition]:
         address = await self.coordinator(GROUP, self.group_id, anew=self._anew)
         self._anew = False
@@ -124,15 +134,18 @@ class Member(Client):
             JOIN_TIMEOUT_MS,
         )
         self._judge("SyncGroup", synced.error_code)
-        owned = [self.partitions[number] for number in json.loads(synced.assignment or b"[]")]
+        owned = [
+            Partition(topic, number, bytes.fromhex(topic_id))
+            for topic, number, topic_id in json.loads(synced.assignment or b"[]")
+        ]
         self.history.owns(self.group_id, self._generation, self._member_id, owned)
         return owned
 
     def _assign(self, joined: JoinGroupResponse) -> list[SyncGroupRequest.SyncGroupRequestAssignment]:
         members = [member.member_id for member in joined.members]
-        shares: dict[str, list[int]] = {member: [] for member in members}
-        for number in range(len(self.partitions)):
-            shares[members[number % len(members)]].append(number)
+        shares: dict[str, list[tuple[str, int, str]]] = {member: [] for member in members}
+        for at, (topic, number, topic_id) in enumerate(self.partitions):
+            shares[members[at % len(members)]].append((topic, number, topic_id.hex()))
         return [
             SyncGroupRequest.SyncGroupRequestAssignment(
                 member_id=member, assignment=json.dumps(share).encode()
@@ -142,7 +155,9 @@ class Member(Client):
 
     async def _work(self, owned: list[Partition]) -> None:
         """Heartbeat and commit until the group wants something else."""
+        owned = [partition for partition in owned if not self.is_doomed(partition)]
         positions = await self._committed(owned)
+        known = list(self.partitions)
         while not self.stopping:
             await self.pause(0.3)
             address = await self.coordinator(GROUP, self.group_id, anew=self._anew)
@@ -155,6 +170,9 @@ class Member(Client):
                 HeartbeatResponse,
             )
             self._judge("Heartbeat", beat.error_code)
+            owned = [partition for partition in owned if not self.is_doomed(partition)]
+            if self.partitions != known:
+                raise Rejoin
             if owned:
                 partition = self.rng.choice(owned)
                 positions[partition] += self.rng.randint(1, 5)
@@ -167,10 +185,9 @@ class Member(Client):
         while True:
             address = await self.coordinator(GROUP, self.group_id, anew=self._anew)
             self._anew = False
-            topics: dict[str, list[int]] = {}
+            topics: dict[tuple[str, bytes], list[int]] = {}
             for partition in owned:
-                topics.setdefault(partition.topic, []).append(partition.number)
-            await self.refresh(*topics)
+                topics.setdefault((partition.topic, partition.topic_id), []).append(partition.number)
             known = self.history.committed_now(self.group_id)
             response = await self.ask(
                 address,
@@ -182,9 +199,9 @@ class Member(Client):
                             member_epoch=self._generation,
                             topics=[
                                 OffsetFetchRequest.OffsetFetchRequestTopics(
-                                    name=topic, topic_id=self.topic_ids[topic], partition_indexes=numbers
+                                    name=topic, topic_id=topic_id, partition_indexes=numbers
                                 )
-                                for topic, numbers in topics.items()
+                                for (topic, topic_id), numbers in topics.items()
                             ],
                         )
                     ],
@@ -195,15 +212,16 @@ class Member(Client):
             group = response.groups[0]
             self._judge("OffsetFetch", group.error_code)
             found: dict[Partition, int] = {}
+            names = {topic_id: topic for topic, topic_id in topics}
             unstable = False
             for answered in group.topics:
-                name = answered.name or self.topic_names[answered.topic_id]
                 for each in answered.partitions:
+                    partition = Partition(names[answered.topic_id], each.partition_index, answered.topic_id)
                     if each.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
                         unstable = True
                         continue
-                    self._judge("OffsetFetch", each.error_code)
-                    found[Partition(name, each.partition_index)] = max(each.committed_offset, 0)
+                    self._judge_partition("OffsetFetch", partition, each.error_code)
+                    found[partition] = max(each.committed_offset, 0)
             if unstable:
                 await self.pause()
                 continue
@@ -215,6 +233,7 @@ class Member(Client):
         commit = OffsetCommitRequest.OffsetCommitRequestPartition(
             partition_index=partition.number, committed_offset=offset, committed_metadata=""
         )
+        self.history.committing(self.group_id, partition, offset)
         response = await self.ask(
             address,
             OffsetCommitRequest(
@@ -224,13 +243,13 @@ class Member(Client):
                 topics=[
                     OffsetCommitRequest.OffsetCommitRequestTopic(
                         name=partition.topic,
-                        topic_id=self.topic_ids[partition.topic],
+                        topic_id=partition.topic_id,
                         partitions=[commit],
                     )
                 ],
             ),
             OffsetCommitResponse,
         )
-        self._judge("OffsetCommit", response.topics[0].partitions[0].error_code)
+        self._judge_partition("OffsetCommit", partition, response.topics[0].partitions[0].error_code)
         self.commits += 1
         self.history.committed(self.group_id, partition, offset)

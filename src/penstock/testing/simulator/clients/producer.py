@@ -13,11 +13,12 @@ from penstock.protocol.messages import (
     ProduceResponse,
 )
 from penstock.protocol.records import Record, encode_batch
-from penstock.testing.simulator.clients.client import TRANSACTION, Client, ClientSettings, NoAnswer
+from penstock.testing.simulator.clients.client import TRANSACTION, Client, ClientSettings, Gone, NoAnswer
 from penstock.testing.simulator.history import Partition
 
 TIMEOUT_MS: Final = 1_500
 
+GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 RETRIABLE: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -97,7 +98,11 @@ class Producer(Client):
         self.sequences.clear()
 
     async def write(self, partition: Partition, values: list[bytes]) -> ErrorCode:
-        """Repeat the batch until it is acknowledged, or refused for good: then that error."""
+        """Repeat the batch until it is acknowledged, or refused for good: then that error.
+
+        UNKNOWN_TOPIC_ID if the topic was deleted meanwhile.
+        """
+        self.history.sending(partition, values)
         sequence = self.sequences.get(partition, 0)
         anew = False
         while True:
@@ -107,6 +112,10 @@ class Producer(Client):
                 anew = True
                 await self.pause()
                 continue
+            except Gone:
+                return ErrorCode.UNKNOWN_TOPIC_ID
+            if code in GONE and self.is_doomed(partition):
+                return ErrorCode.UNKNOWN_TOPIC_ID
             if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 self.sequences[partition] = sequence + len(values)
                 self.batches += 1
@@ -139,7 +148,7 @@ class Producer(Client):
             topic_data=[
                 ProduceRequest.TopicProduceData(
                     name=partition.topic,
-                    topic_id=self.topic_ids[partition.topic],
+                    topic_id=partition.topic_id,
                     partition_data=[
                         ProduceRequest.PartitionProduceData(index=partition.number, records=batch)
                     ],

@@ -15,7 +15,7 @@ from penstock.protocol.messages import (
     TxnOffsetCommitResponse,
 )
 from penstock.testing.simulator.clients.client import GROUP, TRANSACTION, ClientSettings, NoAnswer
-from penstock.testing.simulator.clients.producer import RETRIABLE, Producer
+from penstock.testing.simulator.clients.producer import GONE, RETRIABLE, Producer
 from penstock.testing.simulator.history import Decision, Partition, Transaction
 
 FENCED: Final = frozenset(
@@ -71,9 +71,11 @@ class Transactor(Producer):
             if code is ErrorCode.NONE:
                 transaction.values.update(dict.fromkeys(values, partition))
                 continue
-            transaction.decision = Decision.LOST
             for value in values:
                 transaction.doubtful[value] = partition
+            if code in GONE:
+                continue
+            transaction.decision = Decision.LOST
             self._ready = False
             return
         if self.rng.random() < 0.5:
@@ -136,13 +138,12 @@ class Transactor(Producer):
 
     async def last_offset(self) -> int:
         """What the group has now, 0 for nothing, once no transaction is open in it."""
-        topic, number = self.partitions[0]
+        partition = self.partitions[0]
         anew = True
         while True:
             try:
-                await self.refresh(topic)
                 address = await self.coordinator(GROUP, self.group_id, anew=anew)
-                response = await self.ask(address, self._fetch_request(topic, number), OffsetFetchResponse)
+                response = await self.ask(address, self._fetch_request(partition), OffsetFetchResponse)
             except NoAnswer:
                 anew = True
                 await self.pause()
@@ -153,14 +154,16 @@ class Transactor(Producer):
                 return max(found.committed_offset, 0)
             await self.pause()
 
-    def _fetch_request(self, topic: str, number: int) -> OffsetFetchRequest:
+    def _fetch_request(self, partition: Partition) -> OffsetFetchRequest:
         return OffsetFetchRequest(
             groups=[
                 OffsetFetchRequest.OffsetFetchRequestGroup(
                     group_id=self.group_id,
                     topics=[
                         OffsetFetchRequest.OffsetFetchRequestTopics(
-                            name=topic, topic_id=self.topic_ids[topic], partition_indexes=[number]
+                            name=partition.topic,
+                            topic_id=partition.topic_id,
+                            partition_indexes=[partition.number],
                         )
                     ],
                 )

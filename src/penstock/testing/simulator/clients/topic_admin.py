@@ -1,0 +1,124 @@
+"""An administrator of topics: while others use them, it deletes one, makes it again, adds partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Final
+
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from penstock.testing.simulator.clients.admin import TIMEOUT_MS, Admin
+from penstock.testing.simulator.clients.client import ClientSettings, NoAnswer
+from penstock.testing.simulator.history import Violation
+from penstock.testing.simulator.layout import Layout
+
+FIRST_PARTITIONS: Final = 2
+"""Always as many: a request that was given up may still create it, or add partitions to a later one."""
+PARTITIONS_MAX: Final = 4
+TRANSIENT: Final = "transient-records"
+"""The topic that comes and goes."""
+
+
+class TopicAdmin(Admin):
+    """Whatever it has begun it brings to an end: an answer that never came is asked for again.
+
+    `growing` are names of topics that stay, and get more partitions.
+    """
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        name: str,
+        rng: Random,
+        layout: Layout,
+        replicas: int,
+        configs: Mapping[str, str],
+        growing: list[str],
+    ) -> None:
+        super().__init__(settings, name, rng, settings.topics.partitions, 0.8, layout)
+        self._replicas = replicas
+        self._configs = configs
+        self._growing = growing
+        self._ids: list[bytes] = []
+        """Of the transient topic, one for each of its lives."""
+
+    async def run(self) -> None:
+        while not self.stopping:
+            await self.pause(self.pause_s)
+            chance = self.rng.random()
+            if chance < 0.3:
+                await self._grow(self.rng.choice(self._growing))
+            elif not self._exists:
+                await self._create()
+            elif chance < 0.5:
+                await self._grow(TRANSIENT)
+            elif chance < 0.8:
+                await self._delete()
+                if self.rng.random() < 0.5:
+                    await self._create()
+
+    @property
+    def _exists(self) -> bool:
+        return any(found.topic == TRANSIENT for found in self.partitions)
+
+    async def _create(self) -> None:
+        topic_id = await self.create_topic(TRANSIENT, FIRST_PARTITIONS, self._replicas, self._configs)
+        if topic_id in self._ids:
+            raise Violation(f"{TRANSIENT} was created with the id {topic_id.hex()} of one that was deleted")
+        self._ids.append(topic_id)
+        self.settings.topics.has(TRANSIENT, topic_id, FIRST_PARTITIONS)
+
+    async def _delete(self) -> None:
+        topic_id = self._ids[-1]
+        self.settings.topics.doom(topic_id)
+        self.settings.topics.deletions += 1
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=topic_id)], timeout_ms=TIMEOUT_MS
+        )
+        while True:
+            try:
+                response = await self.ask(self._anybody(), request, DeleteTopicsResponse)
+            except NoAnswer:
+                await self.pause()
+                continue
+            code = ErrorCode.of(response.responses[0].error_code)
+            if code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID):
+                return
+            if not code.retriable:
+                raise self.unexpected(f"DeleteTopics {TRANSIENT}", code)
+            await self.pause()
+
+    async def _grow(self, topic: str) -> None:
+        """One partition more, if it has not got enough."""
+        topic_id = next(found.topic_id for found in self.partitions if found.topic == topic)
+        count = self.settings.topics.count_of(topic_id) + 1
+        if count > PARTITIONS_MAX:
+            return
+        self.settings.topics.growths += 1
+        request = CreatePartitionsRequest(
+            topics=[CreatePartitionsRequest.CreatePartitionsTopic(name=topic, count=count, assignments=None)],
+            timeout_ms=TIMEOUT_MS,
+        )
+        unknown = False
+        while True:
+            try:
+                response = await self.ask(self._anybody(), request, CreatePartitionsResponse)
+            except NoAnswer:
+                unknown = True
+                await self.pause()
+                continue
+            code = ErrorCode.of(response.results[0].error_code)
+            # it has them: the answer was lost
+            is_done = code is ErrorCode.INVALID_PARTITIONS and (unknown or topic == TRANSIENT)
+            if code is ErrorCode.NONE or is_done:
+                self.settings.topics.has(topic, topic_id, count)
+                return
+            if not (code.retriable or code is ErrorCode.INVALID_REPLICATION_FACTOR):
+                raise self.unexpected(f"CreatePartitions {topic}", code)
+            await self.pause()

@@ -1,0 +1,57 @@
+"""A node with several log directories loses one: it lives on, and serves what lies in the others."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from penstock.testing.simulator.layout import directory_id_of, write_properties
+
+if TYPE_CHECKING:
+    from penstock.testing.simulator.faults import Faults
+    from penstock.testing.simulator.nodes import VirtualNode
+
+REPLACED: Final = 100
+"""A disk that is new has another id."""
+
+log = logging.getLogger(__name__)
+
+
+class DirectoryFaults:
+    """At most one directory of the cluster is out of order; what was not synced in it is lost.
+
+    It is replaced some time later, or not before the cluster has come to rest without it (`repair`).
+    """
+
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
+        self.survived = 0
+        """Times that a node lived on."""
+
+    def strike(self, node: VirtualNode, duration_s: float) -> None:
+        directories = node.config.log_dirs
+        others = [found for found in directories if found != node.config.metadata_log_dir]
+        if not (others and node.is_up and not node.is_paused and self._faults.is_safe()):
+            return
+        self._faults.spare_others()
+        node.files.dies_in = -1
+        directory = self._faults.rng.choice(others)
+        log.info("simulator: node=%d loses %s", node.node_id, directory.name)
+        node.files.fail(directory)
+        if self._faults.rng.random() < 0.6:
+            self._faults.later(1.0 + duration_s, lambda: self.repair(node))
+
+    def repair(self, node: VirtualNode) -> None:
+        """Stop the node in whatever way, put a disk in, start it."""
+        directory = node.files.failed
+        if directory is None:
+            return
+        if node.is_up and not node.is_paused:
+            self.survived += 1
+        node.kill()
+        is_empty = self._faults.rng.random() < 0.5
+        log.info("simulator: node=%d gets %s back empty=%s", node.node_id, directory.name, is_empty)
+        node.files.replace(empty=is_empty)
+        if is_empty:
+            write_properties(node, directory, directory_id_of(node.node_id, REPLACED + node.incarnation))
+        self._faults.start(node)
