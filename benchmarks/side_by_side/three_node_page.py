@@ -3,147 +3,133 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import statistics
+import signal
 import sys
 from pathlib import Path
 
 from penstock.bench.c_program import BuildError, build
-from side_by_side.brokers import CLUSTER_PROPERTIES, BrokerError, Kafka, Penstock
+from penstock.protocol.api_keys import TARGET_RELEASE
+from side_by_side import start_several, three_node_failures, three_node_rows
+from side_by_side.brokers import BrokerError, Kafka, Penstock
 from side_by_side.comparison import WIRELOAD
 from side_by_side.cores import Cores
 from side_by_side.jars import JarsUnavailable, cache_root, kafka_jars
-from side_by_side.machine import hardware
+from side_by_side.machine import describe
 from side_by_side.page import write_part
 from side_by_side.session import RunFailed
-from side_by_side.three_node_rows import Bench, Figures, Row, rows
+from side_by_side.three_node_report import WRITER, render
+from side_by_side.three_node_results import ThreeNodeResults
+from side_by_side.three_node_rows import Bench, Figures, Row
 from side_by_side.three_nodes import ThreeNodes
 
 ROOT = Path(__file__).parents[2]
-WRITER = "make bench-cluster"
-COLUMNS = {
-    "records/s": "{:,.0f}",
-    "p50 ms": "{:.2f}",
-    "p99 ms": "{:.1f}",
-    "CPU s/GB": "{:.2f}",
-    "felt s": "{:.2f}",
-    "fenced to last leader s": "{:.2f}",
-    "idle CPU": "{:.1%}",
-    "memory MB": "{:,.0f}",
-}
-LABELS = {Penstock.name: "Penstock", Kafka.name: "Apache Kafka"}
-
-HEAD = """# Three nodes beside three of Apache Kafka
-
-Replication factor 3, each node broker and controller. All three share the one core that a single broker
-has above, and the clients have the other: the figures tell what replication costs in processor time,
-not what three machines do. With the raw client one node leads all 8 partitions; processor time is that
-of all three nodes until the followers have everything. A failure is felt from the last acknowledgement
-before to the first after it, by the partition that waits longest, with librdkafka, acks=all,
-`min.insync.replicas=2`, and all timeouts at their defaults. **Fenced to last leader**: 1,000
-partitions, from the fencing of a killed node until each partition that it led has taken a record.
-**Idle CPU** is that of the node that needs most.
-
-Both are told {properties}, and what is told above. {machine}; {rounds} rounds, medians; volumes times
-{scale}.
-"""
-
-Results = dict[str, dict[str, list[Figures]]]
-"""By row and broker."""
+SIDES = (Penstock.name, Kafka.name)
 
 
 def main() -> int:
     options = _options()
-    chosen = [row for row in rows() if not options.rows or any(text in row.name for text in options.rows)]
-    others = sorted(os.sched_getaffinity(0) - {options.broker_core})
-    try:
-        if not others:
-            raise JarsUnavailable("two cores are needed, one for the brokers and one for their clients")
-        cores = Cores(options.broker_core, others[0])
-        results = _measure(options, chosen, cores)
-    except (JarsUnavailable, BuildError) as error:
-        print(f"bench-kafka cannot run here: {error}", file=sys.stderr)
-        return 3
-    options.results.write_text(json.dumps(results, indent=1))
-    write_part(
-        options.page, WRITER, render(results, hardware(options.directory), options.rounds, options.scale)
-    )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # with the nodes stopped
+    if options.render_only:
+        results = ThreeNodeResults.read(options.results)
+    else:
+        try:
+            results = Comparison(options).run()
+        except (JarsUnavailable, BuildError) as error:
+            print(f"bench-cluster cannot run here: {error}", file=sys.stderr)
+            return 3
+    write_part(options.page, WRITER, render(results))
     print(f"written: {options.page}")
     return 0
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="side_by_side.three_node_page")
-    parser.add_argument("--rows", action="append", default=[], metavar="TEXT")
+    parser.add_argument(
+        "--rows", action="append", default=[], metavar="TEXT", help="only rows named like that"
+    )
     parser.add_argument("--rounds", type=int, default=3, metavar="N")
-    parser.add_argument("--scale", type=float, default=1.0, metavar="FACTOR")
-    parser.add_argument("--only", choices=tuple(LABELS), action="append", default=[])
+    parser.add_argument("--scale", type=float, default=0.3, metavar="FACTOR", help="of volumes; default 0.3")
+    parser.add_argument("--only", choices=SIDES, action="append", default=[])
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "benchmarks.md", metavar="FILE")
     parser.add_argument(
         "--results", type=Path, default=cache_root() / "side-by-side-three-nodes.json", metavar="FILE"
     )
+    parser.add_argument("--render-only", action="store_true", help="write the page from --results")
     parser.add_argument("--directory", type=Path, default=cache_root() / "side-by-side", metavar="DIR")
     parser.add_argument("--broker-core", type=int, default=max(os.sched_getaffinity(0)), metavar="N")
     return parser.parse_args()
 
 
-def _measure(options: argparse.Namespace, chosen: list[Row], cores: Cores) -> Results:
-    """Every row in every round, the order of the two changing from round to round."""
-    jars = kafka_jars()
-    options.directory.mkdir(parents=True, exist_ok=True)
-    bench = Bench(build(WIRELOAD, ("-lpthread",)), options.directory / "batches", options.scale)
-    os.sched_setaffinity(0, {cores.client})
-    results: Results = {row.name: {} for row in chosen}
-    names = options.only or list(LABELS)
-    for round_ in range(1, options.rounds + 1):
-        for name in names if round_ % 2 else names[::-1]:
-            print(f"round {round_}, {name}: starting", flush=True)
-            with ThreeNodes(name, options.directory, cores, jars) as nodes:
-                for row in chosen:
+class Comparison:
+    """Every row in every round, the order of the two changing from round to round.
+
+    Raises:
+        JarsUnavailable, BuildError: something that is needed is not there.
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        others = sorted(os.sched_getaffinity(0) - {options.broker_core})
+        if not others:
+            raise JarsUnavailable("two cores are needed, one for the brokers and one for their clients")
+        self._options = options
+        self._cores = Cores(options.broker_core, others[0])
+        self._jars = kafka_jars()
+        self._directory: Path = options.directory
+        self._directory.mkdir(parents=True, exist_ok=True)
+        wireload = build(WIRELOAD, ("-lpthread",))
+        self._bench = Bench(wireload, self._directory / "batches", options.scale)
+        sides = [
+            Penstock(self._directory, self._cores.broker),
+            Kafka(self._directory, self._cores.broker, self._jars, TARGET_RELEASE),
+        ]
+        self._results = ThreeNodeResults(
+            machine=describe(self._directory, self._cores, list(sides)), scale=options.scale
+        )
+
+    def run(self) -> ThreeNodeResults:
+        rows = [
+            row for row in (*three_node_rows.rows(), *three_node_failures.rows()) if self._is_chosen(row.name)
+        ]
+        several = [count for count in start_several.COUNTS if self._is_chosen(start_several.name_of(count))]
+        sides = self._options.only or SIDES
+        for round_ in range(1, self._options.rounds + 1):
+            for side in (sides if round_ % 2 else sides[::-1]) if rows else ():
+                self._take_turn(side, round_, rows)
+            for count in several:
+                self._start_several(count, round_)
+        return self._results
+
+    def _is_chosen(self, name: str) -> bool:
+        return not self._options.rows or any(text in name for text in self._options.rows)
+
+    def _take_turn(self, side: str, round_: int, rows: list[Row]) -> None:
+        print(f"round {round_}, {side}: starting", flush=True)
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {self._cores.client})
+        try:
+            with ThreeNodes(side, self._directory, self._cores, self._jars) as nodes:
+                three_node_rows.warm_up(nodes, self._bench)
+                for row in rows:
+                    os.sync()  # the disk is done with what came before
                     try:
-                        figures = row.run(nodes, bench)
+                        self._note(row.name, side, round_, row.run(nodes, self._bench))
                     except (RunFailed, BrokerError) as error:
-                        print(f"round {round_}, {name}, {row.name}: {error}", flush=True)
-                        break  # the cluster may be left without a node
-                    results[row.name].setdefault(name, []).append(figures)
-                    told = ", ".join(COLUMNS[key].format(v) + f" {key}" for key, v in figures.items())
-                    print(f"round {round_}, {name}, {row.name}: {told}", flush=True)
-    return results
+                        print(f"round {round_}, {side}, {row.name}: {error}", flush=True)
+                        nodes.complete()
+        finally:
+            os.sched_setaffinity(0, before)
 
+    def _start_several(self, count: int, round_: int) -> None:
+        os.sync()
+        figures = start_several.run(count, self._directory / "several", self._bench)
+        self._note(start_several.name_of(count), Penstock.name, round_, figures)
 
-def render(results: Results, machine: dict[str, str], rounds: int, scale: float) -> str:
-    """The part of the page: medians; behind Penstock's the ratio to Apache Kafka's, above 1 where better."""
-    told = ", ".join(f"`{name}={value}`" for name, value in CLUSTER_PROPERTIES.items())
-    on = f"{machine['processor']}, {os.cpu_count()} cores, {machine['file system']}"
-    lines = [HEAD.format(properties=told, machine=on, rounds=rounds, scale=scale)]
-    lines += [f"| row | | {' | '.join(COLUMNS)} |", "| --- | --- |" + " ---: |" * len(COLUMNS)]
-    for row, by_broker in results.items():
-        for name in LABELS:
-            if name in by_broker:
-                cells = [_cell(by_broker, name, column) for column in COLUMNS]
-                lines.append(
-                    f"| {row if name == next(iter(by_broker)) or len(by_broker) == 1 else ''} "
-                    f"| {LABELS[name]} | {' | '.join(cells)} |"
-                )
-    return "\n".join(lines) + "\n"
-
-
-def _cell(by_broker: dict[str, list[Figures]], name: str, column: str) -> str:
-    value = _median(by_broker.get(name, []), column)
-    if value is None:
-        return ""
-    text = COLUMNS[column].format(value)
-    theirs = _median(by_broker.get(Kafka.name, []), column)
-    if name != Penstock.name or not theirs or not value:
-        return text
-    better = value / theirs if column == "records/s" else theirs / value
-    return f"{text} (× {better:.2f})"
-
-
-def _median(figures: list[Figures], column: str) -> float | None:
-    values = [one[column] for one in figures if column in one]
-    return statistics.median(values) if values else None
+    def _note(self, row: str, side: str, round_: int, figures: Figures) -> None:
+        self._results.add(row, side, round_, figures)
+        self._results.write(self._options.results)
+        told = ", ".join(f"{value:,.4g} {name}" for name, value in figures.items())
+        print(f"round {round_}, {side}, {row}: {told}", flush=True)
 
 
 if __name__ == "__main__":

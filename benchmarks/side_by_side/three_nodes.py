@@ -65,6 +65,12 @@ class ThreeNodes:
         node.await_port()
         self.await_brokers()
 
+    def complete(self) -> None:
+        """Start those that are not there, after a row that failed."""
+        for node_id, node in self.nodes.items():
+            if not node.running():
+                self.restart(node_id)
+
     def await_brokers(self) -> None:
         """Until all are registered and none is fenced. Raises BrokerError."""
         deadline = time.monotonic() + WHOLE_WITHIN_S
@@ -108,7 +114,7 @@ class ThreeNodes:
         *,
         leader: int | None = None,
     ) -> None:
-        """With three replicas; all led by one node if that is named, else by each in turn."""
+        """With three replicas, all in sync; led by one node if that is named, else by each in turn."""
         ids = sorted(self.nodes)
         assignment = []
         for partition in range(partitions):
@@ -132,6 +138,20 @@ class ThreeNodes:
             if time.monotonic() > deadline:
                 raise BrokerError(f"{self.name}: the replicas of {name} did not all come in sync")
             time.sleep(0.05)
+
+    def await_same_size(self, topic: str) -> None:
+        """Until the followers have every byte that the leader has. Raises BrokerError."""
+        deadline = time.monotonic() + 60
+        while True:
+            sizes = {
+                sum(file.stat().st_size for file in node.data_dir.glob(f"{topic}-*/*.log"))
+                for node in self.nodes.values()
+            }
+            if len(sizes) == 1:
+                return
+            if time.monotonic() > deadline:
+                raise BrokerError(f"followers of {topic} never had all that the leader has: {sizes}")
+            time.sleep(0.02)
 
     def __enter__(self) -> ThreeNodes:
         try:

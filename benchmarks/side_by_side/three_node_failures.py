@@ -1,0 +1,150 @@
+"""How long a failure is felt on three nodes, and what many partitions cost them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from penstock.client.brokers import describe_cluster
+from side_by_side.session import RunFailed
+from side_by_side.three_node_rows import Bench, Figures, Row
+from side_by_side.three_nodes import NODES, ThreeNodes
+
+STEADY_S = 2.0
+OBSERVED_S = 10.0
+FAILURE_FELT_MAX_S = 60.0
+PARTITIONS = 1000
+
+CLIENT = {
+    "linger.ms": 0,
+    "message.timeout.ms": 120_000,
+    "retry.backoff.ms": 20,
+    "retry.backoff.max.ms": 100,
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 100,
+    "log_level": 0,
+}
+"""A client that asks anew often: what is measured is the cluster's time."""
+
+
+def rows() -> Iterator[Row]:
+    """In the order of the table."""
+    yield Row("a leader is killed", partial(_kill, kills_controller=False))
+    yield Row("the active controller is killed", partial(_kill, kills_controller=True))
+    yield Row("1,000 partitions", _many_partitions)
+
+
+def _kill(nodes: ThreeNodes, bench: Bench, *, kills_controller: bool) -> Figures:
+    """From the last acknowledgement before to the first one after, where that took longest."""
+    active = nodes.controller()
+    victim = active if kills_controller else next(n for n in sorted(nodes.nodes) if n != active)
+    topic = f"steady-{time.monotonic_ns()}"
+    nodes.create_topic(topic, NODES, {"min.insync.replicas": "2"})
+    steady = _Steady(nodes.bootstrap, topic)
+    time.sleep(STEADY_S)
+    killed_at_s = time.monotonic()
+    nodes.nodes[victim].kill()
+    try:
+        steady.await_all_after(killed_at_s)
+    finally:
+        steady.finish()
+    nodes.restart(victim)
+    nodes.delete_topic(topic)
+    return {"felt s": steady.longest_pause_s(killed_at_s)}
+
+
+class _Steady:
+    """Sends to every partition of a topic all the time, acks=all, and keeps when each was acknowledged."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._producer = Producer({**CLIENT, "bootstrap.servers": bootstrap, "enable.idempotence": True})
+        self._topic = topic
+        self._acknowledged_at_s: list[list[float]] = [[] for _ in range(NODES)]
+        self._running = threading.Event()
+        self._running.set()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while self._running.is_set():
+            for partition in range(NODES):
+                self._producer.produce(self._topic, b"x", partition=partition, on_delivery=self._delivered)
+            self._producer.poll(0.01)
+        self._producer.flush(60)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            partition = message.partition()
+            assert partition is not None, "it was acknowledged"
+            self._acknowledged_at_s[partition].append(time.monotonic())
+
+    def await_all_after(self, moment_s: float) -> None:
+        """Until each partition that stood still has been acknowledged something again, and a second more."""
+        deadline = time.monotonic() + FAILURE_FELT_MAX_S
+        while not all(moments and moments[-1] > moment_s + 1 for moments in self._acknowledged_at_s):
+            if time.monotonic() > deadline:
+                raise RunFailed(f"no acknowledgement for {FAILURE_FELT_MAX_S:g} s")
+            time.sleep(0.02)
+        time.sleep(1)
+
+    def longest_pause_s(self, since_s: float) -> float:
+        pauses = []
+        for moments in self._acknowledged_at_s:
+            first = max((moment for moment in moments if moment <= since_s), default=since_s)
+            later = [first, *(moment for moment in moments if moment > since_s)]
+            pauses += [b - a for a, b in pairwise(later)]
+        return max(pauses)
+
+    def finish(self) -> None:
+        self._running.clear()
+        self._thread.join(120)
+
+
+def _many_partitions(nodes: ThreeNodes, bench: Bench) -> Figures:
+    """Idle processor time of each node; then one dies, and all it led is led by others."""
+    topic = f"many-{time.monotonic_ns()}"
+    nodes.create_topic(topic, PARTITIONS)
+    time.sleep(3)
+    before = nodes.cpu_s()
+    time.sleep(OBSERVED_S)
+    idle = max((after - before[node]) / OBSERVED_S for node, after in nodes.cpu_s().items())
+    memory_mb = nodes.resident_mb()
+    victim = next(node for node in sorted(nodes.nodes) if node != nodes.controller())
+    acknowledged_at_s: list[float] = []
+    producer = Producer({**CLIENT, "bootstrap.servers": nodes.bootstrap})
+    producer.list_topics(topic, timeout=30)
+    led = range(sorted(nodes.nodes).index(victim), PARTITIONS, NODES)
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is None:
+            acknowledged_at_s.append(time.monotonic())
+
+    nodes.nodes[victim].kill()
+    for partition in led:
+        producer.produce(topic, b"x", partition=partition, on_delivery=delivered)
+    fenced_at_s = _await_fenced(nodes, victim, lambda: producer.poll(0))
+    if producer.flush(FAILURE_FELT_MAX_S) or len(acknowledged_at_s) < len(led):
+        raise RunFailed(f"{len(acknowledged_at_s)} of {len(led)} partitions have a leader that serves")
+    nodes.restart(victim)
+    nodes.delete_topic(topic)
+    return {
+        "fenced to last leader s": max(max(acknowledged_at_s) - fenced_at_s, 0.0),
+        "idle CPU": idle,
+        "memory MB": memory_mb,
+    }
+
+
+def _await_fenced(nodes: ThreeNodes, victim: int, meanwhile: Callable[[], object]) -> float:
+    deadline = time.monotonic() + FAILURE_FELT_MAX_S
+    with nodes.client(without=victim) as client:
+        while time.monotonic() < deadline:
+            if any(b.broker_id == victim and b.is_fenced for b in describe_cluster(client).brokers):
+                return time.monotonic()
+            meanwhile()
+            time.sleep(0.005)
+    raise RunFailed(f"node {victim} was not fenced within {FAILURE_FELT_MAX_S:g} s")

@@ -1,0 +1,139 @@
+"""The part of docs/benchmarks.md that tells of three nodes, from the results."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from side_by_side.brokers import CLUSTER_PROPERTIES
+from side_by_side.figures import OURS, THEIRS, Spread
+from side_by_side.report import LABELS
+from side_by_side.three_node_results import ThreeNodeResults
+
+WRITER = "make bench-cluster"
+WIDE = 1.05
+"""A range that is narrower is not worth telling."""
+
+
+class Column(NamedTuple):
+    name: str
+    form: str
+    ratio: str = ""
+    """The heading of how many times better it is; none where that is not told."""
+    more_is_better: bool = False
+
+
+LOAD = (
+    Column("records/s", "{:,.0f}", "× records/s", True),
+    Column("records per CPU s", "{:,.0f}", "× per CPU s", True),
+    Column("p50 ms", "{:.2f}"),
+    Column("p99 ms", "{:.2f}", "× less p99"),
+    Column("p99.9 ms", "{:.1f}"),
+    Column("memory MB", "{:,.0f}"),
+)
+FAILURES = (
+    Column("felt s", "{:.2f}", "× less felt"),
+    Column("fenced to last leader s", "{:.2f}", "× sooner led"),
+    Column("idle CPU", "{:.1%}", "× less idle CPU"),
+    Column("memory MB", "{:,.0f}"),
+)
+SEVERAL = (
+    Column("records/s", "{:,.0f}"),
+    Column("records per CPU s", "{:,.0f}"),
+    Column("cores of the nodes", "{:.2f}"),
+    Column("cores of the clients", "{:.2f}"),
+)
+
+HEAD = """# Three nodes beside three of Apache Kafka
+
+Replication factor 3, each node broker and controller, the same `server.properties`, clients and disk.
+`make bench-cluster` measures and writes this part; it needs what `make bench-kafka` needs.
+
+## How it is measured
+
+- **Two cores are what there is.** All three nodes share the one that a single broker has above, and the
+  clients have the other. So records/s tell what replication costs, not what three machines do;
+  **records per CPU s** counts the processor time of all three nodes, from the first request until
+  the followers have every byte (consume: until the last answer).
+- **Interleaved rounds.** In each round both clusters are started on empty directories, one after the other,
+  warmed up for some seconds with what is measured later (a JVM has compiled it then), and taken through the
+  rows; which goes first alternates. Figures are medians, with the range behind where it is wider than 5 %;
+  ratios are medians of the rounds' own ratios, above 1 where Penstock is better.
+- **The load** is that of `wireload.c`: one node leads all 8 partitions, 4 connections, 5 requests in flight
+  on each, a batch of 16 KiB for every partition in a request; at a fixed rate one batch, or one record where
+  the row says so, and each request is timed from when it was due. Flat out it queues behind others.
+- **A failure** is felt from the last acknowledgement before it to the first one after it, in the partition
+  that waits longest: librdkafka, acks=all, `min.insync.replicas=2`, SIGKILL, all the brokers' timeouts at
+  their defaults. **Fenced to last leader**: 1,000 partitions with three replicas, from the fencing of a
+  killed node until each partition that it led has taken a record. **Idle CPU** is that of the node that needs
+  most.
+- Both are told {properties}, and what is told above.
+"""
+
+SEVERAL_HEAD = """## Several nodes of one command
+
+`penstock start --brokers N`: each node leads partitions of its own (1 KiB, acks 1, no other replicas) and
+has a raw client; nodes and clients share both cores. A node uses at most one core, so N nodes need N of them
+and some more for who sends. Two cores show no more than what a second node gets out of what the first one
+and its client leave idle, and what the processor time of further nodes is.
+"""
+
+
+def render(results: ThreeNodeResults) -> str:
+    """The part. Rows that nobody has measured are left out."""
+    told = ", ".join(f"`{name}={value}`" for name, value in CLUSTER_PROPERTIES.items())
+    parts = [HEAD.format(properties=told), _machine(results)]
+    several = [row for row in results.rows() if row.startswith("--brokers")]
+    load = [row for row in results.rows() if row not in several and _has(results, row, "p99 ms")]
+    failures = [row for row in results.rows() if row not in several and row not in load]
+    if load:
+        parts += ["## Replication\n", _table(results, load, LOAD)]
+    if failures:
+        parts += ["## Failures and rest\n", _table(results, failures, FAILURES)]
+    if several:
+        parts += [SEVERAL_HEAD, _table(results, several, SEVERAL)]
+    return "\n".join(parts)
+
+
+def _has(results: ThreeNodeResults, row: str, figure: str) -> bool:
+    return any(results.spread(row, side, figure) is not None for side in (OURS, THEIRS))
+
+
+def _machine(results: ThreeNodeResults) -> str:
+    lines = [f"| {name} | {value} |" for name, value in results.machine.items()]
+    note = f"Rounds: {results.rounds}, with the volumes of the rows times {results.scale:g}."
+    return "\n".join(["## The machine", "", "| | |", "| --- | --- |", *lines, "", note, ""])
+
+
+def _table(results: ThreeNodeResults, rows: list[str], columns: tuple[Column, ...]) -> str:
+    sides = [side for side in (OURS, THEIRS) if any(_of_side(results, row, side, columns) for row in rows)]
+    ratios = [column for column in columns if column.ratio] if len(sides) > 1 else []
+    headings = ["row", "", *(column.name for column in columns), *(column.ratio for column in ratios)]
+    marks = ["---", "---", *["---:"] * (len(columns) + len(ratios))]
+    lines = [f"| {' | '.join(headings)} |", f"| {' | '.join(marks)} |"]
+    for row in rows:
+        measured = [side for side in sides if _of_side(results, row, side, columns)]
+        for side in measured:
+            cells = [row if side == measured[0] else "", LABELS[side]]
+            cells += [_cell(results.spread(row, side, column.name), column.form) for column in columns]
+            cells += [
+                _cell(_ahead(results, row, column) if side == OURS else None, "{:.2f}") for column in ratios
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _of_side(results: ThreeNodeResults, row: str, side: str, columns: tuple[Column, ...]) -> bool:
+    return any(results.spread(row, side, column.name) is not None for column in columns)
+
+
+def _ahead(results: ThreeNodeResults, row: str, column: Column) -> Spread | None:
+    return results.ahead(row, column.name, more_is_better=column.more_is_better)
+
+
+def _cell(found: Spread | None, form: str) -> str:
+    if found is None:
+        return ""
+    text = form.format(found.median)
+    if found.most <= found.least * WIDE:
+        return text
+    return f"{text} ({form.format(found.least)}–{form.format(found.most)})"
