@@ -35,6 +35,8 @@ from penstock.testing.simulator.layout import (
 
 TIMEOUT_MS: Final = 2_000
 PREFERRED: Final = 0
+ASK_AGAIN: Final = frozenset({ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.UNKNOWN_SERVER_ERROR})
+"""Not enough brokers are there, or the controller's disk has failed."""
 
 
 class Admin(Client):
@@ -100,7 +102,7 @@ class Admin(Client):
                 return response.topics[0].topic_id
             if code is ErrorCode.TOPIC_ALREADY_EXISTS:
                 return await self._id_of(name)
-            if not (code.retriable or code is ErrorCode.INVALID_REPLICATION_FACTOR):
+            if not (code.retriable or code in ASK_AGAIN):
                 raise self.unexpected(f"CreateTopics {name}", code)
             await self.pause()
 

@@ -13,7 +13,7 @@ from penstock.protocol.messages import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from penstock.testing.simulator.clients.admin import TIMEOUT_MS, Admin
+from penstock.testing.simulator.clients.admin import ASK_AGAIN, TIMEOUT_MS, Admin
 from penstock.testing.simulator.clients.client import ClientSettings, NoAnswer
 from penstock.testing.simulator.history import Violation
 from penstock.testing.simulator.layout import Layout
@@ -90,7 +90,7 @@ class TopicAdmin(Admin):
             code = ErrorCode.of(response.responses[0].error_code)
             if code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID):
                 return
-            if not code.retriable:
+            if not (code.retriable or code in ASK_AGAIN):
                 raise self.unexpected(f"DeleteTopics {TRANSIENT}", code)
             await self.pause()
 
@@ -105,20 +105,17 @@ class TopicAdmin(Admin):
             topics=[CreatePartitionsRequest.CreatePartitionsTopic(name=topic, count=count, assignments=None)],
             timeout_ms=TIMEOUT_MS,
         )
-        unknown = False
         while True:
             try:
                 response = await self.ask(self._anybody(), request, CreatePartitionsResponse)
             except NoAnswer:
-                unknown = True
                 await self.pause()
                 continue
             code = ErrorCode.of(response.results[0].error_code)
-            # it has them: the answer was lost
-            is_done = code is ErrorCode.INVALID_PARTITIONS and (unknown or topic == TRANSIENT)
-            if code is ErrorCode.NONE or is_done:
+            # it has them already: an earlier request was carried out, perhaps by the node that passed it on
+            if code in (ErrorCode.NONE, ErrorCode.INVALID_PARTITIONS):
                 self.settings.topics.has(topic, topic_id, count)
                 return
-            if not (code.retriable or code is ErrorCode.INVALID_REPLICATION_FACTOR):
+            if not (code.retriable or code in ASK_AGAIN):
                 raise self.unexpected(f"CreatePartitions {topic}", code)
             await self.pause()
