@@ -220,7 +220,9 @@ def test_partitions_are_added(wire: Wire, topic: str) -> None:
     asked = CreatePartitionsRequest.CreatePartitionsTopic(name=topic, count=3, assignments=None)
     for version in range(4):
         asked.count += 1
-        response = wire.ask(CreatePartitionsRequest(topics=[asked]), CreatePartitionsResponse, version)
+        response = wire.ask(
+            CreatePartitionsRequest(topics=[asked], timeout_ms=9000), CreatePartitionsResponse, version
+        )
         assert [(r.name, r.error_code) for r in response.results] == [(topic, 0)]
 
 
@@ -229,7 +231,8 @@ def test_a_topic_is_deleted_and_may_come_again(wire: Wire, topic: str, version: 
     old_id = wire.topic_id(topic)
     request = DeleteTopicsRequest(topic_names=[topic], timeout_ms=9000)
     if version >= 6:
-        request = DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(topic_id=old_id)])
+        state = DeleteTopicsRequest.DeleteTopicState(topic_id=old_id)
+        request = DeleteTopicsRequest(topics=[state], timeout_ms=9000)
     response = wire.ask(request, DeleteTopicsResponse, version)
     assert [(r.name, r.error_code) for r in response.responses] == [(topic, 0)]
     assert wire.create_topic(topic) != old_id
@@ -240,7 +243,9 @@ def test_deletion_may_be_disabled(start_node: Callable[..., Cluster]) -> None:
     with Wire(node.bootstrap_servers) as wire:
         wire.create_topic("t")
         for version, code in ((1, "INVALID_REQUEST"), (5, "TOPIC_DELETION_DISABLED")):
-            response = wire.ask(DeleteTopicsRequest(topic_names=["t"]), DeleteTopicsResponse, version)
+            response = wire.ask(
+                DeleteTopicsRequest(topic_names=["t"], timeout_ms=9000), DeleteTopicsResponse, version
+            )
             assert [r.error_code for r in response.responses] == [ErrorCode[code]]
 
 

@@ -214,7 +214,7 @@ def test_a_full_disk_is_told_to_admins_and_does_not_stop_a_stop(start_node: Star
         topic = CreateTopicsRequest.CreatableTopic(name="u", num_partitions=1, replication_factor=1)
         created = wire.ask(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
         asked = DeleteTopicsRequest.DeleteTopicState(name="t")
-        deleted = wire.ask(DeleteTopicsRequest(topics=[asked]), DeleteTopicsResponse)
+        deleted = wire.ask(DeleteTopicsRequest(topics=[asked], timeout_ms=9000), DeleteTopicsResponse)
         for result in (created.topics[0], deleted.responses[0]):
             assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
             assert "__cluster_metadata-0" in (result.error_message or "")

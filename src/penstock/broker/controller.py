@@ -99,16 +99,23 @@ class Controller:
         """Of a clock that is never set: what sessions are measured by."""
         return int(self._broker.loop.time() * 1000)
 
-    async def submit(self, decide: Callable[[ControllerState], Decision[R]]) -> R:
+    async def submit(
+        self, decide: Callable[[ControllerState], Decision[R]], timeout_ms: int | None = None
+    ) -> R:
         """Decide, append and commit; the response, once it is true for good.
 
         Raises KafkaError: NOT_CONTROLLER if this node is not, or ceases to be, the active controller (what
-        was decided may or may not come true); what the decision refuses; UNKNOWN_SERVER_ERROR if the metadata
-        log cannot be written.
+        was decided may or may not come true); REQUEST_TIMED_OUT if it is not committed in time (likewise),
+        and where there is no time at all nothing is decided, as in Kafka; what the decision refuses;
+        UNKNOWN_SERVER_ERROR if the metadata log cannot be written.
         """
+        loop = self._broker.loop
+        deadline_s = None if timeout_ms is None else loop.time() + timeout_ms / 1000
         if self._state is None and self._activating is not None:
-            await asyncio.wait((self._activating,))
+            await asyncio.wait((self._activating,), timeout=_remaining_s(loop, deadline_s))
         state = self._active_state()
+        if deadline_s is not None and deadline_s <= loop.time():
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"nothing was decided within {timeout_ms} ms")
         state.image.offset = self._quorum.log_end_offset - 1
         state.controller_ids, state.kraft_version = self._quorum.voter_ids, self._quorum.kraft_version
         try:
@@ -124,15 +131,17 @@ class Controller:
             return decision.response
         pending = _Pending(self._quorum.log_end_offset, self._broker.loop.create_future())
         self._pending.append(pending)
-        await pending.done
+        await _in_time(pending.done, loop, deadline_s, timeout_ms)
         return decision.response
 
-    async def submit_and_follow(self, decide: Callable[[ControllerState], Decision[R]]) -> R:
+    async def submit_and_follow(
+        self, decide: Callable[[ControllerState], Decision[R]], timeout_ms: int | None = None
+    ) -> R:
         """`submit`, and wait until this node itself has done what the change asks of it.
 
         A client that creates a topic on one node can then use it, though nothing promises that of others.
         """
-        response = await self.submit(decide)
+        response = await self.submit(decide, timeout_ms)
         await self._metadata.followed()
         return response
 
@@ -247,3 +256,29 @@ class Controller:
         if self._activating is not None:
             await asyncio.wait((self._activating,))
         self._renounce()
+
+
+def _remaining_s(loop: asyncio.AbstractEventLoop, deadline_s: float | None) -> float | None:
+    return None if deadline_s is None else max(0.0, deadline_s - loop.time())
+
+
+async def _in_time(
+    done: asyncio.Future[None],
+    loop: asyncio.AbstractEventLoop,
+    deadline_s: float | None,
+    timeout_ms: int | None,
+) -> None:
+    """Wait for a commit, but not beyond a deadline: then KafkaError REQUEST_TIMED_OUT."""
+    if deadline_s is None:
+        return await done
+    timer = loop.call_at(deadline_s, _expire, done, timeout_ms)
+    try:
+        await done
+    finally:
+        timer.cancel()
+
+
+def _expire(done: asyncio.Future[None], timeout_ms: int | None) -> None:
+    if not done.done():
+        text = f"the decision was not committed within {timeout_ms} ms; it may still come true"
+        done.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT, text))

@@ -24,4 +24,6 @@ API_KEY = ApiKey.ALTER_PARTITION_REASSIGNMENTS
 async def handle_as_controller(
     broker: Broker, request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> AlterPartitionReassignmentsResponse:
-    return await broker.controller.submit_and_follow(partial(alter_partition_reassignments, request=request))
+    return await broker.controller.submit_and_follow(
+        partial(alter_partition_reassignments, request=request), request.timeout_ms
+    )

@@ -1,7 +1,7 @@
 """CreateTopics (19): topics with their partitions and configs, each by itself a success or a failure.
 
-Versions 2 to 7. The request's timeout is not needed: records are committed, and the logs opened, when the
-answer goes out.
+Versions 2 to 7. Records are committed, and this node's logs opened, when the answer goes out. The request's
+timeout is for the commit: REQUEST_TIMED_OUT leaves open whether it still comes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ _FLEXIBLE_SINCE: Final = 5
 async def handle_as_controller(
     broker: Broker, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse | bytes:
-    response = await broker.controller.submit_and_follow(partial(create_topics, request=request))
+    response = await broker.controller.submit_and_follow(
+        partial(create_topics, request=request), request.timeout_ms
+    )
     if len(response.topics) <= TOPICS_PER_TURN:
         return response
     return await _encode_in_turns(response, context.api_version)

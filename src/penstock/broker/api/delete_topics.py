@@ -30,7 +30,9 @@ async def handle_as_controller(
         is_known = context.api_version >= _DISABLED_VERSION
         code = ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST
         raise KafkaError(code, "Topic deletion is disabled.")
-    return await broker.controller.submit_and_follow(partial(delete_topics, request=request))
+    return await broker.controller.submit_and_follow(
+        partial(delete_topics, request=request), request.timeout_ms
+    )
 
 
 def answer_error(request: DeleteTopicsRequest, error: KafkaError, _version: int) -> DeleteTopicsResponse:

@@ -23,7 +23,9 @@ API_KEY = ApiKey.ELECT_LEADERS
 async def handle_as_controller(
     broker: Broker, request: ElectLeadersRequest, context: RequestContext
 ) -> ElectLeadersResponse:
-    return await broker.controller.submit_and_follow(partial(elect_leaders, request=request))
+    return await broker.controller.submit_and_follow(
+        partial(elect_leaders, request=request), request.timeout_ms
+    )
 
 
 def answer_error(request: ElectLeadersRequest, error: KafkaError, _version: int) -> ElectLeadersResponse:
