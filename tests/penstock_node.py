@@ -27,7 +27,7 @@ class PenstockNode:
     """A child process that ends with this one. `config` needs what names a node and its quorum.
 
     A data directory without `meta.properties` is formatted first, as *format_words* say. *environment* comes
-    on top of this process's.
+    on top of this process's. `command`, `environment`, `config` and `address` may be changed between starts.
     """
 
     def __init__(
@@ -45,15 +45,16 @@ class PenstockNode:
         self.log_file = directory / "node.log"
         self.config = {**PROPERTIES, "log.dirs": str(self.data_dir), **config}
         self._cluster_id = cluster_id
-        self._port = port
         self._format_words = list(format_words)
-        self._environment = {**os.environ, **(environment or {})}
+        self.address = f"127.0.0.1:{port}"
+        self.command = [sys.executable, "-m", "penstock.cli.child"]
+        self.environment = {**os.environ, **(environment or {})}
         self._properties_file = directory / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap_servers(self) -> str:
-        return f"127.0.0.1:{self._port}"
+        return self.address
 
     @property
     def pid(self) -> int:
@@ -77,12 +78,12 @@ class PenstockNode:
             self.format()
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "penstock.cli.child", "--config", str(self._properties_file)],
+                [*self.command, "--config", str(self._properties_file)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
-                env=self._environment,
+                env=self.environment,
             )
 
     def await_ready(self) -> Self:

@@ -25,28 +25,70 @@ from client_histories import (
 )
 from history import Operation, Outcome, Poll
 from history_checker import check
+from java_load import JavaClients
 
 READ_TIMEOUT_S = 90
+GOES_ON_WITHIN_S = 40
+"""With timeouts made short, new leaders are there within seconds. Clients look for them in their own time."""
+JAVAS = PARTITIONS - 1
+"""The partition that a Java client moves."""
+
+
+class Load:
+    """Clients at work on topics of their own: writers, transactions and readers, librdkafka's and Java's."""
+
+    def __init__(self, bootstrap_servers: str, seed: int, libs: Path) -> None:
+        self._history = History()
+        self._writers = [Writer(bootstrap_servers, self._history, seed) for _ in range(2)]
+        others = [Transformer(bootstrap_servers, self._history, seed, number) for number in range(JAVAS)]
+        self._others: list[Worker] = [*others, Reader(bootstrap_servers, self._history, seed)]
+        for worker in (*self._writers, *self._others):
+            worker.start()
+        self._java = JavaClients(libs, bootstrap_servers, self._history, seed, JAVAS)
+        self._processes = [worker.process for worker in (*self._writers, *self._others)]
+        self._processes += self._java.processes
+
+    def goes_on(self, within_s: float = GOES_ON_WITHIN_S) -> None:
+        """Wait until each client has succeeded in something that it has told of after this moment."""
+        before = len(self._history.operations)
+        deadline = time.monotonic() + within_s
+        waiting = set(self._processes)
+        while waiting:
+            for operation in self._history.operations[before:]:
+                if operation.outcome is Outcome.OK:
+                    waiting.discard(operation.process)
+            assert time.monotonic() < deadline, f"processes {sorted(waiting)} of the history stand still"
+            time.sleep(0.05)
+
+    def finish(self) -> History:
+        """Writers first: the others end when nothing is left for them."""
+        for writer in self._writers:
+            writer.finish()
+        self._java.finish_writing()
+        for other in self._others:
+            other.finish()
+        self._java.finish()
+        return self._history
+
+    def kill(self) -> None:
+        self._java.kill()
 
 
 def under_load(
-    bootstrap_servers: str, replication_factor: int, seed: int, disturb: Callable[[], None]
+    bootstrap_servers: str, replication_factor: int, seed: int, libs: Path, disturb: Callable[[Load], None]
 ) -> None:
     """Writers, transactions and readers at work while `disturb` runs; then all is read, and judged.
 
     What was acknowledged is there once, in order, and nothing else is; each value was moved once.
     """
     make_topics(bootstrap_servers, replication_factor)
-    history = History()
-    writers = [Writer(bootstrap_servers, history, seed) for _ in range(2)]
-    transformers = [Transformer(bootstrap_servers, history, seed, number) for number in range(PARTITIONS)]
-    readers = [Reader(bootstrap_servers, history, seed)]
-    workers: list[Worker] = [*writers, *transformers, *readers]
-    for worker in workers:
-        worker.start()
-    disturb()
-    for worker in workers:
-        worker.finish()
+    load = Load(bootstrap_servers, seed, libs)
+    try:
+        load.goes_on()
+        disturb(load)
+        history = load.finish()
+    finally:
+        load.kill()
     read_everything(bootstrap_servers, history)
     judge(history)
 

@@ -7,7 +7,6 @@ be free.
 import os
 import re
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,12 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from own_network import IN_OWN_NETWORK, is_possible
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 STEP_TIMEOUT_S = 120
 END = "--- the step has ended: "
 PORTS = (*range(9092, 9097), *range(9192, 9197))
-OWN_NETWORK = ("unshare", "--net", "--map-root-user", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
 
 pytestmark = [
     pytest.mark.timeout(600),
@@ -81,10 +80,8 @@ class Shell:
 
 
 def own_network() -> list[str]:
-    if shutil.which("unshare") and shutil.which("ip"):
-        works = subprocess.run([*OWN_NETWORK, "true"], capture_output=True, check=False).returncode == 0
-        if works:
-            return list(OWN_NETWORK)
+    if is_possible():
+        return list(IN_OWN_NETWORK)
     for port in PORTS:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
