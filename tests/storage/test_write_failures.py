@@ -11,7 +11,7 @@ from log_building import LogBench, append_marker, append_values, read_all
 
 from penstock.protocol.errors import ErrorCode
 from penstock.storage.config import LogConfig
-from penstock.storage.errors import StorageFailed
+from penstock.storage.errors import CorruptLog, StorageFailed
 from penstock.storage.files import FileSystem
 from penstock.storage.log import Log
 from penstock.storage.log_hooks import LogHooks
@@ -176,6 +176,21 @@ def test_a_failed_sync_moves_no_recovery_point_and_ends_appends(bench: LogBench,
     files.failing = set()
     with pytest.raises(StorageFailed):
         append_values(log, b"b")
+
+
+def test_after_a_sync_that_failed_readers_get_nothing_unchecked(bench: LogBench, files: FailingFiles) -> None:
+    log = bench.open()
+    append_values(log, b"a")
+    found = log.read(0, 1000)
+    assert found is not None
+    assert found.is_ready(0.0), "this process appended it"
+    files.failing, files.error = {"fdatasync"}, errno.EIO
+    with pytest.raises(StorageFailed):
+        log.flush()
+    assert not found.is_ready(0.0), "its pages may be gone, and zeros in their place"
+    os.pwrite(found.fd, bytes(found.size), found.position)
+    with pytest.raises(CorruptLog):
+        log.check(found, 0)
 
 
 def test_an_aborted_transaction_that_cannot_be_indexed_ends_appends(

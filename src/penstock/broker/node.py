@@ -44,6 +44,7 @@ from penstock.storage.names import TopicPartition
 
 if TYPE_CHECKING:
     from penstock.broker.metrics import MetricsServer
+    from penstock.storage.log import Log
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +159,7 @@ class Broker:
                 high_watermarks=self._high_watermarks,
                 run_soon=self.loop.call_soon_threadsafe,
                 metadata_directory=config.metadata_log_dir,
-                io_error=lambda failed, error: self._storage_failed(failed.directory.parent, error),
+                io_error=self._log_failed,
                 directory_failed=self._storage_failed,
             )
         except (LogDirectoryError, OSError) as error:
@@ -372,6 +373,13 @@ class Broker:
             TopicPartition(replica.topic, replica.partition): replica.high_watermark
             for replica in self.replicas
         }
+
+    def _log_failed(self, failed: Log, error: OSError) -> None:
+        """Called in any thread. One that takes no appends any more will not mend, whatever the error was."""
+        if failed.failure is not None:
+            self.loop.call_soon_threadsafe(self._fail_directory, failed.directory.parent, failed.failure)
+        else:
+            self._storage_failed(failed.directory.parent, error)
 
     def _storage_failed(self, directory: Path, error: OSError) -> None:
         """Called in any thread. A disk that is full, or files that are too many, may mend by themselves."""

@@ -40,6 +40,7 @@ class Readiness:
         "_page_cache",
         "_starts",
         "cuts",
+        "has_lost_pages",
         "was_cold",
     )
 
@@ -56,9 +57,12 @@ class Readiness:
         """How often the segment was truncated: what was read before may be something else now."""
         self.was_cold = False
         """Something of it was found to have left memory."""
+        self.has_lost_pages = False
+        """Set by whoever synced in vain, in any thread: what the kernel could not write it may have dropped."""
 
     def covers(self, fd: int, position: int, end: int, segment_end: int, now_s: float) -> bool:
         """Whether [position, end) may be sent from the loop. Raises OSError."""
+        self._heed_lost_pages()
         if now_s < self._hot_until_s and position >= self._hot_from:
             return True
         if not self._is_sound(position, end):
@@ -80,6 +84,7 @@ class Readiness:
         to `ahead_bytes` more, as far as they aren't ready. Nothing of it is known to be sound any more.
         Raises OSError.
         """
+        self._heed_lost_pages()
         start = position
         for boundary in self._boundaries:
             if start < boundary < end and self._is_ready(fd, position, boundary):
@@ -127,6 +132,13 @@ class Readiness:
             step = min(at + _STEP_BYTES, limit)
             if being_read or not self._is_held(fd, at, step):
                 self._remove(at, step)
+
+    def _heed_lost_pages(self) -> None:
+        if self.has_lost_pages:
+            self.has_lost_pages = False
+            self._starts, self._ends, self._boundaries = [], [], []
+            self._hot_until_s = -1.0
+            self.was_cold = True
 
     def truncate_to(self, position: int) -> None:
         """The segment was cut there; what follows is appended anew."""
