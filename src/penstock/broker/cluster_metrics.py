@@ -101,7 +101,7 @@ def _replication(broker: Broker) -> Iterable[Metric]:
         "Changes of in-sync replicas that the controller refused.",
         stats.failed,
     )
-    followings = [fetcher.following for fetcher in list(replication.fetchers.values())]
+    followings = [fetcher.following for fetcher in replication.fetchers]
     lag = max((followed.lag or 0 for following in followings for followed in list(following)), default=0)
     yield GaugeMetricFamily(
         "penstock_replica_lag_max", "Records that the replica here that is furthest behind lacks.", lag

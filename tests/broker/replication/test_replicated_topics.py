@@ -6,11 +6,15 @@ import asyncio
 import gc
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from penstock.broker.api import list_offsets
 from penstock.broker.replica import Replica
+from penstock.broker.replication.fetchers import fetcher_number
 from penstock.metadata.configs import BrokerConfig
 from penstock.protocol.batch import iter_headers
 from penstock.protocol.errors import ErrorCode
@@ -35,6 +39,7 @@ from penstock.testing.simulator.cluster import SimulatedCluster
 from penstock.testing.simulator.history import Partition
 from penstock.testing.simulator.layout import CLIENT_PORT, Layout, host_of
 from penstock.testing.simulator.loop import VirtualLoop
+from penstock.testing.simulator.scenario import Scenario
 
 TOPIC = "flights"
 PARTITION = Partition(TOPIC, 0)
@@ -49,7 +54,9 @@ class ThreeNodes:
 
     def __init__(self, loop: VirtualLoop, directory: Path, **properties: str) -> None:
         self.loop = loop
-        self.cluster = SimulatedCluster(loop, directory, Layout((1, 2, 3), (1, 2, 3)), Random(1))
+        layout = Layout((1, 2, 3), (1, 2, 3))
+        scenario = replace(Scenario.of(Random(1)), layout=layout, segment_bytes=1_000_000, log_directories=1)
+        self.cluster = SimulatedCluster(loop, directory, scenario, Random(1))
         for node in self.cluster.nodes.values():
             added = {name.replace("_", "."): value for name, value in properties.items()}
             node.config = BrokerConfig.from_properties({**node.config.static, **added})
@@ -416,3 +423,54 @@ def test_a_new_leader_says_when_it_does_not_know_what_is_committed(tmp_path: Pat
         raise AssertionError(f"no election in time, or one that knew all at once: {answers}")
 
     simulated(tmp_path, scenario)
+
+
+def test_partitions_are_dealt_out_among_fetchers_whose_number_can_change(tmp_path: Path) -> None:
+    def fetchers(nodes: ThreeNodes, node_id: int) -> set[tuple[int, int]]:
+        broker = nodes.cluster.nodes[node_id].broker
+        assert broker is not None
+        return {(fetcher.leader_id, fetcher.number) for fetcher in broker.replication.fetchers}
+
+    async def scenario(nodes: ThreeNodes) -> None:
+        await nodes.start(min_insync_replicas="3")
+        leader_id, follower_id = nodes.leader_id, nodes.follower_ids[0]
+        assert leader_id is not None
+        topic = CreateTopicsRequest.CreatableTopic(name="more", num_partitions=-1, replication_factor=-1)
+        topic.assignments = [
+            CreateTopicsRequest.CreatableReplicaAssignment(
+                partition_index=partition, broker_ids=[leader_id, follower_id]
+            )
+            for partition in range(8)
+        ]
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
+        response = await nodes.client.ask(address(1), request, CreateTopicsResponse, 20_000)
+        assert response.topics[0].error_code == 0, response.topics[0].error_message
+        await nodes.until(lambda: len(fetchers(nodes, follower_id)) == 2)
+        for count in (2, 4, 2, 1):
+            await nodes.configure(BROKER, str(follower_id), num_replica_fetchers=str(count))
+            wanted = {(leader_id, number) for number in range(count)}
+            await nodes.until(lambda wanted=wanted: fetchers(nodes, follower_id) == wanted)  # type: ignore[misc]
+            assert (await nodes.produce())[0] is ErrorCode.NONE, "acks=all with all three in sync"
+        assert nodes.is_in_sync(3)
+
+    simulated(tmp_path, scenario, num_replica_fetchers="2")
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "of_two", "of_five"),
+    [
+        ("flights", 0, 1, 2),
+        ("flights", 49, 0, 1),
+        ("", 7, 1, 2),
+        ("polygenelubricants", 0, 0, 0),
+        ("polygenelubricants", 7, 1, 1),
+        ("__consumer_offsets", 0, 1, 2),
+        ("größe", 0, 1, 4),
+    ],
+)
+def test_a_partition_belongs_to_the_fetcher_that_kafka_gives_it(
+    topic: str, partition: int, of_two: int, of_five: int
+) -> None:
+    assert fetcher_number(topic, partition, 1) == 0
+    assert fetcher_number(topic, partition, 2) == of_two
+    assert fetcher_number(topic, partition, 5) == of_five

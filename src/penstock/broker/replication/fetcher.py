@@ -69,7 +69,7 @@ class FollowerContext(Protocol):
         Raises StorageFailed.
         """
 
-    def peer(self, leader_id: int, former: Peer | None) -> Peer | None:
+    def peer(self, leader_id: int, former: Peer | None, fetcher: int) -> Peer | None:
         """A connection to where a broker is now: `former` if that is right; None if it is nowhere."""
 
 
@@ -81,10 +81,11 @@ class _Call(NamedTuple):
 
 
 class Fetcher:
-    """Follows one leader in all partitions that it leads and this node has a replica of."""
+    """Follows one leader in the partitions it is given; ``number`` tells it from the leader's others."""
 
-    def __init__(self, leader_id: int, context: FollowerContext) -> None:
+    def __init__(self, leader_id: int, context: FollowerContext, number: int) -> None:
         self.leader_id = leader_id
+        self.number = number
         self.requests = 0
         self._context = context
         settings = context.fetcher_settings
@@ -144,7 +145,7 @@ class Fetcher:
             if not following.prepare(now_s):
                 await self._pause(following.wakes_in_s(now_s))
                 return
-            self._peer = self._context.peer(self.leader_id, self._peer)
+            self._peer = self._context.peer(self.leader_id, self._peer, self.number)
             if self._peer is None:
                 self._rest_all()  # until it is registered again
                 return

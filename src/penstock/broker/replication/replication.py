@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
 from penstock.broker.replication.alter_partition import AlterPartitionManager
-from penstock.broker.replication.fetcher import Fetcher, FetcherSettings
+from penstock.broker.replication.fetcher import FetcherSettings
+from penstock.broker.replication.fetchers import Fetchers
 from penstock.broker.replication.image_brokers import ImageBrokers
 from penstock.broker.replication.throttle import ReplicationThrottle
 from penstock.metadata.configs.support import RACK_AWARE_SELECTOR
@@ -64,15 +65,12 @@ class Replication:
         self.leader_throttle = ReplicationThrottle(samples, sample_ms, self.now_ms)
         self.follower_throttle = ReplicationThrottle(samples, sample_ms, self.now_ms)
         self.alter_partition = AlterPartitionManager(self.node_id, controller, own_epoch, loop)
-        self.fetchers: dict[int, Fetcher] = {}
+        self.fetchers = Fetchers(self, config.get_int("num.replica.fetchers"))
         self._image = image
         self._own_epoch = own_epoch
         self._connect = connect
         self._listener = config.inter_broker_listener_name
         self._replicated: dict[PartitionKey, ReplicatedPartition] = {}
-        self._followed: dict[PartitionKey, int] = {}
-        """By whom each partition is led that this node follows."""
-        self._closing: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self.reconfigure(config)
 
@@ -91,6 +89,9 @@ class Replication:
         """Obey broker configs that changed (KIP-226)."""
         self.leader_throttle.bytes_per_second_max = config.get_int("leader.replication.throttled.rate")
         self.follower_throttle.bytes_per_second_max = config.get_int("follower.replication.throttled.rate")
+        for key, partition in self.fetchers.resize(config.get_int("num.replica.fetchers")):
+            self._start_fetching(key, partition)
+        self.close_idle_fetchers()
 
     def throttle_topic(self, topic: str, leader_replicas: list[str], follower_replicas: list[str]) -> None:
         """Obey a topic's lists of throttled replicas."""
@@ -105,52 +106,36 @@ class Replication:
         partition = replica.replicated
         if partition is None:
             self._replicated.pop(key, None)
-            self._stop_fetching(key)
+            self.fetchers.leave(key)
             return
         self._replicated[key] = partition
         self._start_timer()
         if replica.is_leader:
-            self._stop_fetching(key)
-        elif changed or key not in self._followed:
-            self._stop_fetching(key)
+            self.fetchers.leave(key)
+        elif changed or key not in self.fetchers:
+            self.fetchers.leave(key)
             self._start_fetching(key, partition)
 
     def forget(self, replica: Replica) -> None:
         """The replica is served no longer."""
         key = (replica.topic_id, replica.partition)
-        self._stop_fetching(key)
+        self.fetchers.leave(key)
         partition = self._replicated.pop(key, None)
         if partition is not None:
             partition.follow()
 
     def _start_fetching(self, key: PartitionKey, partition: ReplicatedPartition) -> None:
-        leader_id = partition.replica.leader_id
-        if leader_id < 0:
+        replica = partition.replica
+        if replica.leader_id < 0:
             return
-        fetcher = self.fetchers.get(leader_id)
-        if fetcher is None:
-            fetcher = self.fetchers[leader_id] = Fetcher(leader_id, self)
         try:
-            fetcher.add(partition)
+            self.fetchers.follow(key, partition)
         except KafkaError as error:
-            replica = partition.replica
             log.error("cannot follow topic=%s partition=%d: %s", replica.topic, replica.partition, error)
-        else:
-            self._followed[key] = leader_id
-
-    def _stop_fetching(self, key: PartitionKey) -> None:
-        leader_id = self._followed.pop(key, None)
-        if leader_id is not None:
-            self.fetchers[leader_id].remove(key)
 
     def close_idle_fetchers(self) -> None:
         """After a change was followed: leave the leaders that lead nothing here any more."""
-        for leader_id, fetcher in list(self.fetchers.items()):
-            if not len(fetcher.following):
-                del self.fetchers[leader_id]
-                closing = self.loop.create_task(fetcher.close())
-                self._closing.add(closing)
-                closing.add_done_callback(self._closing.discard)
+        self.fetchers.close_idle()
 
     def brokers_changed(self) -> None:
         """Brokers were fenced, or came back."""
@@ -162,17 +147,15 @@ class Replication:
         if self._timer is not None:
             self._timer.cancel()
         await self.alter_partition.close()
-        fetchers, self.fetchers = list(self.fetchers.values()), {}
-        self._followed.clear()
-        await asyncio.gather(*(fetcher.close() for fetcher in fetchers), *self._closing)
+        await self.fetchers.close()
 
     # --- what leading and following take from here
 
     def alter(self, partition: ReplicatedPartition, proposal: IsrProposal) -> None:
         self.alter_partition.submit(partition, proposal)
 
-    def peer(self, leader_id: int, former: Peer | None) -> Peer | None:
-        """A connection to a broker where it is registered now: `former` if that is still right."""
+    def peer(self, leader_id: int, former: Peer | None, fetcher: int) -> Peer | None:
+        """A fetcher's connection to a broker where it is registered now: `former` if that is still right."""
         broker = self._image().brokers.get(leader_id)
         endpoint = broker.endpoint(self._listener) if broker is not None else None
         if former is not None:
@@ -181,7 +164,7 @@ class Replication:
             former.close()
         if endpoint is None:
             return None
-        client_id = f"broker-{self.node_id}-fetcher-0"
+        client_id = f"broker-{self.node_id}-fetcher-{fetcher}"
         return self._connect(endpoint.host, endpoint.port, leader_id, client_id)
 
     # --- in-sync replicas
