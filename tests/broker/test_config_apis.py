@@ -1,6 +1,7 @@
 """DescribeConfigs and the two APIs that alter configs, with the topics' APIs that go with them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -187,6 +188,43 @@ def test_incremental_changes_in_every_version(wire: Wire, topic: str, version: i
     assert alter(wire, TOPIC, topic, "cleanup.policy", "compact", APPEND, version) == (0, None)
     assert entry(wire, TOPIC, topic, "cleanup.policy").value == "delete,compact"
     assert alter(wire, TOPIC, topic, "cleanup.policy", None, DELETE, version) == (0, None)
+
+
+def test_each_resource_is_answered_in_its_place(wire: Wire, topic: str) -> None:
+    def resource(type_: int, name: str, config: str, value: str) -> Any:
+        change = IncrementalAlterConfigsRequest.AlterableConfig(
+            name=config, config_operation=SET, value=value
+        )
+        return IncrementalAlterConfigsRequest.AlterConfigsResource(
+            resource_type=type_, resource_name=name, configs=[change]
+        )
+
+    asked = [
+        resource(BROKER, "2", "background.threads", "11"),
+        resource(TOPIC, topic, "retention.ms", "5"),
+        resource(BROKER_LOGGER, "1", "root", "LOUD"),
+        resource(TOPIC, "nobody", "retention.ms", "5"),
+        resource(BROKER, "1", "background.threads", "1000"),
+        resource(GROUP, "g", "consumer.session.timeout.ms", "50000"),
+        resource(GROUP, "g", "consumer.session.timeout.ms", "50000"),
+        resource(3, "what", "a", "b"),
+    ]
+    request = IncrementalAlterConfigsRequest(resources=asked, validate_only=True)
+    answers = wire.ask(request, IncrementalAlterConfigsResponse, 1).responses
+    assert [(r.resource_type, r.resource_name) for r in answers] == [
+        (r.resource_type, r.resource_name) for r in asked
+    ]
+    assert [ErrorCode(r.error_code).name for r in answers] == [
+        "INVALID_REQUEST",
+        "NONE",
+        "INVALID_CONFIG",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "INVALID_REQUEST",
+        "INVALID_REQUEST",
+        "INVALID_REQUEST",
+        "INVALID_REQUEST",
+    ]
+    assert answers[6].error_message == "Each resource must appear at most once."
 
 
 @pytest.mark.parametrize("version", range(3))

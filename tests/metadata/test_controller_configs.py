@@ -5,7 +5,15 @@ import re
 import pytest
 from controller_bench import ControllerBench
 
-from penstock.metadata.controller.configs import AlterOp, alter_configs, incremental_alter_configs
+from penstock.metadata.configs import BrokerConfig
+from penstock.metadata.controller.configs import (
+    AlterOp,
+    ConfigChange,
+    alter_configs,
+    check_own_broker,
+    incremental_alter_configs,
+)
+from penstock.metadata.controller.state import Refusal
 from penstock.metadata.image import ResourceType
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import AlterConfigsRequest, IncrementalAlterConfigsRequest
@@ -254,3 +262,37 @@ def test_configs_of_another_broker_are_not_judged_by_the_controllers_own() -> No
     assert alter(bench, BROKER, "1", "num.io.threads", "100")[0] == ErrorCode.INVALID_REQUEST
     assert alter(bench, BROKER, "2", "num.io.threads", "100") == OK
     assert alter(bench, BROKER, "2", "num.io.threads", "many")[0] == ErrorCode.INVALID_REQUEST
+
+
+def test_a_broker_judges_its_configs_by_what_it_has_itself() -> None:
+    """Whatever the active controller has: that is another node."""
+    own = BrokerConfig.single_node(
+        {"node.id": "2", "log.dirs": "/data/a,/data/b", "num.io.threads": "32"}
+    ).with_dynamic({}, {"num.recovery.threads.per.data.dir": "4"})
+
+    def refusal(name: str, *changes: ConfigChange, replaces: bool = False) -> str | None:
+        now = own.dynamic_broker if name else {}
+        try:
+            check_own_broker(own, now, name, list(changes), replaces=replaces)
+        except Refusal as refused:
+            return f"{refused.code.name}: {refused.message}"
+        return None
+
+    def put(name: str, value: str | None) -> ConfigChange:
+        return ConfigChange(name, AlterOp.SET, value)
+
+    assert refusal("2", put("num.io.threads", "64")) is None
+    assert "double the current value 32" in (refusal("2", put("num.io.threads", "65")) or "")
+    assert "half the current value 4" in (refusal("2", put("num.recovery.threads.per.data.dir", "1")) or "")
+    assert refusal("2", put("cordoned.log.dirs", "/data/b")) is None
+    assert "/data/c" in (refusal("2", put("cordoned.log.dirs", "/data/c")) or "")
+    assert refusal("", put("log.cleaner.threads", "2")) is None
+    assert refusal("3", put("num.io.threads", "64")) == (
+        "INVALID_REQUEST: Unexpected broker id, expected 2, but received 3"
+    )
+    assert "dynamically: [log.dirs]" in (refusal("2", put("log.dirs", "/data/a")) or "")
+    assert "must be at least 1" in (refusal("2", put("num.io.threads", "0")) or "")
+    assert "Null value" in (refusal("2", put("num.io.threads", None)) or "")
+    again = put("num.io.threads", "33")
+    assert refusal("2", again, again) == "INVALID_REQUEST: Error due to duplicate config keys"
+    assert refusal("2", again, replaces=True) is None

@@ -336,9 +336,37 @@ def _broker_configs(state: ControllerState, name: str, values: Mapping[str, str]
         key = broker_key(config)
         if key is not None:
             key.parse(text)
-    if name and int(name) != state.static_config.node_id:
-        return
-    now = state.config()
+    if not name or int(name) == state.static_config.node_id:
+        _check_beside_static(state.config(), name, values)
+
+
+def check_own_broker(
+    broker: BrokerConfig, now: Mapping[str, str], name: str, changes: list[ConfigChange], *, replaces: bool
+) -> None:
+    """What a broker itself says to a change of its configs, or of the default for all, before it is decided.
+
+    Only it knows its static configs, and its values of now. ``now`` is what the resource ``name`` has;
+    ``replaces`` says that all of that goes. Raises Refusal, as Kafka's ConfigAdminManager.
+    """
+    _check_changes(changes)
+    check_broker_resource(broker.node_id, name)
+    owner = _OWNERS[ResourceType.BROKER]
+    wanted = {change.name: _wanted(owner, now, change) for change in changes}
+    _check_dynamic(name, wanted)
+    then = wanted if replaces else {**now, **wanted}
+    values = {config: value for config, value in then.items() if value is not None}
+    try:
+        for config, text in values.items():
+            key = broker_key(config)
+            if key is not None:
+                key.parse(text)
+        _check_beside_static(broker, name, values)
+    except ConfigError as error:
+        raise Refusal(ErrorCode.INVALID_REQUEST, str(error)) from None
+
+
+def _check_beside_static(now: BrokerConfig, name: str, values: Mapping[str, str]) -> None:
+    """ConfigError where a broker whose configs are ``now`` could not live with these dynamic ones."""
     for config in _THREAD_COUNTS:
         if name and config in values:
             _check_thread_count(now, config, values[config])
