@@ -64,6 +64,9 @@ class AppendInfo(NamedTuple):
     duplicate: bool
 
 
+_COMPLAINT_INTERVAL_MS: Final = 10_000
+"""Between two log lines about writes that fail: whoever writes may try again every few milliseconds."""
+
 # A NamedTuple's own constructor costs three times as much, and every append makes one.
 _new_tuple = tuple.__new__
 
@@ -97,6 +100,7 @@ class Log:
             parent_changed=is_new or not loader.clean,
         )
         self._deleted_files = DeletedFiles(loader.files)
+        self._complained_ms: int | None = None
         self._reader = LogReader(loader.name, loader.log_start_offset, segments, end_offset)
         # Its methods, not calls to them: a fetch of many partitions would notice those.
         self.read = self._reader.read
@@ -290,13 +294,19 @@ class Log:
 
     def _append_failed(self, segment: Segment, error: OSError) -> StorageFailed:
         """Take back what a failed write left in the file; the error to raise."""
-        logger.error("%s: writing to %s failed: %s", self.name, segment.file.path, error)
+        self._complain(f"{self.name}: writing to {segment.file.path} failed: {error}")
         try:
             segment.undo_write()
         except OSError as second:
             return self._fail(f"a failed write could not be taken back ({second})", error)
         self._hooks.io_error(self, error)
         return StorageFailed(f"{self.name}: writing to {segment.file.path} failed: {error}")
+
+    def _complain(self, line: str) -> None:
+        now_ms = self._clock()
+        if self._complained_ms is None or abs(now_ms - self._complained_ms) >= _COMPLAINT_INTERVAL_MS:
+            self._complained_ms = now_ms
+            logger.error("%s", line)
 
     def _fail(self, reason: str, error: OSError) -> StorageFailed:
         """Refuse appends from now on, until the directory is opened anew; reads go on."""
@@ -319,7 +329,7 @@ class Log:
             self.producer_state.take_snapshot()
             segment = self._create_segment(base_offset)
         except OSError as error:
-            logger.error("%s: no new segment at offset %d: %s", self.name, base_offset, error)
+            self._complain(f"{self.name}: no new segment at offset {base_offset}: {error}")
             try:
                 Segment.remove_files(self.directory, base_offset, self._files)
             except OSError as second:

@@ -474,7 +474,8 @@ class LogManager:
 
     def _background_done(self, future: Future[None]) -> None:
         if not future.cancelled() and (error := future.exception()):
-            logger.error("storage work failed: %s", error, exc_info=error)
+            is_bug = not isinstance(error, OSError | LogError)
+            logger.error("storage work failed: %s", error, exc_info=error if is_bug else None)
 
     # --- what blocks
 

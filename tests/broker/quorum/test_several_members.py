@@ -81,6 +81,29 @@ def test_another_leads_when_the_leader_is_cut_off(tmp_path: Path) -> None:
     run(story())
 
 
+def test_a_leader_with_a_full_disk_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_full(*_: object) -> None:
+        raise StorageFailed("no space left on device")
+
+    async def story() -> None:
+        async with quorum(tmp_path, 3) as members:
+            await members.commit("a")
+            full = await members.elected()
+            with monkeypatch.context() as patch:
+                patch.setattr(full.quorum._log.log, "append", is_full)
+                with pytest.raises(KafkaError, match="leads no more: .*no space left") as refused:
+                    full.quorum.append([record("refused")], 30)
+                assert refused.value.code is ErrorCode.NOT_CONTROLLER
+                other = await members.elected(other_than=full.node_id)
+                other.quorum.append([record("b")], 30)
+                await until(lambda: other.follower.names == ["a", "b"])
+                assert full.follower.names == ["a"]
+                assert not full.died.done()
+            await until(lambda: full.follower.names == ["a", "b"])
+
+    run(story())
+
+
 def test_a_log_that_was_cut_is_flushed_anew(tmp_path: Path) -> None:
     """What a former leader had flushed may be gone; as the leader again it counts from the beginning."""
 

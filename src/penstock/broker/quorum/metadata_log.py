@@ -322,7 +322,8 @@ class MetadataLog:
         except StorageFailed as error:
             if self.log.failure is not None:
                 raise
-            log.error("metadata records not appended, they will be fetched again: %s", error)
+            # Storage complains where somebody sees it, and not each time.
+            log.debug("metadata records not appended, they will be fetched again: %s", error)
             return False
         return True
 

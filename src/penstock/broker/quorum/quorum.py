@@ -29,7 +29,7 @@ from penstock.consensus.settings import KRAFT_VERSIONS
 from penstock.consensus.voters import Address
 from penstock.protocol import messages as m
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.storage.errors import LogError
+from penstock.storage.errors import LogError, StorageFailed
 
 if TYPE_CHECKING:
     from penstock.broker.context import RequestContext
@@ -209,13 +209,20 @@ class Quorum:
 
         Each is written in the version that ``metadata_version`` calls for. They are committed when
         `QuorumListener.handle_commit` brings them. Raises KafkaError: NOT_CONTROLLER unless this node leads,
-        UNKNOWN_SERVER_ERROR when the log cannot be written.
+        UNKNOWN_SERVER_ERROR when the log cannot be written. A leader whose disk is full gives way to a member
+        that may have room; who has no others raises KAFKA_STORAGE_ERROR until there is room.
         """
         if self._failure is not None:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, self._failure)
         if self._driver is None or not self._driver.can_append:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
-        self._log.append_records(self.epoch, records, metadata_version)
+        try:
+            self._log.append_records(self.epoch, records, metadata_version)
+        except StorageFailed as error:
+            if self._raft.voters.is_only_voter(self._raft.settings.local):
+                raise
+            self.resign(self.epoch, str(error))
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"this node leads no more: {error}") from error
         end_offset = self._log.end_offset
         self._driver.appended()
         return end_offset
