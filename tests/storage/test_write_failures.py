@@ -84,6 +84,20 @@ def test_a_failed_write_leaves_the_log_as_it_was(
     assert read_all(bench.open(clean=True)) == [(0, b"a"), (1, b"c")]
 
 
+def test_a_disk_that_stays_full_is_complained_of_now_and_then(
+    bench: LogBench, files: FailingFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = bench.open()
+    files.failing = {"pwrite"}
+    for complaints in (1, 2):
+        for _ in range(50):
+            with pytest.raises(StorageFailed):
+                append_values(log, b"a")
+        told = [message for message in caplog.messages if "writing to" in message]
+        assert len(told) == complaints
+        bench.clock.now_ms += 10_000
+
+
 def test_what_a_failed_sync_left_in_the_cache_is_dropped_at_once(
     bench: LogBench, files: FailingFiles
 ) -> None:
