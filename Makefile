@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 KERNELS := $(wildcard $(addprefix src/penstock/protocol/kernels/*., pyx pxd h))
 
-.PHONY: help install demo test lint types tests docs bench bench-kafka bench-cluster bench-spark bench-views fuzz soak soak-streams soak-simulation test-cluster librdkafka clean
+.PHONY: help install demo test lint types tests docs bench bench-kafka bench-cluster bench-spark bench-views fuzz soak soak-streams soak-simulation test-cluster librdkafka franz-go clean
 
 help:
 	@echo "make demo     real flights through a streams application, the result checked; DEMO=--chaos kills it meanwhile"
@@ -22,7 +22,8 @@ help:
 	@echo "make soak-streams  kills under exactly-once queries and applications, every operator on Spark, clusters"
 	@echo "make soak-simulation  clusters made up from SIMULATION_SEEDS (0-19999): hours (docs/simulator.md)"
 	@echo "make test-cluster  real nodes: faults, kills under verifiable clients, docs/operations.md step by step"
-	@echo "make librdkafka  librdkafka's own integration tests against a node (docs/compatibility.md)"
+	@echo "make librdkafka  librdkafka's own integration tests against one node and three; NODES=3 for one of them"
+	@echo "make franz-go  franz-go's own tests against three nodes, and while they are killed (docs/compatibility.md)"
 
 install: $(INSTALLED)
 
@@ -62,8 +63,13 @@ tests: $(INSTALLED)
 docs: $(INSTALLED)
 	@$(BIN)/python docs/generate.py || true
 
+NODES ?= 1 3
 librdkafka: $(INSTALLED)
-	@$(BIN)/python tests/clients/librdkafka_suite.py
+	@for nodes in $(NODES); do $(BIN)/python tests/clients/librdkafka_suite.py --nodes $$nodes || exit 1; done
+
+franz-go: $(INSTALLED)
+	@$(BIN)/python tests/clients/franz_go_suite.py
+	@$(BIN)/python tests/clients/franz_go_suite.py --run "TestGroupETL|TestTxnEtl" --faults kill
 
 bench: $(INSTALLED)
 	@$(BIN)/penstock bench
