@@ -3,7 +3,7 @@
 import asyncio
 import random
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -39,7 +39,7 @@ from penstock.protocol.messages import (
 from penstock.protocol.records import Record, decode_batches, encode_batch
 
 RNG = random.Random(5)
-HANDLED = [ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.BROKER_HEARTBEAT]
+HANDLED = dict.fromkeys([ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.BROKER_HEARTBEAT], (0, 0))
 
 
 def peer_at(port: int, **settings: int) -> Peer:
@@ -59,7 +59,7 @@ Serve = Callable[[int, int, bytes], Awaitable[bytes | None]]
 
 
 @asynccontextmanager
-async def server(serve: Serve) -> AsyncIterator[int]:
+async def server(serve: Serve, served: Mapping[ApiKey, tuple[int, int]] = HANDLED) -> AsyncIterator[int]:
     """A server that answers ApiVersions in version 0 as an old one does, the rest by ``serve``; its port."""
 
     writers: list[asyncio.StreamWriter] = []
@@ -72,7 +72,7 @@ async def server(serve: Serve) -> AsyncIterator[int]:
                 frame = await reader.readexactly(size)
                 key, version, correlation_id = struct.unpack_from(">hhi", frame)
                 if key == ApiKey.API_VERSIONS:
-                    answer: bytes | None = struct.pack(">i", correlation_id) + api_versions(version)
+                    answer: bytes | None = struct.pack(">i", correlation_id) + api_versions(version, served)
                 else:
                     answer = await serve(key, correlation_id, frame)
                 if answer is not None:
@@ -87,11 +87,14 @@ async def server(serve: Serve) -> AsyncIterator[int]:
             writer.close()
 
 
-def api_versions(asked: int) -> bytes:
+def api_versions(asked: int, served: Mapping[ApiKey, tuple[int, int]]) -> bytes:
     """KIP-511: version 0 alone is known here."""
-    served = [ApiVersionsResponse.ApiVersion(api_key=k, min_version=0, max_version=0) for k in HANDLED]
+    keys = [
+        ApiVersionsResponse.ApiVersion(api_key=key, min_version=lowest, max_version=highest)
+        for key, (lowest, highest) in served.items()
+    ]
     error = ErrorCode.UNSUPPORTED_VERSION if asked else ErrorCode.NONE
-    return ApiVersionsResponse(error_code=error, api_keys=served).encode(0)
+    return ApiVersionsResponse(error_code=error, api_keys=keys).encode(0)
 
 
 async def never(_key: int, _correlation_id: int, _frame: bytes) -> bytes | None:
@@ -143,7 +146,17 @@ def test_records_of_a_fetch_stay_a_slice_of_what_was_received(tmp_path: Path) ->
             fetched = await peer.call(fetch, FetchResponse, 5000)
             slice_ = fetched.responses[0].partitions[0].records
             assert isinstance(slice_, memoryview)
+            memory = slice_.obj
             assert [record.value for record in decode_batches(slice_)] == [value]
+            fetch.topics[0].partitions[0].partition_max_bytes = 1 << 19
+            meanwhile = await peer.call(fetch, FetchResponse, 5000)
+            assert bytes(slice_) == bytes(meanwhile.responses[0].partitions[0].records or b"")
+            assert meanwhile.responses[0].partitions[0].records.obj is not memory, "it is still referred to"
+            memory = meanwhile.responses[0].partitions[0].records.obj
+            del meanwhile
+            again = await peer.call(fetch, FetchResponse, 5000)
+            assert again.responses[0].partitions[0].records.obj is memory, "nobody does any more"
+            assert bytes(again.responses[0].partitions[0].records) == bytes(slice_)
             peer.close()
 
     run(scenario())

@@ -7,6 +7,7 @@ nothing is wrapped: its handler is called.
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from penstock.broker import api_table
@@ -71,21 +72,58 @@ class Forwarding:
         self._broker = broker
         self._channel = channel
 
+    def served(self, own: Mapping[ApiKey, tuple[int, int]]) -> Mapping[ApiKey, tuple[int, int]]:
+        """Of the versions that this broker serves those that clients can use, for ApiVersions.
+
+        Of an API that is forwarded the active controller has to serve a version too: in a rolling upgrade it
+        may be older. As long as it is not known, the broker's own versions are told, as by Kafka.
+        """
+        versions = self._channel.versions
+        if versions is None:
+            return own
+        told = {}
+        for key, (lowest, highest) in own.items():
+            shared = versions.shared(key, lowest, highest) if key in FORWARDABLE else (lowest, highest)
+            if shared is not None:
+                told[key] = shared
+        return told
+
     async def ask(self, request: Message, response_type: type[Response]) -> Response:
         """The controller's response to a request of this node's own, with its principal.
 
-        Raises KafkaError REQUEST_TIMED_OUT, and what the controller raised if it is this node.
+        Raises KafkaError REQUEST_TIMED_OUT, UNSUPPORTED_VERSION, and what the controller raised if it is this
+        node.
         """
-        version = api_keys.api_range(request.ID)[1]
-        listener_name = self._broker.config.inter_broker_listener_name
-        context = RequestContext(
-            version, f"broker-{self._broker.node_id}", "127.0.0.1", "User:ANONYMOUS", listener_name
-        )
-        response = await self.forward(request, context)
+        version = self._newest(ApiKey(request.ID))
+        try:
+            response = await self._ask(request, version)
+        except CloseConnection as refused:
+            # It was not connected to before, and has said by now what it knows.
+            older = self._newest(ApiKey(request.ID))
+            if older == version:
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(refused)) from None
+            response, version = await self._ask(request, older), older
         if isinstance(response, bytes):
             response, _ = api_keys.response_class(request.ID).decode(version, response)
         assert isinstance(response, response_type), type(response).__name__
         return response
+
+    def _newest(self, key: ApiKey) -> int:
+        """The newest version that the active controller knows, as far as this node knows."""
+        lowest, highest = api_keys.api_range(key)
+        versions = self._channel.versions
+        shared = None if versions is None else versions.shared(key, lowest, highest)
+        return highest if shared is None else shared[1]
+
+    async def _ask(self, request: Message, version: int) -> Message | bytes:
+        context = RequestContext(
+            version,
+            f"broker-{self._broker.node_id}",
+            "127.0.0.1",
+            "User:ANONYMOUS",
+            self._broker.config.inter_broker_listener_name,
+        )
+        return await self.forward(request, context)
 
     async def forward(self, request: Message, context: RequestContext) -> Message | bytes:
         """The controller's response to a client's request, or the response's bytes.

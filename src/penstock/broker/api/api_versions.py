@@ -1,7 +1,8 @@
 """ApiVersions (18): which APIs in which versions are served, and which features.
 
 Versions 0 to 4. A request in a newer version is answered in version 0 by the dispatcher (KIP-511). The table
-is gathered from the handler modules; Produce stands there from version 0 on though 0 to 2 are refused
+is gathered from the handler modules; what a broker passes on to the controller has to be served there too,
+once it is known (`Forwarding.served`). Produce stands there from version 0 on though 0 to 2 are refused
 (KAFKA-18659).
 """
 
@@ -30,7 +31,7 @@ _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-    return _answer(broker, request, context, broker.dispatcher.advertised)
+    return _answer(broker, request, context, broker.forwarding.served(broker.dispatcher.advertised))
 
 
 async def handle_as_controller(

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, TypeVar
 from penstock.broker.peers.errors import PeerError, PeerTimedOut, PeerViolation
 from penstock.broker.peers.link import Dial
 from penstock.broker.peers.peer import Peer, PeerSettings
+from penstock.broker.peers.wire import PeerVersions
 from penstock.protocol.codec import Message
 from penstock.protocol.errors import ErrorCode, KafkaError
 
@@ -110,6 +111,12 @@ class ControllerChannel:
         """Whether the active controller is this node, as the quorum knows now."""
         leader = self._leader()
         return leader is not None and leader.node_id == self._node_id
+
+    @property
+    def versions(self) -> PeerVersions | None:
+        """What the active controller serves; None where it is this node, or is not connected to."""
+        peer = self._peer
+        return None if peer is None or self._leader() != self._peer_is else peer.versions
 
     def leader_changed(self) -> None:
         """The quorum has news: who waits for an answer of the former leader asks the new one."""

@@ -159,6 +159,12 @@ class Peer:
         who = "node" if self.node_id is None else f"node {self.node_id}"
         return f"{who} at {self.host}:{self.port}"
 
+    @property
+    def versions(self) -> wire.PeerVersions | None:
+        """What the other side serves, as it said when it was connected to; None without a connection."""
+        session = self._session
+        return None if session is None or session.failure is not None else session.versions
+
     async def call(self, request: Message, response_type: type[Response], timeout_ms: float) -> Response:
         """Send a request and return its response, whatever error codes that bears.
 

@@ -64,13 +64,20 @@ class PeerVersions:
         served = self._ranges.get(key)
         if served is None:
             raise PeerViolation(f"does not serve {key.name}")
-        version = min(highest, served[1])
-        if version < max(lowest, served[0]):
+        shared = self.shared(key, lowest, highest)
+        if shared is None:
             raise PeerViolation(
                 f"serves {key.name} in versions {served[0]} to {served[1]}, "
                 f"this node speaks {lowest} to {highest}"
             )
-        return version
+        return shared[1]
 
     def serves(self, key: ApiKey) -> bool:
         return key in self._ranges
+
+    def shared(self, key: ApiKey, lowest: int, highest: int) -> tuple[int, int] | None:
+        """The versions from ``lowest`` to ``highest`` that the node serves too; None where there is none."""
+        served = self._ranges.get(key)
+        if served is None or max(lowest, served[0]) > min(highest, served[1]):
+            return None
+        return max(lowest, served[0]), min(highest, served[1])
