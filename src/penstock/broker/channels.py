@@ -42,6 +42,7 @@ class ControllerChannels:
             client_id=client_id,
             rng=broker.environment.rng,
             attempt_timeout_ms=broker.config.get_int("controller.socket.timeout.ms"),
+            problem=lambda: broker.quorum.problem,
         )
         self._channels.append(channel)
         return channel

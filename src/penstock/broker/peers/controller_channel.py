@@ -45,6 +45,7 @@ class ControllerChannel:
         handle_here: what answers a request while that is this node. Raises KafkaError NOT_CONTROLLER when it
             is so no more.
         attempt_timeout_ms: after which a single attempt is given up and made again.
+        problem: why no leader is known, where that is known.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class ControllerChannel:
         rng: random.Random,
         attempt_timeout_ms: float,
         settings: PeerSettings | None = None,
+        problem: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._node_id = node_id
         self._dial = dial
@@ -67,6 +69,7 @@ class ControllerChannel:
         self._rng = rng
         self._attempt_timeout_ms = attempt_timeout_ms
         self._settings = settings
+        self._problem = problem
         self._loop = asyncio.get_running_loop()
         self._peer: Peer | None = None
         self._peer_is: ControllerAddress | None = None
@@ -91,7 +94,9 @@ class ControllerChannel:
             if remaining_ms <= 0:
                 raise PeerTimedOut(f"the active controller did not answer in time: {failure}")
             address = self._leader()
-            if address is not None:
+            if address is None:
+                failure = self._problem() or failure
+            else:
                 try:
                     response = await self._attempt(address, request, remaining_ms)
                 except PeerViolation:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.broker.quorum import describing, members
 from penstock.broker.quorum.delivery import Delivery
 from penstock.broker.quorum.driver import Driver, QuorumStopped
+from penstock.broker.quorum.foreign import ForeignNodes
 from penstock.broker.quorum.listener import CommittedBatch, QuorumListener
 from penstock.broker.quorum.metadata_log import MetadataLog
 from penstock.broker.quorum.metadata_partition import NotTheMetadataLog
@@ -58,11 +59,9 @@ class Quorum:
             host.environment.files,
             members.static_voters(config),
         )
-        self._senders = Senders(
-            host,
-            members.listener_name(config),
-            config.get_int("controller.quorum.request.timeout.ms"),
-        )
+        request_timeout_ms = config.get_int("controller.quorum.request.timeout.ms")
+        self._foreign = ForeignNodes(host, request_timeout_ms)
+        self._senders = Senders(host, members.listener_name(config), request_timeout_ms, self._foreign)
         self._driver: Driver | None = None
         self._listener: QuorumListener | None = None
         self._delivery: Delivery | None = None
@@ -133,6 +132,7 @@ class Quorum:
             await self._driver.finish()
         if self._delivery is not None:
             await self._delivery.stop()
+        self._foreign.close()
         self._senders.close()
         try:
             await self._host.run_in_worker(self._log.close)
@@ -172,6 +172,11 @@ class Quorum:
         if self.leader_id is None:
             return None
         return self._raft.role.leader_endpoints.get(self._raft.settings.listener_name)
+
+    @property
+    def problem(self) -> str | None:
+        """Why no leader is found, where it is known: the members named belong to another cluster."""
+        return self._foreign.problem
 
     @property
     def epoch(self) -> int:
@@ -270,6 +275,9 @@ class Quorum:
             asked = request_of(request, context.api_version)
         except NotTheMetadataLog:
             return refusal(request, ErrorCode.INVALID_REQUEST)
+        cluster_id = getattr(asked, "cluster_id", None)
+        if cluster_id is not None and driver.raft.is_foreign(cluster_id):
+            self._foreign.asked_by(cluster_id, context)
         try:
             answer = await driver.ask(asked)
         except QuorumStopped:

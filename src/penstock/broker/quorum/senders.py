@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.peers import Peer, PeerError, PeerSettings
@@ -18,9 +19,10 @@ from penstock.consensus.effects import Node
 from penstock.consensus.messages import FetchRequest, FetchSnapshotRequest, Request, Response
 from penstock.protocol import api_keys
 from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.errors import KafkaError
+from penstock.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from penstock.broker.quorum.foreign import ForeignNodes
     from penstock.broker.quorum.host import QuorumHost
 
 log = logging.getLogger(__name__)
@@ -32,8 +34,11 @@ _SETTINGS: Final = PeerSettings(setup_timeout_ms=2000, reconnect_backoff_ms=20, 
 class Senders:
     """One `Peer` for each member, address and purpose."""
 
-    def __init__(self, host: QuorumHost, listener_name: str, request_timeout_ms: int) -> None:
+    def __init__(
+        self, host: QuorumHost, listener_name: str, request_timeout_ms: int, foreign: ForeignNodes
+    ) -> None:
         self._host = host
+        self._foreign = foreign
         self._listener_name = listener_name
         self._request_timeout_ms = request_timeout_ms
         self._peers: dict[tuple[Node, bool], Peer] = {}
@@ -56,10 +61,22 @@ class Senders:
             response = response_of(request, answer, self._listener_name)
         except (PeerError, KafkaError, ValueError) as error:
             log.debug("no answer node=%s request=%s error=%s", node, type(request).__name__, error)
+        self._note_cluster(node, response)
         answered(response)
 
+    def _note_cluster(self, node: Node, response: Response | None) -> None:
+        view = getattr(response, "view", None)
+        if view is None:
+            return
+        if view.top_level and view.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            self._foreign.refused_by(node, partial(self._peer_for, node, is_fetch=False))
+        else:
+            self._foreign.accepted_by(node)
+
     def _peer(self, node: Node, request: Request) -> Peer:
-        is_fetch = isinstance(request, FetchRequest | FetchSnapshotRequest)
+        return self._peer_for(node, is_fetch=isinstance(request, FetchRequest | FetchSnapshotRequest))
+
+    def _peer_for(self, node: Node, *, is_fetch: bool) -> Peer:
         peer = self._peers.get((node, is_fetch))
         if peer is None:
             machine = self._host.environment

@@ -1,0 +1,117 @@
+"""A node formatted for one cluster and pointed at another: both are named, and where they come from."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.environment import Environment
+from penstock.broker.node import Broker, CannotStart
+from penstock.metadata.configs import BrokerConfig
+from penstock.storage import meta_properties
+
+HERE, ELSEWHERE = "iWKQh-fZRQyPCSDH4Og5Gw", "Uwk5Kp8JQ2m0Jd4O2s0v7g"
+SETTINGS = ["bootstrap.servers", "voters"]
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def node(directory: Path, cluster_id: str, role: str, listener: str, **properties: str) -> Broker:
+    directory.mkdir()
+    node_id = 1 if cluster_id == HERE else 2
+    meta_properties.claim(Environment().files, [directory], node_id, cluster_id)
+    return Broker(
+        BrokerConfig.from_properties(
+            {
+                "process.roles": role,
+                "node.id": str(node_id),
+                "log.dirs": str(directory),
+                "listeners": listener,
+                "controller.listener.names": "CONTROLLER",
+                **properties,
+            }
+        )
+    )
+
+
+@asynccontextmanager
+async def controller(directory: Path) -> AsyncIterator[int]:
+    """Of the cluster ``HERE``; its port."""
+    port = free_port()
+    listener = f"CONTROLLER://127.0.0.1:{port}"
+    voters = {"controller.quorum.voters": f"1@127.0.0.1:{port}"}
+    running = node(directory, HERE, "controller", listener, **voters)
+    await running.start()
+    try:
+        yield port
+    finally:
+        await running.stop()
+
+
+def quorum_at(port: int, setting: str) -> dict[str, str]:
+    who = "1@" if setting == "voters" else ""
+    return {f"controller.quorum.{setting}": f"{who}127.0.0.1:{port}"}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_broker_of_another_cluster_says_so_when_it_gives_up(
+    tmp_path: Path, setting: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+
+    async def scenario() -> None:
+        async with controller(tmp_path / "here") as port:
+            broker = node(
+                tmp_path / "elsewhere",
+                ELSEWHERE,
+                "broker",
+                "PLAINTEXT://127.0.0.1:0",
+                **{"initial.broker.registration.timeout.ms": "900", "broker.heartbeat.interval.ms": "300"},
+                **quorum_at(port, setting),
+            )
+            with pytest.raises(CannotStart) as refused:
+                await broker.start()
+            await broker.stop()
+            said = str(refused.value)
+            assert f"127.0.0.1:{port} belongs to cluster {HERE}" in said
+            assert f"this node to cluster {ELSEWHERE} by {tmp_path}/elsewhere/meta.properties" in said
+            assert f"controller.quorum.{setting} names" in said
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+    errors = [r for r in caplog.records if "belongs to cluster" in r.message and r.levelno == logging.ERROR]
+    assert len(errors) == 1, "not once for each request"
+    (seen,) = [r.message for r in caplog.records if "a node of another cluster sends" in r.message]
+    assert ELSEWHERE in seen
+    assert f"here it is {HERE} by {tmp_path}/here/meta.properties" in seen
+
+
+def test_a_controller_of_another_cluster_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As an observer that would join, it waits on, as Kafka's does; the words are in its log."""
+    caplog.set_level(logging.WARNING)
+
+    async def scenario() -> None:
+        async with controller(tmp_path / "here") as port:
+            listener = f"CONTROLLER://127.0.0.1:{free_port()}"
+            foreign = node(
+                tmp_path / "elsewhere",
+                ELSEWHERE,
+                "controller",
+                listener,
+                **quorum_at(port, "bootstrap.servers"),
+            )
+            await foreign.start()
+            while foreign.quorum.problem is None:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            assert f"belongs to cluster {HERE}; this node to cluster {ELSEWHERE}" in foreign.quorum.problem
+            await foreign.stop()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+    assert any(ELSEWHERE in r.message and r.levelno == logging.ERROR for r in caplog.records)
