@@ -100,6 +100,21 @@ def test_a_served_partition_goes_to_the_end_of_the_queue() -> None:
     assert [target.partition for target in plan.targets] == [1, 2, 0]
 
 
+def test_a_followers_served_partition_goes_to_the_end_too() -> None:
+    """Or those behind it fall out of the ISR, where an answer has not room for all."""
+    sessions, _ = cache()
+
+    def by_follower(*words: int, topics: dict[str, list[int]] | None = None) -> FetchRequest:
+        asked = request(*words, topics=topics)
+        asked.replica_state = FetchRequest.ReplicaState(replica_id=2)
+        return asked
+
+    session_id, _ = answer(sessions.plan(by_follower(topics={"t": [0, 1, 2]}), BY_ID_VERSION))
+    answer(sessions.plan(by_follower(session_id, 1), BY_ID_VERSION), {0: b"records"})
+    plan = sessions.plan(by_follower(session_id, 2, topics={"t": [0]}), BY_ID_VERSION)
+    assert [target.partition for target in plan.targets] == [1, 2, 0]
+
+
 def test_an_error_is_told_each_time_and_its_end_too() -> None:
     sessions, _ = cache()
     session_id, _ = answer(sessions.plan(request(topics={"t": [0]}), VERSION))

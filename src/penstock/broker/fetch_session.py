@@ -191,6 +191,7 @@ class FetchPlan:
         results: list[tuple[FetchTarget, FetchResponse.PartitionData]],
     ) -> list[tuple[FetchTarget, FetchResponse.PartitionData]]:
         news = []
+        fresh = None if self.news is None else self.news.fresh
         for target, data in results:
             if not target.heard(data):
                 continue
@@ -200,6 +201,9 @@ class FetchPlan:
                 key = (target.topic, target.partition)
                 if targets.pop(key, None) is not None:
                     targets[key] = target
+                if fresh is not None and target in fresh:
+                    del fresh[target]
+                    fresh[target] = None
         return news
 
 
