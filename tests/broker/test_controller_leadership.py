@@ -9,8 +9,10 @@ from functools import partial
 
 import pytest
 
+from penstock.broker.broker_watch import LOOK_INTERVAL_S
 from penstock.broker.controller import RECORDS_PER_BATCH, Controller
 from penstock.broker.metadata_follower import MetadataFollower
+from penstock.broker.peers.link import LinkEnd
 from penstock.broker.quorum.listener import CommittedBatch, SnapshotId
 from penstock.metadata.configs import BrokerConfig
 from penstock.metadata.controller.features import bootstrap_records
@@ -75,9 +77,14 @@ class Stage:
         self.incarnation_id = bytes(16)
         self.environment = self
         self.rng = random.Random(1)
+        self.wire = Wire(OSError("no network"))
+        self.led_since_ms = 0.0
         self.quorum = ScriptedQuorum()
         self.metadata = MetadataFollower(self.loop)
         self.controller = Controller(self, self.quorum, self.metadata)  # type: ignore[arg-type]
+
+    async def dial(self, host: str, port: int, end: LinkEnd) -> "Wire":
+        return await self.wire.dial(host, port, end)
 
     def uuid(self) -> uuid.UUID:
         return uuid.UUID(int=self.rng.getrandbits(128))
@@ -93,6 +100,7 @@ class Stage:
     async def lead(self) -> None:
         """This node leads; whatever it writes to begin with is committed."""
         self.quorum.epoch += 1
+        self.led_since_ms = self.loop.time() * 1000
         self.metadata.handle_leader_change(ME, self.quorum.epoch)
         await turns()
         assert self.controller.is_active
@@ -303,6 +311,107 @@ def test_a_controller_that_was_stopped_blames_no_broker() -> None:
             stage.commit()
 
     on_stage(story, broker_session_timeout_ms="400", metadata_max_idle_interval_ms="0")
+
+
+class Wire:
+    """A connection to the other broker, until the test ends it; then who connects is told `answer`."""
+
+    def __init__(self, answer: OSError) -> None:
+        self.dials = 0
+        self._answer = answer
+        self._end: LinkEnd | None = None
+        self._is_lost = False
+
+    async def dial(self, host: str, port: int, end: LinkEnd) -> "Wire":
+        self.dials += 1
+        await asyncio.sleep(0)
+        if self._is_lost:
+            raise self._answer
+        assert (host, port) == ("there", 9092)
+        self._end = end
+        return self
+
+    def send(self, frame: object) -> None:
+        raise AssertionError("nothing is said on it")
+
+    def close(self) -> None:
+        self._end = None
+
+    def refuse(self) -> None:
+        """From now on, and end what there is."""
+        self._is_lost = True
+        if self._end is not None:
+            self._end.link_lost("closed by the other side")
+
+
+def listening(broker_id: int) -> RegisterBrokerRecord:
+    record = registration(broker_id)
+    record.end_points = [RegisterBrokerRecord.BrokerEndpoint(name="PLAINTEXT", host="there", port=9092)]
+    return record
+
+
+def test_a_broker_whose_process_has_ended_is_fenced_at_once() -> None:
+    """A session would last until long after the test."""
+
+    async def story(stage: Stage) -> None:
+        stage.wire = wire = Wire(ConnectionRefusedError("nobody listens"))
+        stage.quorum.log.append(listening(OTHER))
+        stage.commit()
+        await stage.lead()
+        await turns()
+        assert wire.dials == 1
+        assert not stage.metadata.image.brokers[OTHER].fenced
+        wire.refuse()
+        await turns()
+        stage.commit()
+        await turns()
+        assert stage.metadata.image.brokers[OTHER].fenced
+        assert wire.dials == 2
+
+    on_stage(story, broker_session_timeout_ms="1000000", metadata_max_idle_interval_ms="0")
+
+
+def test_a_network_that_fails_says_nothing_of_a_broker() -> None:
+    async def story(stage: Stage) -> None:
+        stage.wire = wire = Wire(OSError("no route"))
+        stage.quorum.log.append(listening(OTHER))
+        stage.commit()
+        await stage.lead()
+        await turns()
+        wire.refuse()
+        await turns()
+        stage.commit()
+        assert wire.dials == 2, "it was tried"
+        assert not stage.metadata.image.brokers[OTHER].fenced
+
+    on_stage(story, broker_session_timeout_ms="1000000", metadata_max_idle_interval_ms="0")
+
+
+def test_a_broker_that_was_never_reached_has_to_be_silent_too() -> None:
+    """Its heartbeats may come where this controller's connections do not."""
+
+    async def story(stage: Stage) -> None:
+        stage.wire = wire = Wire(ConnectionRefusedError("nobody listens"))
+        wire.refuse()
+        stage.quorum.log.append(listening(OTHER))
+        stage.commit()
+        await stage.lead()
+        await turns()
+        stage.commit()
+        assert wire.dials == 1
+        assert not stage.metadata.image.brokers[OTHER].fenced
+        while not stage.metadata.image.brokers[OTHER].fenced:
+            await asyncio.sleep(0.01)
+            stage.commit()
+        silence_ms = stage.loop.time() * 1000 - stage.led_since_ms
+        assert silence_ms > 100 + LOOK_INTERVAL_S * 1000
+
+    on_stage(
+        story,
+        broker_heartbeat_interval_ms="100",
+        broker_session_timeout_ms="1000000",
+        metadata_max_idle_interval_ms="0",
+    )
 
 
 def test_an_idle_log_goes_on_where_others_follow_it() -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from penstock.broker.broker_watch import BrokerWatch
 from penstock.broker.controller_tasks import ControllerTasks
 from penstock.metadata.controller.activation import activation_records
 from penstock.metadata.controller.heartbeats import BrokerHeartbeats
@@ -80,6 +81,7 @@ class Controller:
         self._failure: str | None = None
         self._bootstrap: list[Message] = []
         self._tasks = ControllerTasks(broker, self)
+        self._watch = BrokerWatch(broker, self)
         metadata.watch(self)
 
     async def open(self) -> None:
@@ -89,6 +91,7 @@ class Controller:
         """
         if self._quorum.log_end_offset == 0:
             self._bootstrap = await self._quorum.bootstrap_records()
+        self._watch.start()
 
     @property
     def is_active(self) -> bool:
@@ -98,6 +101,12 @@ class Controller:
     def now_ms(self) -> int:
         """Of a clock that is never set: what sessions are measured by."""
         return int(self._broker.loop.time() * 1000)
+
+    def broker_silence_ms(self, broker_id: int) -> int | None:
+        """For how long a broker has sent no heartbeat; None without a session, or if this is not active."""
+        if self._state is None:
+            return None
+        return self._state.heartbeats.since_last_contact_ms(broker_id, self.now_ms)
 
     async def submit(
         self, decide: Callable[[ControllerState], Decision[R]], timeout_ms: int | None = None
@@ -207,6 +216,7 @@ class Controller:
             self._append(state, Decision(records, None))
         self._state = state
         self._tasks.start()
+        self._watch.start()
         log.info("active controller epoch=%d next_offset=%d", epoch, self._quorum.log_end_offset)
 
     def _new_state(self) -> ControllerState:
@@ -255,6 +265,7 @@ class Controller:
         """Decide no more. What is pending fails with NOT_CONTROLLER."""
         if self._activating is not None:
             await asyncio.wait((self._activating,))
+        self._watch.stop()
         self._renounce()
 
 

@@ -78,7 +78,7 @@ class ThreeNodes:
         request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
         response = await self.client.ask(address(1), request, CreateTopicsResponse, 20_000)
         assert response.topics[0].error_code == 0, response.topics[0].error_message
-        await self.until(lambda: self.leader_id is not None)
+        await self.until(lambda: self.leader_id is not None and len(self.replicas) == replicas)
 
     async def until(self, condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
         await self.cluster.until("it came true", condition, timeout_s)

@@ -1,7 +1,8 @@
 """BrokerHeartbeat (63, KIP-631): a broker lives, tells how far it has read, and asks to serve or to stop.
 
 Versions 0 to 2. Different from Kafka: a broker that was told to stop may register again at once, without
-waiting for its session to time out; and a controller whose process stood still extends all sessions by that.
+waiting for its session to time out; a controller whose process stood still extends all sessions by that; and
+one that finds a broker's port closed need not wait for the session either (`broker_watch`).
 """
 
 from __future__ import annotations

@@ -348,6 +348,19 @@ def fence_one_stale_broker(state: ControllerState, now_ms: int) -> Decision[bool
     broker = state.image.brokers.get(broker_id)
     if broker is None or broker.epoch != broker_epoch:
         return Decision([], True)
+    return _fence_silent(state, broker_id)
+
+
+def fence_ended_broker(state: ControllerState, broker_id: int, broker_epoch: int) -> Decision[bool]:
+    """Fence a broker whose process has ended; whether it was not fenced yet, in that registration."""
+    broker = state.image.brokers.get(broker_id)
+    if broker is None or broker.epoch != broker_epoch or broker.fenced:
+        return Decision([], False)
+    state.heartbeats.end_session(broker_id)
+    return _fence_silent(state, broker_id)
+
+
+def _fence_silent(state: ControllerState, broker_id: int) -> Decision[bool]:
     records = leadership.fence(state, broker_id)
     state.heartbeats.touch(broker_id, True, -1)
     return Decision(records, True, is_atomic=False)
