@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import cast
 
 from penstock.broker.commit_waiters import CommitWaiters, OnCommit
-from penstock.broker.delayed_produce import DelayedProduce, Uncommitted
+from penstock.broker.delayed_produce import DelayedAppend, DelayedProduce, Uncommitted
 from penstock.broker.purgatory import Purgatory
 from penstock.broker.replica import Replica
 from penstock.protocol.errors import ErrorCode
@@ -133,5 +133,41 @@ def test_a_client_that_is_gone_is_not_answered() -> None:
         partition.waiters.passed(10)
         await asyncio.sleep(0)
         assert request.completed == 0
+
+    run(scenario)
+
+
+class Single:
+    """A request with one batch that ends at offset 10."""
+
+    def __init__(self, purgatory: Purgatory, partition: Leading, timeout_ms: int = 10_000) -> None:
+        self.outcomes: list[ErrorCode] = []
+        replica = cast("Replica", partition)
+        self.delayed = DelayedAppend(purgatory, replica, 10, timeout_ms, self.outcomes.append)
+
+
+def test_a_single_batch_ends_once_whatever_comes_first() -> None:
+    async def scenario(purgatory: Purgatory) -> None:
+        committed, refused, late, gone = Leading(), Leading(), Leading(), Leading()
+        few = Leading(after_append=ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        requests = [Single(purgatory, partition) for partition in (committed, refused, few, gone)]
+        requests.append(Single(purgatory, late, timeout_ms=20))
+        requests[3].delayed.cancel()
+        committed.waiters.passed(9)
+        await asyncio.sleep(0)
+        assert requests[0].outcomes == []
+        for partition in (committed, few, gone):
+            partition.waiters.passed(10)
+        refused.waiters.failed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        await asyncio.sleep(0.06)
+        late.waiters.passed(10)
+        await asyncio.sleep(0)
+        assert [request.outcomes for request in requests] == [
+            [ErrorCode.NONE],
+            [ErrorCode.NOT_LEADER_OR_FOLLOWER],
+            [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND],
+            [],
+            [ErrorCode.REQUEST_TIMED_OUT],
+        ]
 
     run(scenario)

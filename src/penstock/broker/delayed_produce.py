@@ -89,10 +89,68 @@ class DelayedProduce:
         self.run()
 
 
+class DelayedAppend:
+    """A waiting request with a single batch; `complete` is called once, with what became of it.
+
+    The same as `DelayedProduce` for less: small requests cost what is done around their batch.
+    """
+
+    __slots__ = ("_complete", "_error", "_is_waiting", "_purgatory", "_replica", "tick")
+
+    def __init__(
+        self,
+        purgatory: Purgatory,
+        replica: Replica,
+        end_offset: int,
+        timeout_ms: int,
+        complete: Callable[[ErrorCode], None],
+    ) -> None:
+        self._purgatory = purgatory
+        self._replica = replica
+        self._complete: Callable[[ErrorCode], None] | None = complete
+        self._error = ErrorCode.NONE
+        self._is_waiting = True
+        self.tick = purgatory.enter(self, timeout_ms)
+        replica.when_committed(end_offset, self._done)
+
+    def _done(self, error: ErrorCode) -> None:
+        if not self._is_waiting:
+            return  # its time was over
+        self._is_waiting = False
+        self._error = self._replica.check_enough_replicas_after_append() if error is ErrorCode.NONE else error
+        self._purgatory.leave(self)
+        self._purgatory.schedule(self)
+
+    def cancel(self) -> None:
+        """Forget it: the client is gone."""
+        if self._is_waiting:
+            self._is_waiting = False
+            self._purgatory.leave(self)
+        self._complete = None
+
+    def run(self) -> None:
+        """Answer."""
+        complete, self._complete = self._complete, None
+        if complete is not None:
+            complete(self._error)
+
+    def expire(self) -> None:
+        """Its time is over."""
+        if self._is_waiting:
+            self._is_waiting = False
+            self._error = ErrorCode.REQUEST_TIMED_OUT
+            self._purgatory.leave(self)
+        self.run()
+
+
 def _tell(waiting: Uncommitted, error: ErrorCode) -> None:
     if error is not ErrorCode.NONE:
-        answer = waiting.answer
-        answer.error_code = error
-        answer.error_message = MESSAGES.get(error)
-        answer.base_offset = -1
-        answer.log_append_time_ms = -1
+        fill_in(waiting.answer, error)
+
+
+def fill_in(answer: ProduceResponse.PartitionProduceResponse, error: ErrorCode) -> None:
+    """Why it is not known to be committed."""
+    answer.error_code = error
+    answer.error_message = MESSAGES.get(error)
+    answer.base_offset = -1
+    answer.log_append_time_ms = -1

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from penstock.broker import produce_conversion
 from penstock.broker.connection import CloseConnection
-from penstock.broker.delayed_produce import DelayedProduce, Uncommitted
+from penstock.broker.delayed_produce import DelayedAppend, DelayedProduce, Uncommitted, fill_in
 from penstock.broker.dispatch import Kept, Promise
 from penstock.broker.leader_hints import LeaderHints
 from penstock.broker.produce_conversion import RecordsRefused
@@ -81,9 +81,9 @@ def handle(
     acks = request.acks
     by_id = context.api_version >= TOPIC_IDS_SINCE_VERSION
     if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:
-        response_or_bytes = _append_single(broker, request, by_id, context)
-        if response_or_bytes is not None:
-            return response_or_bytes if acks else None
+        answered = _append_single(broker, request, by_id, context)
+        if answered is not None:
+            return answered if acks else None
     if request.transactional_id is None:
         return _append_in_turns(broker, request, context, Verified())
     verified = _verify(broker, request, request.transactional_id, context)
@@ -247,8 +247,8 @@ def _append_all(
 
 def _append_single(
     broker: Broker, request: ProduceRequest, by_id: bool, context: RequestContext
-) -> bytes | ProduceResponse | None:
-    """The short way for one batch that nothing stands in the way of: the response, encoded.
+) -> bytes | ProduceResponse | Promise | None:
+    """The short way for one batch that nothing stands in the way of: the response, encoded, or its promise.
 
     Small requests cost what is done around their batch, and a tenth of that is making and encoding the
     response; its three integers are all that changes. None: nothing was touched yet, take the long way.
@@ -258,8 +258,6 @@ def _append_single(
     try:
         replica = broker.replicas.leader(topic.topic_id if by_id else topic.name, wanted.index)
         if context.api_version < LOG_START_OFFSET_SINCE_VERSION or replica.flushes_by_count:
-            return None
-        if replica.replicated is not None and request.acks == ALL:
             return None
         info = _append(replica, wanted.records, request, context, None)
     except Refusal as error:
@@ -274,7 +272,40 @@ def _append_single(
         around = _encode_around_offsets(topic, wanted.index, context.api_version)
         replica.produce_responses[context.api_version] = around
     offsets = _offsets(info.first_offset, info.log_append_time_ms, replica.log.log_start_offset)
-    return around[0] + offsets + around[1]
+    response = around[0] + offsets + around[1]
+    if request.acks == ALL and replica.replicated is not None:
+        return _await_single(broker, request, context, replica, info, response)
+    return response
+
+
+def _await_single(
+    broker: Broker,
+    request: ProduceRequest,
+    context: RequestContext,
+    replica: Replica,
+    info: AppendInfo,
+    response: bytes,
+) -> Promise:
+    """`_await_commit` for a single batch, whose good response is encoded already.
+
+    What waits keeps nothing of the request: its records are the frame's memory.
+    """
+    promise = Promise()
+    name, topic_id = request.topic_data[0].name, request.topic_data[0].topic_id
+
+    def complete(error: ErrorCode) -> None:
+        if error is ErrorCode.NONE:
+            promise.complete(response)
+            return
+        answer = PartitionResponse(index=replica.partition, log_start_offset=replica.log.log_start_offset)
+        fill_in(answer, error)
+        late = TopicResponse(name=name, topic_id=topic_id, partition_responses=[answer])
+        promise.complete(_with_errors(broker, ProduceResponse(responses=[late]), ALL, context))
+
+    end_offset = info.last_offset + 1
+    delayed = DelayedAppend(broker.purgatory, replica, end_offset, request.timeout_ms, complete)
+    promise.on_abandon = delayed.cancel
+    return promise
 
 
 def _encode_around_offsets(

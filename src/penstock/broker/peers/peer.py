@@ -45,15 +45,21 @@ class PeerSettings:
 class _Waiting:
     """A request that was sent and is not answered yet."""
 
-    __slots__ = ("answer", "correlation_id", "key", "version")
+    __slots__ = ("answer", "correlation_id", "deadline_s", "key", "version")
 
     def __init__(
-        self, key: ApiKey, version: int, correlation_id: int, answer: asyncio.Future[Message]
+        self,
+        key: ApiKey,
+        version: int,
+        correlation_id: int,
+        answer: asyncio.Future[Message],
+        deadline_s: float,
     ) -> None:
         self.key = key
         self.version = version
         self.correlation_id = correlation_id
         self.answer = answer
+        self.deadline_s = deadline_s
 
 
 class _Session:
@@ -66,17 +72,43 @@ class _Session:
         self._peer = peer
         self._waiting: deque[_Waiting] = deque()
         self._correlation_id = 0
+        self._timer: asyncio.TimerHandle | None = None
+        """One for all that wait, left as it is when an answer comes: nearly all come in time."""
 
-    def send(self, request: Message, version: int) -> asyncio.Future[Message]:
-        """Send a request; who will have its response. UnencodableMessage leaves the link as it was."""
+    def send(self, request: Message, version: int, deadline_s: float) -> asyncio.Future[Message]:
+        """Send a request; who will have its response, or PeerTimedOut. UnencodableMessage leaves the link as
+        it was."""
         assert self.link is not None, "dialled before anything is sent"
         correlation_id = self._correlation_id
         self._correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         frame = wire.encode_request(request, version, correlation_id, self._peer.client_id)
         answer: asyncio.Future[Message] = self._peer.loop.create_future()
-        self._waiting.append(_Waiting(ApiKey(request.ID), version, correlation_id, answer))
+        self._waiting.append(_Waiting(ApiKey(request.ID), version, correlation_id, answer, deadline_s))
+        if self._timer is None or deadline_s < self._timer.when():
+            self._arm(deadline_s)
         self.link.send(frame)
         return answer
+
+    def _arm(self, deadline_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._peer.loop.call_at(deadline_s, self._expire)
+
+    def _expire(self) -> None:
+        """Tell those whose answer is overdue; wait for the next one's time."""
+        self._timer = None
+        now_s = self._peer.loop.time()
+        next_s = float("inf")
+        for waiting in self._waiting:
+            if waiting.answer.done():
+                continue
+            if waiting.deadline_s <= now_s:
+                message = f"{self._peer} did not answer {waiting.key.name} in time"
+                waiting.answer.set_exception(PeerTimedOut(message))
+            else:
+                next_s = min(next_s, waiting.deadline_s)
+        if next_s < float("inf"):
+            self._arm(next_s)
 
     def frame_received(self, frame: memoryview) -> None:
         """The answer to the oldest request."""
@@ -111,6 +143,9 @@ class _Session:
         if self.failure is not None:
             return
         self.failure = reason
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self.link is not None:
             self.link.close()
         waiting, self._waiting = self._waiting, deque()
@@ -184,7 +219,7 @@ class Peer:
             version = session.versions.choose(key)
         except PeerViolation as violation:
             raise PeerViolation(f"{self} {violation}") from None
-        response = await self._answered(session, session.send(request, version), deadline_s, key)
+        response = await self._answered(session, session.send(request, version, deadline_s), key)
         if not isinstance(response, response_type):
             raise TypeError(f"{key.name} is answered by {type(response).__name__}, not {response_type}")
         return response
@@ -201,18 +236,13 @@ class Peer:
             self._session.fail("closed here")
             self._session = None
 
-    async def _answered(
-        self, session: _Session, answer: asyncio.Future[Message], deadline_s: float, key: ApiKey
-    ) -> Message:
+    async def _answered(self, session: _Session, answer: asyncio.Future[Message], key: ApiKey) -> Message:
         """The answer, or PeerTimedOut: then those behind it would wait in vain too."""
-        timer = self.loop.call_at(deadline_s, _expire, answer, f"{self} did not answer {key.name} in time")
         try:
             return await answer
         except PeerTimedOut:
             session.fail(f"{key.name} was not answered in time")
             raise
-        finally:
-            timer.cancel()
 
     async def _connected(self, deadline_s: float, key: ApiKey) -> _Session:
         """The session, made if there is none. Several that wait share one attempt."""
@@ -281,8 +311,8 @@ class Peer:
             client_software_name="penstock", client_software_version=_SOFTWARE_VERSION
         )
         while True:
-            answer = session.send(request, version)
-            response = await self._answered(session, answer, deadline_s, key)
+            answer = session.send(request, version, deadline_s)
+            response = await self._answered(session, answer, key)
             assert isinstance(response, ApiVersionsResponse)
             versions = wire.PeerVersions(response)
             if response.error_code == ErrorCode.UNSUPPORTED_VERSION and version > 0:
@@ -295,8 +325,3 @@ class Peer:
 
 def _is_refusal(frame: memoryview) -> bool:
     return int.from_bytes(frame[4:6], "big") == ErrorCode.UNSUPPORTED_VERSION
-
-
-def _expire(answer: asyncio.Future[Message], message: str) -> None:
-    if not answer.done():
-        answer.set_exception(PeerTimedOut(message))

@@ -1,7 +1,8 @@
 """Links over TCP: raw sockets on the event loop's callbacks.
 
 A frame is received into memory of its own, with as few copies as there can be: the first bytes come into a
-small buffer, and once the size is known the rest goes straight where it will stay.
+small buffer, and once the size is known the rest goes straight where it will stay. Memory that nobody refers
+to any more takes the next large frame: new pages would cost as much as receiving.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ FRAME_BYTES_MAX: Final = 1 << 30
 """A larger one is no answer of a Kafka node."""
 _SIZE: Final = Struct(">i")
 _START_BYTES: Final = 16 * 1024
+_REUSED_BYTES_MAX: Final = 4 * 1024 * 1024
+"""What is kept for the next large frame is at most that much."""
 _READS_PER_TURN: Final = 8
 _BUFFERS_PER_SEND: Final = 512  # below IOV_MAX everywhere
 
@@ -62,6 +65,8 @@ class TcpLink:
         self._start = memoryview(bytearray(_START_BYTES))
         self._started = 0
         self._frame: memoryview | None = None
+        self._memory: bytearray | None = None
+        """That of the last large frame."""
         self._received = 0
         self._unsent: deque[memoryview] = deque()
         self._writing = False
@@ -118,7 +123,7 @@ class TcpLink:
             self._lose(str(error))
 
     def _receive(self) -> bool:
-        """One read; whether there may be more to read. Raises OSError."""
+        """One read; whether there may be more: not where it brought less than asked for. Raises OSError."""
         if self._frame is not None:
             wanted = len(self._frame) - self._received
             count = self._socket.recv_into(self._frame[self._received :])
@@ -133,7 +138,7 @@ class TcpLink:
             self._take_frames()
         if count == 0:
             self._lose("closed by the other side")
-        return count > 0 and not self._closed
+        return count == wanted and not self._closed
 
     def _take_frames(self) -> None:
         """Hand over what is whole of the first bytes, and give a frame that goes on a place to arrive."""
@@ -144,7 +149,7 @@ class TcpLink:
                 self._lose(f"announced a frame of {size} bytes, expected 0 to {FRAME_BYTES_MAX}")
                 return
             begin = position + _SIZE.size
-            frame = memoryview(bytearray(size))
+            frame = self._place_for(size)
             here = min(size, started - begin)
             frame[:here] = self._start[begin : begin + here]
             position = begin + here
@@ -156,10 +161,28 @@ class TcpLink:
         self._start[:rest] = bytes(self._start[position:started])
         self._started = rest
 
+    def _place_for(self, size: int) -> memoryview:
+        """As many bytes that nobody else refers to."""
+        if not _START_BYTES < size <= _REUSED_BYTES_MAX:
+            return memoryview(bytearray(size))
+        memory = self._memory
+        if memory is None or len(memory) < size or _is_referred_to(memory):
+            memory = self._memory = bytearray(size)
+        return memoryview(memory)[:size]
+
     def _lose(self, reason: str) -> None:
         if not self._closed:
             self.close()
             self._end.link_lost(reason)
+
+
+def _is_referred_to(memory: bytearray) -> bool:
+    """Whether there are views of it: then it cannot change its size."""
+    try:
+        memory.append(memory.pop())
+    except BufferError:
+        return True
+    return False
 
 
 async def _addresses(

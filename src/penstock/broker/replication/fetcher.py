@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from penstock.broker.peers import PeerError
 from penstock.broker.replication.following import Following
 from penstock.broker.replication.leader_offsets import ask_offsets
+from penstock.broker.replication.response_size import ResponseSize
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import FetchRequest, FetchResponse
 from penstock.storage.errors import LogError
@@ -95,6 +96,9 @@ class Fetcher:
             settings.replica_fetch_backoff_ms,
             context.follower_throttle,
         )
+        self._response_size = ResponseSize(settings.replica_fetch_response_max_bytes)
+        self._took_s = 0.0
+        """From the last request that was answered to its answer."""
         self._news = asyncio.Event()
         self._peer: Peer | None = None
         self._is_waiting = False
@@ -190,9 +194,12 @@ class Fetcher:
 
     async def _send(self, peer: Peer, request: FetchRequest) -> FetchResponse:
         self.requests += 1
-        return await peer.call(
+        sent_s = self._context.loop.time()
+        response = await peer.call(
             request, FetchResponse, self._context.fetcher_settings.replica_socket_timeout_ms
         )
+        self._took_s = self._context.loop.time() - sent_s
+        return response
 
     async def _pause(self, wait_s: float | None) -> None:
         """Until a partition is added, or has rested enough."""
@@ -215,22 +222,25 @@ class Fetcher:
             ),
             max_wait_ms=wait_ms,
             min_bytes=settings.replica_fetch_min_bytes,
-            max_bytes=settings.replica_fetch_response_max_bytes,
+            max_bytes=self._response_size.bytes,
         )
 
     async def _take(self, response: FetchResponse, number: int) -> None:
         following, loop = self.following, self._context.loop
         out_of_range: list[PartitionKey] = []
-        turn_bytes = 0
+        turn_bytes = size_bytes = 0
         for topic in response.responses:
             for data in topic.partitions:
                 key = (topic.topic_id, data.partition_index)
                 if following.take(key, data, number, loop.time()):
                     out_of_range.append(key)
-                turn_bytes += len(data.records or b"")
+                records_bytes = len(data.records or b"")
+                size_bytes += records_bytes
+                turn_bytes += records_bytes
                 if turn_bytes >= BYTES_PER_TURN:
                     turn_bytes = 0
                     await asyncio.sleep(0)
+        self._response_size.answered(self._took_s, size_bytes)
         if out_of_range:
             await self._find_range(out_of_range, number)
 
