@@ -45,9 +45,10 @@ def test_nodes_hang(tmp_path: Path, kafka_libs: Path) -> None:
     dice = random.Random(seed := new_seed())
     with penstock_nodes(tmp_path, dynamic_quorum=True, config=TUNED) as cluster:
 
-        def disturb(_: Load) -> None:
+        def disturb(load: Load) -> None:
             for chosen in victims(cluster, dice):
                 until_whole(cluster)
+                load.goes_on()
                 victim = chosen or quorum_leader(cluster)
                 node(cluster, victim).suspend()
                 time.sleep(dice.uniform(5, 20))

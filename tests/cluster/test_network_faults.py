@@ -57,9 +57,10 @@ def test_a_node_is_cut_off(directions: tuple[Direction, ...], tmp_path: Path, ka
         cut_off = CutOff(stack, tmp_path)
         cluster = stack.enter_context(cut_off.cluster)
 
-        def disturb(_: Load) -> None:
-            for _number in range(FAULTS):
+        def disturb(load: Load) -> None:
+            for _ in range(FAULTS):
                 until_whole(cluster)
+                load.goes_on()
                 victim = dice.choice(list(cluster.nodes))
                 for proxy in cut_off.proxies[victim]:
                     proxy.stop(*directions)
@@ -198,9 +199,10 @@ def test_machines_lose_each_other(tmp_path: Path, request: pytest.FixtureRequest
     dice = random.Random(seed := new_seed())
     with on_machines(tmp_path) as (cluster, machines):
 
-        def disturb(_: Load) -> None:
+        def disturb(load: Load) -> None:
             for number in range(FAULTS):
                 until_whole(cluster)
+                load.goes_on()
                 here, there = dice.choice(list(permutations(cluster.nodes, 2)))
                 lost = [(here, there), (there, here)][: number % 3]
                 if not lost:

@@ -20,6 +20,8 @@ PARTITIONS = 2
 GROUP = "transformers"
 # librdkafka tells of these, looks for the coordinator, and leaves the next attempt to its user.
 MOVED = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE)
+# What is asked while nodes hang one after the other may outlast its timeout, and can be asked again.
+UNANSWERED = (KafkaError._TIMED_OUT,)
 DISCONNECTED = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 ABORTS = 0.15
 DRAIN_S = 60.0
@@ -230,7 +232,7 @@ def persist(attempt):
         try:
             return attempt()
         except KafkaException as error:
-            may_pass = error.args[0].retriable() or error.args[0].code() in MOVED
+            may_pass = error.args[0].retriable() or error.args[0].code() in MOVED + UNANSWERED
             if not may_pass or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
