@@ -6,7 +6,8 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from penstock.broker.peers import Dial, Peer
+from penstock.broker.node_limits import peer_settings
+from penstock.broker.peers import Dial, Peer, PeerSettings
 
 if TYPE_CHECKING:
     from penstock.broker.node import Broker
@@ -29,12 +30,14 @@ class BrokerPeers:
         dial: Dial,
         client_id: str,
         rng: random.Random,
+        settings: PeerSettings | None = None,
     ) -> None:
         self._image = image
         self._listener_name = listener_name
         self._dial = dial
         self._client_id = client_id
         self._rng = rng
+        self._settings = settings
         self._peers: dict[int, Peer] = {}
 
     @classmethod
@@ -46,6 +49,7 @@ class BrokerPeers:
             broker.environment.dial,
             f"broker-{broker.node_id}-{purpose}",
             broker.environment.rng,
+            peer_settings(broker.config),
         )
 
     def of(self, broker_id: int) -> Peer | None:
@@ -66,6 +70,7 @@ class BrokerPeers:
                 node_id=broker_id,
                 client_id=self._client_id,
                 rng=self._rng,
+                settings=self._settings,
             )
         return peer
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.broker import api_table
 from penstock.broker.context import RequestContext
+from penstock.broker.node_limits import peer_settings
 from penstock.broker.peers import ControllerAddress, ControllerChannel
 from penstock.protocol.api_keys import ApiKey, api_range
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -42,6 +43,7 @@ class ControllerChannels:
             client_id=client_id,
             rng=broker.environment.rng,
             attempt_timeout_ms=broker.config.get_int("controller.socket.timeout.ms"),
+            settings=peer_settings(broker.config),
             problem=lambda: broker.quorum.problem,
         )
         self._channels.append(channel)

@@ -26,7 +26,7 @@ from penstock.broker.group_coordinator import GroupCoordinatorRuntime
 from penstock.broker.lifecycle import BrokerLifecycle, RegistrationFailed
 from penstock.broker.loop_lag import LoopLag
 from penstock.broker.metadata_follower import MetadataFollower
-from penstock.broker.node_limits import cleaner_config, server_limits, storage_config
+from penstock.broker.node_limits import cleaner_config, peer_settings, server_limits, storage_config
 from penstock.broker.peers import ControllerAddress, Peer
 from penstock.broker.producer_ids import ProducerIds, allocate_block
 from penstock.broker.purgatory import Purgatory
@@ -37,6 +37,7 @@ from penstock.broker.server import HandleRequest, Server
 from penstock.broker.topic_settings import TopicSettings, topic_settings
 from penstock.broker.transaction_coordinator import TransactionCoordinatorRuntime
 from penstock.metadata.configs import BrokerConfig, ConfigError
+from penstock.metadata.configs.support import settings_without_effect
 from penstock.metadata.image import MetadataDelta, MetadataImage, ResourceType
 from penstock.storage.errors import LogDirectoryError
 from penstock.storage.log_manager import LogManager
@@ -217,7 +218,15 @@ class Broker:
 
     def _fetching_peer(self, host: str, port: int, node_id: int, client_id: str) -> Peer:
         machine = self.environment
-        return Peer(machine.dial, host, port, node_id=node_id, client_id=client_id, rng=machine.rng)
+        return Peer(
+            machine.dial,
+            host,
+            port,
+            node_id=node_id,
+            client_id=client_id,
+            rng=machine.rng,
+            settings=peer_settings(self.config),
+        )
 
     def clock_ms(self) -> int:
         """The wall clock, as records and leases have it."""
@@ -258,6 +267,8 @@ class Broker:
             raise CannotStart(f"cannot read or write in {directories}: {error.strerror}") from error
 
     async def _start(self) -> tuple[str, int]:
+        for name, reason in settings_without_effect(self.config):
+            log.warning("a configuration changes nothing name=%s reason=%s", name, reason)
         bound = self.server.listen(self.config.listeners)
         self._addresses = self._advertise(bound)
         await self.quorum.open()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.broker.peers import PeerSettings
 from penstock.broker.server import ServerLimits
 from penstock.metadata.configs import BrokerConfig, ConfigError
 from penstock.storage.compaction.config import CleanerConfig
@@ -31,6 +32,11 @@ def storage_config(config: BrokerConfig) -> LogManagerConfig:
     return LogManagerConfig(
         **{field: config.get_int(field.replace("_", ".")) for field in LogManagerConfig._fields}
     )
+
+
+def peer_settings(config: BrokerConfig) -> PeerSettings:
+    """Times of connections to other nodes."""
+    return PeerSettings(setup_timeout_ms=config.get_int("socket.connection.setup.timeout.ms"))
 
 
 def cleaner_config(config: BrokerConfig) -> CleanerConfig:

@@ -1,15 +1,17 @@
-"""Settings that Apache Kafka knows and this release cannot honour yet.
+"""Settings that Apache Kafka knows and this release does not honour.
 
-Taking them silently would be worse than refusing: a node that was asked for an authorizer or for TLS and
-runs without is open. Each rule goes when its part arrives.
+Taking some of them silently would be worse than refusing: a node that was asked for an authorizer or for TLS
+and runs without is open. Others change nothing, and a node that is given a value for them says so when it
+starts. Each rule goes when its part arrives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from penstock.metadata.configs.definition import ConfigValue, invalid
+from penstock.metadata.configs.definition import ConfigKey, ConfigValue, invalid
+from penstock.metadata.configs.reference import broker_key
 
 if TYPE_CHECKING:
     from penstock.metadata.configs.broker_config import BrokerConfig
@@ -42,3 +44,53 @@ def refuse_unsupported(config: BrokerConfig) -> None:
     for listener in config.listeners:
         if listener.security_protocol != "PLAINTEXT":
             raise invalid("listeners", str(listener), f"{listener.security_protocol} is not served yet")
+
+
+_WITHOUT_EFFECT: Final = ("Accepted for compatibility: ", "Not served yet: ")
+"""How the reference begins to tell of a config that is read by nobody."""
+
+_PARTS_TO_COME: Final = (
+    ("sasl.", "there is no authentication yet"),
+    ("ssl.", "there is no TLS yet"),
+    ("security.providers", "there is no TLS yet"),
+    ("connection.failed.authentication.", "there is no authentication yet"),
+    ("connections.max.reauth.", "there is no authentication yet"),
+    ("principal.builder.", "there is no authentication yet"),
+    ("early.start.listeners", "there is no authorizer yet"),
+    ("delegation.token.", "there are no delegation tokens yet"),
+    ("group.consumer.", "groups have the classic protocol"),
+    ("group.streams.", "groups have the classic protocol"),
+    ("group.share.", "there are no share groups yet"),
+    ("share.", "there are no share groups yet"),
+    ("remote.", "there is no tiered storage yet"),
+    ("log.local.", "there is no tiered storage yet"),
+    ("follower.fetch.last.tiered.", "there is no tiered storage yet"),
+)
+"""Configs of what is not there yet, by the beginnings of their names."""
+
+
+_SHIPPED: Final = frozenset(
+    {"share.coordinator.state.topic.replication.factor", "share.coordinator.state.topic.min.isr"}
+)
+"""What Kafka's own server.properties sets: whoever began with that asked for nothing."""
+
+
+def reason_without_effect(key: ConfigKey) -> str | None:
+    """Why a broker config changes nothing; None for one that does."""
+    for words in _WITHOUT_EFFECT:
+        if key.doc.startswith(words):
+            return key.doc.removeprefix(words).rstrip(".")
+    for beginning, reason in _PARTS_TO_COME:
+        if key.name.startswith(beginning):
+            return reason
+    return None
+
+
+def settings_without_effect(config: BrokerConfig) -> Iterator[tuple[str, str]]:
+    """The settings that change nothing though they differ from the default, and why each does not."""
+    for name in sorted(config.static):
+        key = broker_key(name)
+        if key is not None and name not in _SHIPPED and config.static[name].strip() != key.default:
+            reason = reason_without_effect(key)
+            if reason is not None:
+                yield name, reason

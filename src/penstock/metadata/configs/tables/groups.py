@@ -3,17 +3,17 @@
 TABLE = """
 group.coordinator.rebalance.protocols: list = \
         classic,consumer,streams {consumer, classic, share, streams} not-empty
-    Group protocols this broker serves.
+    Not served yet: groups have the classic protocol.
 group.coordinator.threads: int = 4 [1..]
     Accepted for compatibility: groups are handled on the event loop.
 group.coordinator.background.threads: int = 2 [1..]
-    Workers for assignments computed in the background.
+    Not served yet: assignments are computed by the groups' members.
 group.coordinator.append.linger.ms: int = -1 [-1..]
-    Time group records are gathered before they are written; -1 adapts to the load.
+    Accepted for compatibility: group records are written at once.
 offsets.commit.timeout.ms: int = 5000 [1..]
     Longest an offset commit waits for its replicas.
 offsets.load.buffer.size: int = 5242880 [1..]
-    Bytes read at a time while offsets are loaded.
+    Accepted for compatibility: offsets are loaded in pieces of a size of their own.
 offsets.topic.replication.factor: short = 3 [1..]
     Replicas of the offsets topic.
 offsets.topic.num.partitions: int = 50 [1..]
@@ -23,7 +23,7 @@ offsets.topic.segment.bytes: int = 104857600 [1..]
 offsets.topic.compression.codec: int = 0
     Codec of the offsets topic, by its number.
 group.coordinator.cached.buffer.max.bytes: int = 1048588 [524288..] cluster-wide
-    Largest append buffer a group coordinator keeps for reuse.
+    Accepted for compatibility: append buffers are not kept.
 offset.metadata.max.bytes: int = 4096
     Largest metadata string stored with an offset.
 offsets.retention.minutes: int = 10080 [1..]

@@ -110,5 +110,5 @@ alter.config.policy.class.name: class
 log.dir.failure.timeout.ms: long = 30000 [1..]
     Time to report a failed directory before the broker stops.
 log.initial.task.delay.ms: long = 30000 [0..] internal
-    Wait after start before the periodic log tasks begin.
+    Accepted for compatibility: the periodic log tasks begin with the node.
 """

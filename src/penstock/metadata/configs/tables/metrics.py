@@ -2,31 +2,31 @@
 
 TABLE = """
 metrics.num.samples: int = 2 [1..]
-    Samples kept to compute a metric.
+    Accepted for compatibility: metrics are counters and gauges, for Prometheus to sample.
 metrics.sample.window.ms: long = 30000 [1..]
-    Length of one metric sample.
+    Accepted for compatibility: metrics are counters and gauges, for Prometheus to sample.
 metric.reporters: list = org.apache.kafka.common.metrics.JmxReporter cluster-wide
-    Classes that report metrics.
+    Accepted for compatibility: metrics are served to Prometheus; Java classes cannot be loaded.
 metrics.recording.level: string = INFO
-    Most detailed level of metrics recorded.
+    Accepted for compatibility: all metrics are recorded.
 kafka.metrics.reporters: list = ""
-    Classes that report the older server metrics.
+    Accepted for compatibility: metrics are served to Prometheus; Java classes cannot be loaded.
 kafka.metrics.polling.interval.secs: int = 10 [1..]
-    Pause between two polls of the older server metrics.
+    Accepted for compatibility: metrics are served to Prometheus; Java classes cannot be loaded.
 telemetry.max.bytes: int = 1048576 [1..]
-    Largest telemetry payload accepted from a client.
+    Not served yet: clients push no telemetry.
 quota.window.num: int = 11 [1..]
-    Samples kept for client quotas.
+    Not served yet: clients have no quotas.
 alter.log.dirs.replication.quota.window.num: int = 11 [1..]
-    Samples kept for the quota on moves between directories.
+    Not served yet: replicas do not move between directories.
 controller.quota.window.num: int = 11 [1..]
-    Samples kept for controller mutation quotas.
+    Not served yet: clients have no quotas.
 quota.window.size.seconds: int = 1 [1..]
-    Length of one sample of client quotas.
+    Not served yet: clients have no quotas.
 alter.log.dirs.replication.quota.window.size.seconds: int = 1 [1..]
-    Length of one sample of the quota on moves between directories.
+    Not served yet: replicas do not move between directories.
 controller.quota.window.size.seconds: int = 1 [1..]
-    Length of one sample of controller mutation quotas.
+    Not served yet: clients have no quotas.
 penstock.metrics.port: int = -1 [-1..65535]
     Port on which metrics are served to Prometheus, 0 for a free one; -1 serves none.
 penstock.metrics.host: string = 127.0.0.1

@@ -6,9 +6,9 @@ num.io.threads: int = 8 [1..] cluster-wide
 request.timeout.ms: int = 30000
     Longest the node waits for an answer to a request of its own.
 socket.connection.setup.timeout.ms: long = 10000
-    Longest a first attempt to connect may take.
+    Longest an attempt to connect to another node may take.
 socket.connection.setup.timeout.max.ms: long = 30000
-    Longest any attempt to connect may take; attempts back off up to it.
+    Accepted for compatibility: every attempt to connect may take equally long.
 max.incremental.fetch.session.cache.slots: int = 1000 [0..]
     Incremental fetch sessions kept at most.
 fetch.max.bytes: int = 57671680 [1024..]
@@ -35,13 +35,13 @@ max.connections.per.ip.overrides: string = "" cluster-wide
 max.connections: int = 2147483647 [0..] cluster-wide
     Connections allowed on this broker.
 max.connection.creation.rate: int = 2147483647 [0..] cluster-wide
-    New connections allowed a second.
+    Not served yet: new connections are not throttled.
 connections.max.idle.ms: long = 600000
     Silence after which a connection is closed.
 connection.failed.authentication.delay.ms: int = 100 [0..]
     Pause before a connection that failed authentication is closed.
 queued.max.requests: int = 500 [1..]
-    Requests that may wait before sockets are no longer read.
+    Accepted for compatibility: requests do not queue; connections are read as they are answered.
 queued.max.request.bytes: long = -1
     Bytes of requests that may wait before sockets are no longer read; -1 sets no limit.
 num.network.threads: int = 3 [1..] cluster-wide

@@ -26,5 +26,5 @@ broker.heartbeat.interval.ms: int = 2000
 broker.session.timeout.ms: int = 9000
     Silence after which the controller fences a broker.
 server.max.startup.time.ms: long = 9223372036854775807 [0..] internal
-    Longest the node may take to start.
+    Accepted for compatibility: a node that cannot start says so itself.
 """

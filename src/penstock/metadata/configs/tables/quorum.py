@@ -4,9 +4,9 @@ TABLE = """
 controller.listener.names: list = required not-empty
     Listeners that controllers use; brokers connect to the first.
 controller.performance.sample.period.ms: long = 60000 [100..] internal
-    Pause between log lines on the controller's performance.
+    Accepted for compatibility: what holds up the event loop is logged, whatever it is.
 controller.performance.always.log.threshold.ms: long = 2000 [0..] internal
-    A controller event slower than this is logged.
+    Accepted for compatibility: what holds up the event loop is logged, whatever it is.
 metadata.log.max.record.bytes.between.snapshots: long = 20971520 [1..]
     Bytes of new metadata records after which a snapshot is written.
 metadata.log.max.snapshot.interval.ms: long = 3600000 [0..]
@@ -42,7 +42,7 @@ controller.quorum.fetch.timeout.ms: int = 2000 [0..]
 controller.quorum.election.backoff.max.ms: int = 1000 [0..]
     Longest pause before a failed election is repeated.
 controller.quorum.append.linger.ms: int = 25 [0..]
-    Time the leader gathers metadata records before it writes them.
+    Accepted for compatibility: records that come during a flush share the next; none waits for others.
 controller.quorum.request.timeout.ms: int = 2000 [0..]
     Longest the node waits for an answer from the quorum.
 controller.quorum.retry.backoff.ms: int = 20 [0..]

@@ -2,13 +2,13 @@
 
 TABLE = """
 num.replica.alter.log.dirs.threads: int
-    Workers that move replicas between log directories; one per directory when unset.
+    Not served yet: replicas do not move between directories.
 replica.lag.time.max.ms: long = 30000
     Lag after which a follower leaves the in-sync replicas.
 replica.socket.timeout.ms: int = 30000
     Socket timeout of replica fetches.
 replica.socket.receive.buffer.bytes: int = 65536
-    SO_RCVBUF of sockets that fetch from leaders.
+    Accepted for compatibility: the kernel tunes the buffers of sockets that fetch from leaders.
 replica.fetch.max.bytes: int = 1048576 [0..]
     Bytes a follower asks for per partition.
 replica.fetch.wait.max.ms: int = 500
@@ -40,5 +40,5 @@ leader.replication.throttled.rate: long = 9223372036854775807 [0..] cluster-wide
 follower.replication.throttled.rate: long = 9223372036854775807 [0..] cluster-wide
     Bytes a second for throttled replicas on the follower's side.
 replica.alter.log.dirs.io.max.bytes.per.second: long = 9223372036854775807 [0..] cluster-wide
-    Bytes a second for moves between directories.
+    Not served yet: replicas do not move between directories.
 """

@@ -4,7 +4,7 @@ TABLE = """
 transaction.state.log.min.isr: int = 2 [1..]
     In-sync replicas the transaction topic needs.
 transaction.state.log.load.buffer.size: int = 5242880 [1..]
-    Bytes read at a time while transactions are loaded.
+    Accepted for compatibility: transactions are loaded in pieces of a size of their own.
 transaction.state.log.replication.factor: short = 3 [1..]
     Replicas of the transaction topic.
 transaction.state.log.num.partitions: int = 50 [1..]
