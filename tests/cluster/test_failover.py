@@ -9,6 +9,7 @@ import re
 import threading
 import time
 import urllib.request
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -29,7 +30,10 @@ TUNED = {
     "controller.quorum.election.timeout.ms": "500",
 }
 PARTITIONS = 6
-PAUSE_S = 0.01
+PAUSE_S = 0.05
+STEADY = 20
+"""So many acknowledgements of a partition, one after the other, are production that goes on."""
+PATIENCE_S = 60
 
 
 class SteadyProducer:
@@ -69,6 +73,16 @@ class SteadyProducer:
         else:
             self.acknowledged_at_s[message.partition()].append(time.monotonic())
 
+    def wait_for_more(self) -> None:
+        """Until each partition has had some more acknowledged."""
+        wanted = [len(moments) + STEADY for moments in self.acknowledged_at_s]
+        wait_until(
+            f"{STEADY} more acknowledgements of each partition",
+            lambda: all(
+                len(moments) >= count for moments, count in zip(self.acknowledged_at_s, wanted, strict=True)
+            ),
+        )
+
     def longest_pause_s(self, since_s: float) -> float:
         """Of all partitions, between two acknowledgements after that moment."""
         longest = 0.0
@@ -82,6 +96,13 @@ class SteadyProducer:
         self._thread.join(90)
         assert not self._thread.is_alive()
         assert not self.refused, self.refused[:3]
+
+
+def wait_until(what: str, condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what}"
+        time.sleep(0.05)
 
 
 def make_topic(cluster: SeveralNodes) -> None:
@@ -107,28 +128,34 @@ def total(ports: list[int], name: str) -> float:
     return found
 
 
-def assert_all_is_well(ports: list[int]) -> None:
-    assert total(ports, "penstock_active_controller") == 1
-    assert (
-        total(ports, "penstock_partitions_led") == total(ports, "penstock_cluster_partitions") == PARTITIONS
-    )
-    assert total(ports, 'penstock_brokers{state="active"}') == 3
-    for name in ("under_replicated", "under_min_isr", "offline"):
-        assert total(ports, f"penstock_{name}_partitions") == 0, name
+def all_is_well(ports: list[int]) -> bool:
+    well = {
+        "penstock_active_controller": 1,
+        "penstock_partitions_led": PARTITIONS,
+        "penstock_cluster_partitions": PARTITIONS,
+        'penstock_brokers{state="active"}': 3,
+        "penstock_under_replicated_partitions": 0,
+        "penstock_under_min_isr_partitions": 0,
+        "penstock_offline_partitions": 0,
+    }
+    return {name: total(ports, name) for name in well} == well
 
 
-def assert_one_is_missing(ports: list[int]) -> None:
+def one_is_missing(ports: list[int]) -> bool:
     """What is left of three nodes: two of three replicas, all led, and somebody was elected for those of
     the third."""
-    assert total(ports, "penstock_active_controller") == 1
-    assert total(ports, "penstock_partitions_led") == PARTITIONS
-    assert total(ports, "penstock_under_replicated_partitions") == PARTITIONS
-    assert total(ports, "penstock_at_min_isr_partitions") == PARTITIONS
-    assert total(ports, "penstock_under_min_isr_partitions") == 0
-    assert total(ports, "penstock_offline_partitions") == 0
-    assert total(ports, 'penstock_brokers{state="fenced"}') == 1
-    assert total(ports, "penstock_leader_elections_total") > 0
-    assert total(ports, "penstock_unclean_leader_elections_total") == 0
+    left = {
+        "penstock_active_controller": 1,
+        "penstock_partitions_led": PARTITIONS,
+        "penstock_under_replicated_partitions": PARTITIONS,
+        "penstock_at_min_isr_partitions": PARTITIONS,
+        "penstock_under_min_isr_partitions": 0,
+        "penstock_offline_partitions": 0,
+        'penstock_brokers{state="fenced"}': 1,
+        "penstock_unclean_leader_elections_total": 0,
+    }
+    found = {name: total(ports, name) for name in left}
+    return found == left and total(ports, "penstock_leader_elections_total") > 0
 
 
 @pytest.mark.parametrize(
@@ -156,20 +183,22 @@ def test_producing_goes_on(
         cluster.nodes[node_id].config["penstock.metrics.port"] = str(port)
     with cluster:
         make_topic(cluster)
-        assert_all_is_well(list(ports.values()))
+        wait_until("all is well by the metrics", lambda: all_is_well(list(ports.values())))
         producer = SteadyProducer(cluster.bootstrap_servers)
-        time.sleep(2)
+        producer.wait_for_more()
         pauses_s = []
         for kills_controller, limit_s in ((False, of_leader_s), (True, of_controller_s)):
             active = quorum_leader(cluster)
             victim = active if kills_controller else next(n for n in cluster.nodes if n != active)
+            left = [port for node_id, port in ports.items() if node_id != victim]
             killed_at_s = time.monotonic()
             cluster.nodes[victim].kill()
-            time.sleep(limit_s + 2)
+            wait_until("one is missing by the metrics", lambda left=left: one_is_missing(left))
+            producer.wait_for_more()
             pauses_s.append(producer.longest_pause_s(killed_at_s))
             assert pauses_s[-1] < limit_s, (victim, active)
-            assert_one_is_missing([port for node_id, port in ports.items() if node_id != victim])
+            assert one_is_missing(left)
             cluster.nodes[victim].start()
-            time.sleep(4)
+            wait_until("all is well by the metrics", lambda: all_is_well(list(ports.values())))
         producer.finish()
         print(f"longest pause: leader killed {pauses_s[0]:.2f} s, controller killed {pauses_s[1]:.2f} s")

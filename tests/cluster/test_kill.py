@@ -1,7 +1,8 @@
 """kill -9 in the middle of full-speed production: what was acknowledged stays exactly where it was.
 
 The page cache outlives the process, so every acknowledged record must be there although nothing was flushed.
-PENSTOCK_SEED repeats a run's sizes and moments, PENSTOCK_KILLS changes how many there are.
+PENSTOCK_SEED repeats a run's sizes and moments, PENSTOCK_KILLS changes how many there are: a few by default,
+fifty and more by `make soak`.
 """
 
 import os
@@ -18,7 +19,7 @@ from segment_tail import read_tail
 
 from penstock.testing import Cluster
 
-KILLS = int(os.environ.get("PENSTOCK_KILLS", "50"))
+KILLS = int(os.environ.get("PENSTOCK_KILLS", "15"))
 PARTITIONS = 2
 SEGMENT_BYTES = 1 << 20  # the smallest that Kafka 4 allows (KIP-1030)
 VALUE_SIZES = (100, 2_000, 40_000)

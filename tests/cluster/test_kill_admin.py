@@ -16,7 +16,7 @@ from penstock.protocol import messages as m
 from penstock.protocol.errors import ErrorCode
 from penstock.testing import Cluster
 
-KILLS = int(os.environ.get("PENSTOCK_KILLS", "15"))
+KILLS = int(os.environ.get("PENSTOCK_KILLS", "6"))
 TOPICS_EACH = 4
 GROUP = "committers"
 TOPIC = 2

@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_node import JAVA
 from penstock.testing import Cluster
 
-KILLS = int(os.environ.get("PENSTOCK_TRANSACTION_KILLS", "3"))
+KILLS = int(os.environ.get("PENSTOCK_TRANSACTION_KILLS", "2"))
 PARTITIONS = 3
 WORKERS = 2
 HERE = Path(__file__).parent
@@ -36,7 +36,7 @@ THREE_NODES_CONFIG = {
     "broker.heartbeat.interval.ms": "300",
     "broker.session.timeout.ms": "2000",
 }
-AWAY_S = 4.0
+AWAY_S = 3.0
 """How long a node of three is away: the others have to go on without it."""
 
 pytestmark = pytest.mark.timeout(120 + 15 * KILLS)
