@@ -6,6 +6,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 KERNELS := $(wildcard $(addprefix src/penstock/protocol/kernels/*., pyx pxd h))
 
+# Tests start hundreds of Python processes: where an environment forbids it to keep what it has compiled (as
+# images of containers do), each would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help install demo test lint types tests docs bench bench-kafka bench-cluster bench-spark bench-views fuzz soak soak-streams soak-simulation test-cluster librdkafka franz-go clean
 
 help:
@@ -104,7 +108,7 @@ soak: $(INSTALLED)
 	@PENSTOCK_HISTORIES=10000 $(SOAK) tests/storage/test_crash_histories.py
 	@echo "== kills in the middle of transactions, of compaction, of concurrent clients"
 	@PENSTOCK_TRANSACTION_KILLS=50 $(SOAK) tests/cluster/test_kill_transactions.py
-	@PENSTOCK_KILLS=200 $(SOAK) tests/cluster/test_kill_compaction.py
+	@PENSTOCK_KILLS=200 $(SOAK) tests/cluster/test_kill.py tests/cluster/test_kill_admin.py tests/cluster/test_kill_compaction.py
 	@PENSTOCK_KILLS=200 $(SOAK) tests/model/test_client_histories.py -k kills
 	@echo "== a node against its model for $(SOAK_SECONDS) s"
 	@PENSTOCK_SOAK_SECONDS=$(SOAK_SECONDS) $(SOAK) tests/model/test_node_model.py -k model_says
@@ -116,6 +120,8 @@ soak-streams: $(INSTALLED)
 	@PENSTOCK_SINK_KILLS=$(SINK_KILLS) $(SOAK) tests/cluster/test_kill_exactly_once.py
 	@echo "== applications killed in the middle of batches, and every operator on Spark"
 	@PENSTOCK_STREAMS_SPARK=all PENSTOCK_STREAMS_KILLS=10 $(SOAK) tests/pipeline/test_streams_spark.py tests/pipeline/test_streams_kill.py
+	@echo "== every option of Spark's own connector beside ours, and the sink on Apache Kafka's first transactions"
+	@PENSTOCK_SPARK_OPTIONS=all PENSTOCK_CLUSTERS=1 $(SOAK) tests/clients/test_spark_kafka_connector.py tests/pipeline/test_sink_exactly_once.py
 	@echo "== a standalone cluster, and the commands for YARN and Kubernetes"
 	@PENSTOCK_CLUSTERS=1 $(SOAK) tests/bench/test_spark_side_by_side.py tests/cluster/test_spark_standalone.py tests/cluster/test_deployment.py tests/cluster/test_spark_versions.py
 
