@@ -1,4 +1,4 @@
-"""Fixtures that every part of the suite shares."""
+"""Fixtures that every part of the suite shares, and which tests have to run on one worker."""
 
 from pathlib import Path
 
@@ -8,7 +8,30 @@ from filelock import FileLock
 from maven_jars import cache_root, jars_of
 
 KAFKA_VERSION = "4.3.1"
-CLIENTS = Path(__file__).parent / "clients"
+TESTS = Path(__file__).parent
+CLIENTS = TESTS / "clients"
+
+#: Modules whose tests share what takes seconds to make: nodes, programs in Java, a year of flights. Without a
+#: group pytest-xdist gives every worker some of the tests, and each makes it.
+SHARING = frozenset(
+    {
+        "arrow/test_reading_page.py",
+        "broker/test_metadata_apis.py",
+        "cli/test_cluster_commands.py",
+        "cli/test_txn_commands.py",
+        "clients/test_spark_kafka_connector.py",
+        "cluster/test_kafka_tools.py",
+        "cluster/test_three_nodes.py",
+        "demo/test_demo_application.py",
+        "demo/test_demo_data.py",
+        "metadata/test_controller_kafka.py",
+        "model/test_wire_faults.py",
+        "streams/test_kafka_streams.py",
+        "streams/test_operators_kafka.py",
+        "views/test_view_cluster.py",
+        "views/test_view_http.py",
+    }
+)
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +43,10 @@ def kafka_libs() -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the Spark tests on one worker: they share one session, which takes seconds to start."""
+    """Keep tests on one worker that share a Spark session, or anything else that takes seconds to make."""
     for item in items:
-        if "pipeline" in item.path.parts:
+        place = item.path.relative_to(TESTS)
+        if place.parts[0] == "pipeline":
             item.add_marker(pytest.mark.xdist_group("spark"))
+        elif place.as_posix() in SHARING:
+            item.add_marker(pytest.mark.xdist_group(place.stem))
