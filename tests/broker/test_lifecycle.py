@@ -25,6 +25,8 @@ from penstock.protocol.uuids import uuid_from_text, uuid_to_text
 from penstock.testing.simulator.loop import VirtualLoop
 
 DIRECTORY = uuid_to_text(b"0123456789abcdef")
+WHOLE = b"w" * 16
+"""The incarnation before, of which nothing is lost."""
 Heartbeat = BrokerHeartbeatRequest
 Answer = BrokerHeartbeatResponse
 
@@ -51,7 +53,12 @@ class World:
             cluster_id="c",
             incarnation_id=b"i" * 16,
             image=self.image,
-            logs=SimpleNamespace(directory_ids=lambda: [DIRECTORY], cordoned=frozenset()),
+            quorum=SimpleNamespace(leader_high_watermark=6),
+            logs=SimpleNamespace(
+                directory_ids=lambda: [DIRECTORY],
+                cordoned=frozenset(),
+                is_whole=lambda incarnation_id: incarnation_id == WHOLE,
+            ),
             advertised=lambda name: ("h", 9092),
             died=self.loop.create_future(),
         )
@@ -99,15 +106,17 @@ class World:
         return [request for _, request in self.requests if isinstance(request, Heartbeat)]
 
 
-def registration(broker_id: int, incarnation_id: bytes) -> BrokerRegistration:
+def registration(broker_id: int, incarnation_id: bytes, epoch: int = 5) -> BrokerRegistration:
     """An unfenced broker, of before log directories had ids."""
     return BrokerRegistration.from_record(
-        RegisterBrokerRecord(broker_id=broker_id, broker_epoch=5, incarnation_id=incarnation_id, fenced=False)
+        RegisterBrokerRecord(
+            broker_id=broker_id, broker_epoch=epoch, incarnation_id=incarnation_id, fenced=False
+        )
     )
 
 
 async def running(lifecycle: BrokerLifecycle) -> None:
-    lifecycle.start(previous_epoch=3)
+    lifecycle.start()
     await lifecycle.caught_up()
     await lifecycle.unfence()
 
@@ -117,7 +126,7 @@ def test_a_broker_registers_catches_up_and_is_unfenced() -> None:
     world.image.offset = 4
 
     async def scenario(lifecycle: BrokerLifecycle) -> None:
-        lifecycle.start(previous_epoch=3)
+        lifecycle.start()
         world.loop.call_later(1, setattr, world.image, "offset", 5)
         await lifecycle.caught_up()
         assert world.loop.time() == pytest.approx(1, abs=0.05), "asked often as long as it is behind"
@@ -133,10 +142,45 @@ def test_a_broker_registers_catches_up_and_is_unfenced() -> None:
     world.run(scenario)
     (request,) = (r for _, r in world.requests if isinstance(r, BrokerRegistrationRequest))
     assert request.log_dirs == [uuid_from_text(DIRECTORY)]
-    assert request.previous_broker_epoch == 3
+    assert request.previous_broker_epoch == -1, "it is the first"
     assert (request.cluster_id, request.rack) == ("c", "r")
     assert {feature.name for feature in request.features} >= {"metadata.version", "kraft.version"}
     assert {heartbeat.broker_epoch for heartbeat in world.heartbeats()} == {5}
+
+
+@pytest.mark.parametrize(("before", "told"), [(WHOLE, 3), (b"l" * 16, -1)])
+def test_it_tells_of_the_epoch_before_if_nothing_of_it_is_lost(before: bytes, told: int) -> None:
+    world = World()
+    world.image.brokers[1] = registration(1, before, epoch=3)
+
+    async def scenario(lifecycle: BrokerLifecycle) -> None:
+        assert lifecycle.last_epoch == told, "as long as it has no epoch of its own"
+        await running(lifecycle)
+        assert lifecycle.last_epoch == 5
+
+    world.run(scenario)
+    (request,) = (r for _, r in world.requests if isinstance(r, BrokerRegistrationRequest))
+    assert request.previous_broker_epoch == told
+
+
+def test_it_waits_for_what_is_committed_before_it_looks_into_the_image() -> None:
+    world = World(initial_broker_registration_timeout_ms="3000")
+    world.image.offset = 4
+    world.broker.quorum.leader_high_watermark = None
+    world.loop.call_later(1, setattr, world.broker.quorum, "leader_high_watermark", 6)
+    world.loop.call_later(2, setattr, world.broker.quorum, "leader_high_watermark", 60)
+    world.loop.call_later(2.5, setattr, world.image, "offset", 5)
+
+    async def scenario(lifecycle: BrokerLifecycle) -> None:
+        await lifecycle.informed()
+        assert world.loop.time() == pytest.approx(2.5, abs=0.05), "not for what is committed later"
+        assert lifecycle.state is BrokerState.STARTING
+        world.image.offset = 4
+        with pytest.raises(RegistrationFailed, match="within 3000 ms: no controller has answered"):
+            await lifecycle.informed()
+
+    world.run(scenario)
+    assert world.requests == []
 
 
 async def sleep(world: World, duration_s: float) -> None:
@@ -165,7 +209,7 @@ def test_who_is_not_registered_in_time_does_not_start() -> None:
     for world, why in ((refused, "INCONSISTENT_CLUSTER_ID"), (lonely, "no active controller is known")):
 
         async def scenario(lifecycle: BrokerLifecycle, world: World = world, why: str = why) -> None:
-            lifecycle.start(-1)
+            lifecycle.start()
             with pytest.raises(RegistrationFailed, match=why):
                 await lifecycle.caught_up()
             assert world.loop.time() == pytest.approx(5)

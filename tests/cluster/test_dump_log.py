@@ -21,6 +21,7 @@ DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint
 OTHERS = {  # of forms that the tool does not read
     ".lock",
     ".kafka_cleanshutdown",
+    ".penstock_run",
     "meta.properties",
     "partition.metadata",
     "quorum-state",

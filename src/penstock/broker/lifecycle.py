@@ -67,7 +67,6 @@ class BrokerLifecycle:
         self.state = BrokerState.NOT_RUNNING
         self.epoch = NO_EPOCH
         """That of the registration; -1 before."""
-        self._previous_epoch = NO_EPOCH
         self._is_registered = False
         self._wants_unfencing = False
         self._offline_directories: dict[bytes, bool] = {}
@@ -83,12 +82,25 @@ class BrokerLifecycle:
 
     # What the node does with it
 
-    def start(self, previous_epoch: int) -> None:
-        """Register, and go on with heartbeats.
+    async def informed(self) -> None:
+        """Return when the image has what was committed as this node first heard of the quorum's leader.
 
-        ``previous_epoch`` is that of the last run if it ended cleanly (KIP-966), else -1.
+        So it has the registration of the last run. Raises RegistrationFailed if that takes longer than
+        `initial.broker.registration.timeout.ms`.
         """
-        self._previous_epoch = previous_epoch
+        self.state = BrokerState.STARTING
+        timeout_ms = self._broker.config.get_int("initial.broker.registration.timeout.ms")
+        end_s = self._loop.time() + timeout_ms / 1000
+        committed: int | None = None
+        while committed is None or self._broker.image.offset + 1 < committed:
+            if self._loop.time() >= end_s:
+                raise self._not_registered(timeout_ms)
+            if committed is None and (committed := self._broker.quorum.leader_high_watermark) is not None:
+                continue
+            await asyncio.sleep(STARTING_PAUSE_S)
+
+    def start(self) -> None:
+        """Register, and go on with heartbeats."""
         self.state = BrokerState.STARTING
         self._running = self._loop.create_task(self._run())
 
@@ -171,11 +183,12 @@ class BrokerLifecycle:
 
     def _registration_overdue(self, timeout_ms: int) -> None:
         if self.epoch == NO_EPOCH and not self._caught_up.done():
-            self._caught_up.set_exception(
-                RegistrationFailed(
-                    f"no controller has registered this broker within {timeout_ms} ms: {self._problem}"
-                )
-            )
+            self._caught_up.set_exception(self._not_registered(timeout_ms))
+
+    def _not_registered(self, timeout_ms: int) -> RegistrationFailed:
+        return RegistrationFailed(
+            f"no controller has registered this broker within {timeout_ms} ms: {self._problem}"
+        )
 
     def _failure_overdue(self, packed: bytes, directory_id: str) -> None:
         died = self._broker.died
@@ -215,16 +228,20 @@ class BrokerLifecycle:
 
     async def _register(self) -> float:
         """Register; how long to pause then, in seconds. Raises PeerError, KafkaError."""
-        response = await self._channel.call(
-            self._registration(), BrokerRegistrationResponse, self._pause_s() * 1000
-        )
+        request = self._registration()
+        response = await self._channel.call(request, BrokerRegistrationResponse, self._pause_s() * 1000)
         if response.error_code:
             self._problem = f"the registration was refused: {_named(response.error_code)}"
             log.warning("broker_id=%d not registered: %s", self._broker.node_id, self._problem)
             return self._pause_s()
         self.epoch = response.broker_epoch
         self._is_registered = True
-        log.info("broker registered broker_id=%d epoch=%d", self._broker.node_id, self.epoch)
+        log.info(
+            "broker registered broker_id=%d epoch=%d previous_epoch=%d",
+            self._broker.node_id,
+            self.epoch,
+            request.previous_broker_epoch,
+        )
         return 0.0
 
     def _registration(self) -> BrokerRegistrationRequest:
@@ -257,8 +274,21 @@ class BrokerLifecycle:
             ],
             rack=broker.config.rack,
             log_dirs=sorted(uuid_from_text(found) for found in broker.logs.directory_ids()),
-            previous_broker_epoch=self._previous_epoch,
+            previous_broker_epoch=self.previous_epoch,
         )
+
+    @property
+    def previous_epoch(self) -> int:
+        """That of the registration before, if nothing is lost that was written in it (KIP-966); else -1."""
+        before = self._broker.image.brokers.get(self._broker.node_id)
+        if before is None or not self._broker.logs.is_whole(before.incarnation_id):
+            return NO_EPOCH
+        return before.epoch
+
+    @property
+    def last_epoch(self) -> int:
+        """In which this broker stops: that of the registration before, if it did not come to one itself."""
+        return self.previous_epoch if self.epoch == NO_EPOCH else self.epoch
 
     def _cordoned(self) -> list[bytes]:
         """The log directories that take no new replicas, as far as the image says so already."""

@@ -290,13 +290,17 @@ class Broker:
         return bound[(self.config.broker_listeners or self.config.listeners)[0].name]
 
     async def _start_broker(self) -> None:
-        """Register, open the logs once it is known what they should be, and ask to be sent clients."""
-        self.lifecycle.start(self.logs.broker_epoch_before)
+        """Open the logs once it is known what they should be, register, and ask to be sent clients.
+
+        Apache Kafka registers first. But what recovery finds decides what the registration says.
+        """
         try:
+            await self.lifecycle.informed()
+            await self.run_in_worker(self._load_logs)
+            self.lifecycle.start()
             await self.lifecycle.caught_up()
         except RegistrationFailed as error:
             raise CannotStart(str(error)) from None
-        await self.run_in_worker(self.logs.load, lambda topic: self.topic_settings(topic).log)
         self.replicas.set_aside_strays()
         self.metadata.on_image_change(self._image_changed)
         self.metadata.tell_all()
@@ -305,6 +309,13 @@ class Broker:
         await self.metadata.followed()
         await self.groups.wait_until_loaded()
         await self.transactions.wait_until_loaded()
+
+    def _load_logs(self) -> None:
+        """Blocks. Raises LogDirectoryError."""
+        before = self.image.brokers.get(self.node_id)
+        known = None if before is None else (before.incarnation_id, before.epoch)
+        self.logs.begin_run(self.incarnation_id, known)
+        self.logs.load(lambda topic: self.topic_settings(topic).log)
 
     async def stop(self) -> None:
         """Have others take over, stop serving, make everything durable, leave the clean-shutdown marker."""
@@ -332,7 +343,7 @@ class Broker:
         if self._reopening is not None:
             await asyncio.wait((self._reopening,))
         await self.run_in_worker(self.group_commit.close)
-        await self.run_in_worker(self.logs.close, self.lifecycle.epoch)
+        await self.run_in_worker(self.logs.close, self.lifecycle.last_epoch)
         self.loop_lag.stop()
         self.cold_reads.close()
         self._workers.shutdown()

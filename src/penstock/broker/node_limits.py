@@ -29,8 +29,11 @@ def server_limits(config: BrokerConfig) -> ServerLimits:
 
 def storage_config(config: BrokerConfig) -> LogManagerConfig:
     """Intervals and threads of the log manager."""
+    trust_page_cache = "penstock_trust_page_cache"
+    numbers = [field for field in LogManagerConfig._fields if field != trust_page_cache]
     return LogManagerConfig(
-        **{field: config.get_int(field.replace("_", ".")) for field in LogManagerConfig._fields}
+        **{field: config.get_int(field.replace("_", ".")) for field in numbers},
+        penstock_trust_page_cache=config.get_bool(trust_page_cache.replace("_", ".")),
     )
 
 

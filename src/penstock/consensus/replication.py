@@ -204,6 +204,7 @@ def _append(raft: Raft, follower: Follower, response: FetchResponse) -> bool:
         if raft.is_voter or raft.settings.can_become_voter:
             raft.effects.append(Flush())
     if response.high_watermark >= 0:
+        follower.leader_high_watermark = response.high_watermark
         reached = min(response.high_watermark, raft.log.end_offset)
         follower.high_watermark = max(reached, follower.high_watermark or 0)
     return True

@@ -104,6 +104,8 @@ class Follower:
     has_updated_leader: bool = False
     """With kraft.version 0 each new leader is told of this voter once."""
     fetching_snapshot: bool = False
+    leader_high_watermark: int | None = None
+    """As the leader told it last; this replica's log may end below."""
 
 
 @dataclass(slots=True)

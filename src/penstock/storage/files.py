@@ -11,7 +11,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from penstock.storage.writeback import WriteBehind, write_back
+from penstock.storage.file_identity import identity
+from penstock.storage.writeback import WriteBehind, raise_lost_writes, write_back
 
 
 class FileSystem:
@@ -29,6 +30,8 @@ class FileSystem:
     unlink = staticmethod(os.unlink)
     write_back = staticmethod(write_back)
     write_back_soon = staticmethod(WriteBehind().write_soon)
+    raise_lost_writes = staticmethod(raise_lost_writes)
+    identity = staticmethod(identity)
     mkdir = staticmethod(os.makedirs)
     rmdir = staticmethod(os.rmdir)
 

@@ -149,6 +149,7 @@ class Log:
             producer_id_expiration_ms=producer_id_expiration_ms,
             leader_epochs=LeaderEpochs(directory, files),
             producer_state=ProducerState(directory, name, files),
+            damaged=(hooks or LogHooks()).damaged,
         )
         return cls(loader, clock, hooks or LogHooks(), is_new=is_new)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from penstock.storage import checkpoints
+from penstock.storage import checkpoints, run_file
 from penstock.storage.errors import LogDirectoryError, LogDirectoryOffline
 from penstock.storage.files import FileSystem
 from penstock.storage.meta_properties import MetaProperties
@@ -82,6 +82,11 @@ class LogDirectory:
             self._lock = DirectoryLock(path)
         except OSError as error:
             raise LogDirectoryOffline(f"{path} cannot be used as a log directory: {error}") from error
+        self.incarnations = run_file.read(path, files)
+        """Processes of before whose writes are all here, although the last of them may have been killed."""
+        self._has_vouched = True
+        """Whether there may be a file that says so."""
+        self.is_distrusted = False
         self._checkpoint_lock = threading.Lock()
         self._checkpoints = {name: self._read_checkpoint(name) for name in _CHECKPOINTS}
 
@@ -118,6 +123,39 @@ class LogDirectory:
     def write_clean_shutdown_marker(self, broker_epoch: int) -> None:
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
         self._files.write_atomically(self.path / CLEAN_SHUTDOWN_FILE, content.encode())
+
+    def was_stopped_cleanly(self, broker_epoch: int) -> bool:
+        """By the process that had this epoch, the last one here."""
+        return broker_epoch == self.broker_epoch_of_clean_shutdown() != _UNKNOWN_BROKER_EPOCH
+
+    def was_only_killed(self, incarnation_id: bytes) -> bool:
+        """Whether all that this process wrote is here, on a machine that has run since."""
+        return incarnation_id in self.incarnations
+
+    def vouch(self, incarnations: tuple[bytes, ...]) -> None:
+        """Note that what these processes wrote is all here, and what the last of them will write."""
+        self.is_distrusted = False
+        try:
+            self._has_vouched = run_file.write(self.path, self._files, incarnations)
+        except OSError as error:  # what is there, if anything, doesn't name this process
+            logger.warning("%s: to be killed will count as a loss: %s", self.path, error)
+
+    def distrust(self, reason: str = "") -> None:
+        """What was written here may be lost, whatever comes of this process. May run in any thread."""
+        if reason and not self.is_distrusted:
+            logger.warning("%s may have lost records: %s", self.path, reason)
+        self.is_distrusted = True
+        self.withdraw()
+
+    def withdraw(self) -> None:
+        """Take back what a directory vouched for that is distrusted; with every call, until it succeeds."""
+        if not (self.is_distrusted and self._has_vouched):
+            return
+        try:
+            run_file.remove(self.path, self._files)
+            self._has_vouched = False
+        except OSError as error:
+            logger.error("%s: %s cannot be removed: %s", self.path, run_file.FILE_NAME, error)
 
     def sync_renames(self) -> None:
         """Make sure that logs taken out of service stay out, before one of their name is made anew."""

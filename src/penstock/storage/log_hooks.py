@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -16,5 +17,7 @@ class LogHooks(NamedTuple):
     """A segment was rolled: flush soon, in a worker."""
     io_error: Callable[[Log, OSError], None] = lambda log, error: None
     """A write or sync failed; `log.failure` tells whether the log still takes appends."""
+    damaged: Callable[[Path, str], None] = lambda directory, reason: None
+    """Recovery is about to drop what the log in this directory may have acknowledged; in any thread."""
     truncated: Callable[[Log, int], None] = lambda log, offset: None
     """Records from this offset on are about to go: no clean may bring them back, no recovery trust them."""

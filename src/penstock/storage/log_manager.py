@@ -41,6 +41,8 @@ logger = logging.getLogger(__name__)
 _REMOVAL_INTERVAL_MS: Final = 1_000
 _RECOVERED_INTERVAL_MS: Final = 100
 _CLOSING_WORKERS: Final = 8
+_UNREGISTERED_MAX: Final = 8
+"""Of processes that were killed before they registered, so many are remembered."""
 _RETAINED_LOGS_PER_TICK: Final = 200  # a few milliseconds, where each has an index entry to read
 
 
@@ -55,6 +57,7 @@ class LogManagerConfig(NamedTuple):
     replica_high_watermark_checkpoint_interval_ms: int = 5_000
     producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
     producer_id_expiration_check_interval_ms: int = 600_000
+    penstock_trust_page_cache: bool = True
 
 
 def threads(count: int) -> Executor:
@@ -110,12 +113,18 @@ class LogManager:
         self._turns: deque[Callable[[], None]] = deque()
         self._hooks = LogHooks(
             wants_flush=self._flush_soon,
-            io_error=io_error or LogHooks().io_error,
+            io_error=self._io_failed,
+            damaged=self._damaged,
             truncated=self._truncated,
         )
+        self._io_error = io_error or LogHooks().io_error
+        self._incarnations: tuple[bytes, ...] = ()
+        """Whose writes are all here: this process's, and before it perhaps that of the one before."""
         self._workers = workers
         self._executor = workers(self.config.num_recovery_threads_per_data_dir)
         self._directories: list[LogDirectory] = []
+        self._failed: list[LogDirectory] = []
+        """Those that were in service, and are not any more."""
         self.cordoned: frozenset[Path] = frozenset()
         """Directories that take no new logs (KIP-1066)."""
         self._metadata_directory = metadata_directory
@@ -132,8 +141,6 @@ class LogManager:
         for opened, properties in zip(self._directories, claimed, strict=True):
             opened.properties = properties
         self.cluster_id = claimed[0].cluster_id
-        self.broker_epoch_before = self._previous_broker_epoch()
-        """That of the last run, if all directories say that it ended cleanly and agree; else -1 (KIP-966)."""
         self.cleaner = LogCleaner(
             cleaner or CleanerConfig(),
             directories=self._paths,
@@ -171,9 +178,59 @@ class LogManager:
                 return directory.properties.directory_id
         return None
 
-    def _previous_broker_epoch(self) -> int:
-        found = {directory.broker_epoch_of_clean_shutdown() for directory in self._directories}
-        return found.pop() if len(found) == 1 and not self.offline else -1
+    # --- what a kill means
+
+    def begin_run(self, incarnation_id: bytes, before: tuple[bytes, int] | None) -> None:
+        """Say who is going to write here; `before` is who was registered last, and its broker epoch.
+
+        Blocks. Comes before `load`, which takes the markers of a clean stop away.
+        """
+        self._incarnations = (*self._whole_until_now(before), incarnation_id)
+        for directory in self._directories:
+            if self.config.penstock_trust_page_cache:
+                directory.vouch(self._incarnations)
+            else:
+                directory.distrust()
+
+    def _whole_until_now(self, before: tuple[bytes, int] | None) -> list[bytes]:
+        """Who has written here and lost nothing: that one, and those whose registration may still come."""
+        directories = self._directories
+        if before is None or self.offline or not all(self._has_all_of(*before, one) for one in directories):
+            return []
+        others = [
+            found
+            for found in directories[0].incarnations
+            if found != before[0] and all(one.was_only_killed(found) for one in directories)
+        ]
+        return [before[0], *others[-_UNREGISTERED_MAX:]]
+
+    def _has_all_of(self, incarnation_id: bytes, broker_epoch: int, directory: LogDirectory) -> bool:
+        if directory.was_stopped_cleanly(broker_epoch):
+            return True
+        return self.config.penstock_trust_page_cache and directory.was_only_killed(incarnation_id)
+
+    def is_whole(self, incarnation_id: bytes) -> bool:
+        """Whether all that this process of before had written is here (KIP-966). To be asked after `load`."""
+        return incarnation_id in self._incarnations[:-1] and not self.offline
+
+    def _vouch_anew(self) -> None:
+        """What recovery found lost, this process registers without; what it has written since is here."""
+        for directory in self._directories:
+            if directory.is_distrusted and self.config.penstock_trust_page_cache:
+                directory.vouch(self._incarnations)
+
+    def _damaged(self, directory: Path, reason: str) -> None:
+        """May run in any thread."""
+        self._incarnations = self._incarnations[-1:]
+        for found in self._directories:
+            if found.path == directory.parent:
+                found.distrust(reason)
+
+    def _io_failed(self, log: Log, error: OSError) -> None:
+        """May run in any thread. A write that was taken back loses nothing."""
+        if log.failure is not None:
+            self._damaged(log.directory, log.failure)
+        self._io_error(log, error)
 
     # --- loading
 
@@ -212,6 +269,7 @@ class LogManager:
             if name in self._logs:
                 log, directory = self._only_one_of(self._logs[name], log, directory)
             self._add(log, directory)
+        self._vouch_anew()
         self._recovered = {log for log in self if log.unflushed_messages}
 
     def _fail_in_load(self, directory: LogDirectory, reason: str) -> None:
@@ -227,6 +285,8 @@ class LogManager:
             return []
         logger.error("log directory %s is out of service with its logs: %s", path, reason)
         self.offline[path] = reason
+        directory.distrust(reason)
+        self._failed.append(directory)
         self._directories = [found for found in self._directories if found is not directory]
         failed = [name for name, found in self._directory_of.items() if found is directory]
         for name in failed:
@@ -266,7 +326,7 @@ class LogManager:
     def _open(
         self, path: Path, name: TopicPartition, config: LogConfig, directory: LogDirectory, clean: bool
     ) -> Log:
-        return Log.open(
+        log = Log.open(
             path,
             name.topic,
             name.partition,
@@ -280,6 +340,18 @@ class LogManager:
             rng=self._rng,
             producer_id_expiration_ms=self.config.producer_id_expiration_ms,
         )
+        if not clean:
+            self._check_end(log, directory)
+        return log
+
+    def _check_end(self, log: Log, directory: LogDirectory) -> None:
+        """A kill takes nothing away from what was on the disk already, or committed."""
+        for name in (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS):
+            offset = directory.checkpoint(name).get(log.name, 0)
+            if offset > log.log_end_offset:
+                self._damaged(
+                    log.directory, f"{log.name} ends at offset {log.log_end_offset}, {name} says {offset}"
+                )
 
     def _add(self, log: Log, directory: LogDirectory) -> None:
         self._logs[log.name] = log
@@ -402,6 +474,8 @@ class LogManager:
         config = self.config
         while self._turns:
             self._turns.popleft()()
+        for directory in (*self._directories, *self._failed):
+            directory.withdraw()
         self.cleaner.tick(now_ms)
         if self._is_due("retention", now_ms, config.log_retention_check_interval_ms):
             self._awaiting_retention = deque(self)

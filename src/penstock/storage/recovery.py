@@ -9,12 +9,16 @@ in a worker.
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from penstock.protocol.batch import BatchHeader, CorruptBatch, MalformedRecords
+from penstock.protocol.batch import LOG_OVERHEAD, BatchHeader, CorruptBatch, MalformedRecords
 from penstock.protocol.records import EndTxnMarker, decode_batch, decode_end_txn_marker
 from penstock.storage import checkpoints
 from penstock.storage.config import LogConfig
@@ -36,7 +40,7 @@ from penstock.storage.names import (
     segment_path,
 )
 from penstock.storage.producer_state import ProducerState
-from penstock.storage.scan import checked_batches
+from penstock.storage.scan import checked_batches, holds_batch
 from penstock.storage.scan import headers as scan_headers
 from penstock.storage.segment import Segment
 from penstock.storage.segment_file import SegmentFile
@@ -44,6 +48,11 @@ from penstock.storage.segments import Segments
 from penstock.storage.transaction_index import AbortedTransaction
 
 logger = logging.getLogger(__name__)
+
+_ZEROS_BYTES: Final = 1 << 20
+"""So many are looked at at a time."""
+_TORN_BYTES_MAX: Final = 1 << 24
+"""More is no batch that anybody would have appended."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,6 +71,8 @@ class LogLoader:
     producer_id_expiration_ms: int
     leader_epochs: LeaderEpochs
     producer_state: ProducerState
+    damaged: Callable[[Path, str], None]
+    """Hears of what a killed process does not explain, before it is dropped."""
 
     def load(self) -> tuple[Segments, int]:
         """The segments, at least one, and the log end offset. Raises OSError."""
@@ -87,6 +98,7 @@ class LogLoader:
                 end_offset,
                 self.log_start_offset,
             )
+            self.damaged(self.directory, f"{self.name} ends below its start offset")
             self._drop(segments)
             segments, end_offset = [], self.log_start_offset
             self.leader_epochs.clear()
@@ -177,6 +189,7 @@ class LogLoader:
             kept.append(segment)
             sound_bytes, reason, is_compacted = self._recover_segment(segment)
             is_cut = sound_bytes < segment.size
+            is_last = not pending
             has_hole = bool(pending) and pending[0].base_offset != self.producer_state.end_offset
             may_have_hole = is_compacted or (has_hole and self._is_cleaned_up_to(pending[0].base_offset))
             if pending and (is_cut or (has_hole and not may_have_hole)):
@@ -188,14 +201,61 @@ class LogLoader:
                     pending[0].base_offset,
                     self.producer_state.end_offset,
                 )
+                self.damaged(self.directory, f"{self.name} has a hole at offset {self._end_offset}")
                 self._drop(pending)
                 pending = []
+                is_last = False
             if is_cut:
+                if not (is_last and self._is_torn_append(segment, sound_bytes)):
+                    self.damaged(self.directory, f"{self.name} is damaged at offset {self._end_offset}")
                 self._cut(segment, sound_bytes, reason)
             segment.finish()
         end_offset = self.producer_state.end_offset
         self.producer_state.take_snapshot()
         return kept, end_offset
+
+    @property
+    def _end_offset(self) -> int:
+        """Where the part that was recovered ends."""
+        return self.producer_state.end_offset
+
+    def _is_torn_append(self, segment: Segment, sound_bytes: int) -> bool:
+        """Whether what follows the sound part can be what a kill leaves of an append.
+
+        That is the beginning of a batch, of one that was not acknowledged: an append counts once all of it is
+        written, for followers and for those who follow. Or room that was allocated ahead.
+        """
+        size = segment.size - sound_bytes
+        head = segment.file.pread(LOG_OVERHEAD, sound_bytes)
+        if not any(head):
+            return self._is_zero(segment, sound_bytes)
+        if size < LOG_OVERHEAD:
+            return True
+        base_offset, length = int.from_bytes(head[:8], "big"), int.from_bytes(head[8:], "big", signed=True)
+        offsets = range(self._end_offset, segment.base_offset + MAX_RELATIVE_OFFSET + 1)
+        if base_offset not in offsets or not size - LOG_OVERHEAD < length or size > _TORN_BYTES_MAX:
+            return False
+        return not holds_batch(segment.file.pread(size, sound_bytes), offsets)
+
+    def _is_zero(self, segment: Segment, start: int) -> bool:
+        try:
+            start = os.lseek(segment.file.fd, start, os.SEEK_DATA)
+        except OSError as error:
+            return error.errno == errno.ENXIO  # nothing was ever written there
+        for position in range(start, segment.size, _ZEROS_BYTES):
+            if any(segment.file.pread(min(_ZEROS_BYTES, segment.size - position), position)):
+                return False
+        return True
+
+    def _check_written(self, segment: Segment) -> None:
+        """What the kernel could not write is in its memory still, but not for long: see what the disk has."""
+        fd = segment.file.fd
+        try:
+            self.files.raise_lost_writes(fd)
+        except OSError as error:
+            logger.error("%s: %s was not written: %s", self.name, segment.file.path, error)
+            self.damaged(self.directory, f"{self.name} was not written to its disk: {error}")
+            self.files.drop_clean_cache(fd)
 
     def _is_cleaned_up_to(self, offset: int) -> bool:
         """Whether compaction may have removed what lay before `offset`."""
@@ -213,6 +273,7 @@ class LogLoader:
         Returns where its sound part ends, why there, and whether offsets are missing within it: of a
         compacted one the last may be missing too.
         """
+        self._check_written(segment)
         segment.reset_indexes()
         sound_bytes, reason, is_compacted = 0, "the rest is no batch", False
         try:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.protocol.batch import (
+    CURRENT_MAGIC,
     HEADER_SIZE,
     LOG_OVERHEAD,
+    MAGIC_OFFSET,
     BatchHeader,
     CorruptBatch,
     crc_is_valid,
@@ -69,6 +71,21 @@ def checked_batches(
             raise CorruptBatch(f"batch at byte {position} (offset {header.base_offset}) fails its checksum")
         yield position, header, window[at : at + size]
         position += size
+
+
+def holds_batch(data: bytes, offsets: range) -> bool:
+    """Whether a sound batch with one of these base offsets begins anywhere behind the beginning of `data`."""
+    at = MAGIC_OFFSET
+    while (at := data.find(CURRENT_MAGIC, at + 1)) >= 0:
+        start = at - MAGIC_OFFSET
+        if int.from_bytes(data[start : start + 8], "big") not in offsets:
+            continue
+        length = int.from_bytes(data[start + 8 : start + LOG_OVERHEAD], "big", signed=True)
+        if HEADER_SIZE <= LOG_OVERHEAD + length <= len(data) - start and crc_is_valid(
+            data, parse_header(data, start), start
+        ):
+            return True
+    return False
 
 
 def _batch_size(window: memoryview, at: int) -> int | None:

@@ -24,7 +24,9 @@ WRITE_BACK_BYTES: Final = 8 * 1024 * 1024
 WRITE_BACK_MARGIN_BYTES: Final = 2 * 1024 * 1024
 """How far from a growing file's end that stays: pages being written are locked, and appends fill the last."""
 
+_BEYOND_ALL_BYTES: Final = 1 << 62
 _WAITING_MAX: Final = 64
+_WAIT: Final = 1  # SYNC_FILE_RANGE_WAIT_BEFORE
 _WRITE: Final = 2  # SYNC_FILE_RANGE_WRITE
 _WRITE_AND_WAIT: Final = 7  # _WAIT_BEFORE | _WRITE | _WAIT_AFTER
 _NO_ADVICE_TAKEN: Final = frozenset({errno.EBADF, errno.EINVAL, errno.ENOSYS, errno.ESPIPE, errno.EPERM})
@@ -55,6 +57,18 @@ def write_back(fd: int, size_bytes: int) -> None:
             code = ctypes.get_errno()
             if code in _NO_ADVICE_TAKEN:
                 return
+            raise OSError(code, os.strerror(code))
+
+
+def raise_lost_writes(fd: int) -> None:
+    """Raise the OSError of what the kernel could not write to a file, if it has told nobody yet.
+
+    Begins no write and waits for none: nothing lies where it asks, but the kernel tells of the whole file.
+    It may have been opened after that happened.
+    """
+    if _sync_file_range is not None and _sync_file_range(fd, _BEYOND_ALL_BYTES, 1, _WAIT):
+        code = ctypes.get_errno()
+        if code not in _NO_ADVICE_TAKEN:
             raise OSError(code, os.strerror(code))
 
 

@@ -32,11 +32,13 @@ class _File:
     A change is (position, bytes) for a write and (size, None) for a truncation.
     """
 
-    __slots__ = ("durable", "pending")
+    __slots__ = ("durable", "number", "pending")
 
     def __init__(self, durable: bytes) -> None:
         self.durable = bytearray(durable)
         self.pending: list[tuple[int, bytes | None]] = []
+        self.number = 0
+        """Its identity, once somebody has asked for that."""
 
     def sync(self) -> None:
         _apply(self.durable, self.pending)
@@ -133,6 +135,7 @@ class CrashFiles(FileSystem):
         self.lost_pages = False
         """Whether a sync has failed: what it was to write is on no disk, whatever comes later."""
         self._short_write: int | None = None
+        self._identified = 0
         self._tree = _Directory()
         self._open: dict[int, _File | _Directory] = {}
 
@@ -311,6 +314,18 @@ class CrashFiles(FileSystem):
         self._after()
 
     fdatasync = fsync  # type: ignore[assignment]
+
+    def identity(self, fd: int) -> str | None:
+        """Another one for the same file after a power cut, as after any restart of the machine."""
+        node = self._open[fd]
+        assert isinstance(node, _File)
+        if not node.number:
+            self._identified += 1
+            node.number = self._identified
+        return f"file {node.number}"
+
+    def raise_lost_writes(self, fd: int) -> None:
+        """None is lost while no process runs."""
 
     def write_back(self, fd: int, size_bytes: int) -> None:
         """Pages may be written at any time: that is in `after_power_cut` already."""

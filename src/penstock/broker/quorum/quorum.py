@@ -26,6 +26,7 @@ from penstock.broker.quorum.snapshotting import Snapshotting
 from penstock.consensus import membership
 from penstock.consensus.leader import Leader
 from penstock.consensus.raft import Raft
+from penstock.consensus.roles import Follower
 from penstock.consensus.settings import KRAFT_VERSIONS
 from penstock.consensus.voters import Address
 from penstock.protocol import messages as m
@@ -201,6 +202,16 @@ class Quorum:
     def high_watermark(self) -> int:
         """Everything below it is committed; 0 while this node doesn't know."""
         return 0 if self._driver is None else self._raft.high_watermark or 0
+
+    @property
+    def leader_high_watermark(self) -> int | None:
+        """What the leader of this epoch told of what is committed; None before it has been heard."""
+        if self._driver is None:
+            return None
+        match self._raft.role:
+            case Leader(high_watermark=known) | Follower(leader_high_watermark=known):
+                return known
+        return None
 
     @property
     def log_end_offset(self) -> int:

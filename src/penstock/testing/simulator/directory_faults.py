@@ -33,7 +33,6 @@ class DirectoryFaults:
         others = [found for found in directories if found != node.config.metadata_log_dir]
         if not (others and node.is_up and not node.is_paused and self._faults.is_safe()):
             return
-        self._faults.spare_others()
         node.files.dies_in = -1
         directory = self._faults.rng.choice(others)
         log.info("simulator: node=%d loses %s", node.node_id, directory.name)

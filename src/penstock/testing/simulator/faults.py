@@ -42,9 +42,7 @@ class Faults:
     """`run` until `stopping`; then `mend` everything.
 
     As many replicas as `min.insync.replicas` - 1 may lose what they did not flush, at once: so power fails
-    only where `is_whole` says that every replica is in sync, and until it says so again nobody is killed. To
-    the controller a replica that was killed may have lost as much as one without power (KIP-966), and it may
-    learn of both in another order.
+    only where `is_whole` says that every replica is in sync. Who is killed loses nothing, at any time.
     """
 
     def __init__(
@@ -56,7 +54,6 @@ class Faults:
         self.counts: Counter[str] = Counter()
         self.stopping = False
         self._is_whole = is_whole
-        self._has_lost = False
         self._weather = cluster.network.weather
         self.nodes = list(cluster.nodes.values())
         self.directories = DirectoryFaults(self)
@@ -113,7 +110,6 @@ class Faults:
 
     def _break_disk(self, node: VirtualNode, duration_s: float) -> None:
         """A sync that fails loses what it was to write: as a power cut, but the process goes on, or not."""
-        self.spare_others()
         node.may_fail = True
         node.files.error_rate = self.rng.choice((0.01, 0.1))
 
@@ -129,24 +125,14 @@ class Faults:
         """Whether a replica may lose something: none has, that has not made up for it, or is about to."""
         return not any(node.may_fail or node.files.failed for node in self.nodes) and self._is_whole()
 
-    def spare_others(self) -> None:
-        self._has_lost = True
-        for other in self.nodes:
-            other.files.dies_in = -1
-
     def _take_down(self, kind: str, node: VirtualNode, duration_s: float) -> None:
         if not node.is_running or node.may_fail:
             return
-        if self._has_lost and self.is_safe():
-            self._has_lost = False
         if kind == "power cut" and not self.is_safe():
             kind = "kill"
-        if kind != "power cut" and self._has_lost:
-            kind = "stop"
         if kind == "kill":
             node.kill()
         elif kind == "power cut":
-            self.spare_others()
             node.cut_power()
         elif kind == "die in a call":
             node.die_soon(self.rng.randrange(200))

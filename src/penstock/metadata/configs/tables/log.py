@@ -89,6 +89,8 @@ log.flush.start.offset.checkpoint.interval.ms: int = 60000 [0..]
     Pause between two checkpoints of the log start offsets.
 penstock.acks.fsync: boolean = false
     Acknowledges nothing that is not on the disk: answers wait for an fsync that they share.
+penstock.trust.page.cache: boolean = true
+    A broker that was killed has lost nothing as long as its machine runs: it stays an eligible leader.
 log.preallocate: boolean = false cluster-wide
     Allocates segment files at full size when they are created.
 num.recovery.threads.per.data.dir: int = 2 [1..] cluster-wide

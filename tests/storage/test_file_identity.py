@@ -1,0 +1,79 @@
+"""Which file it is: the same for all who open it, another one for every copy, mount and restart."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from penstock.storage import file_identity
+
+
+def identity(path: Path) -> str | None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return file_identity.identity(fd)
+    finally:
+        os.close(fd)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "file"
+    path.write_text("content")
+    return path
+
+
+@pytest.fixture
+def known(file: Path) -> str:
+    found = identity(file)
+    if found is None:
+        pytest.skip("temporary files lie neither on ext4 nor on XFS, or not on a block device")
+    return found
+
+
+def test_it_belongs_to_the_file(file: Path, known: str) -> None:
+    file.write_text("other content")
+    assert identity(file) == known
+    renamed = file.rename(file.with_name("renamed"))
+    assert identity(renamed) == known
+    assert identity(Path(shutil.copy(renamed, file))) != known
+    renamed.unlink()
+    file.write_text("content")
+    assert identity(file) != known
+
+
+def test_a_restart_changes_it(
+    file: Path, known: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boot_id = tmp_path / "boot_id"
+    boot_id.write_text("another\n")
+    monkeypatch.setattr(file_identity, "BOOT_ID", boot_id)
+    changed = identity(file)
+    assert changed is not None
+    assert changed.startswith("boot another ")
+    boot_id.unlink()
+    assert identity(file) is None
+
+
+def test_a_mount_changes_it(file: Path, known: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mounts are directories of sysfs here that a test makes."""
+    device = os.stat(file).st_dev
+    block = tmp_path / "sys" / "dev" / "block"
+    block.mkdir(parents=True)
+    (block / f"{os.major(device)}:{os.minor(device)}").symlink_to("../../devices/disk/sda1")
+    monkeypatch.setattr(file_identity, "SYSFS", tmp_path / "sys")
+    assert identity(file) is None, "of a kind that isn't known"
+    (tmp_path / "sys" / "fs" / "xfs" / "before").mkdir(parents=True)
+    mounted = (tmp_path / "sys" / "fs" / "xfs" / "before").rename(tmp_path / "sys" / "fs" / "xfs" / "sda1")
+    first = identity(file)
+    assert first is not None
+    assert " xfs sda1 " in first
+    (tmp_path / "sys" / "fs" / "xfs" / "after").mkdir()
+    mounted.rmdir()
+    (tmp_path / "sys" / "fs" / "xfs" / "after").rename(mounted)
+    assert identity(file) not in (None, first)
+
+
+def test_what_is_on_no_disk_of_its_own_has_none() -> None:
+    assert identity(Path("/proc/self/status")) is None
