@@ -151,11 +151,13 @@ def response_class(key: int) -> type[Message]:
     return message_class(api(key).name + "Response")
 
 
+@cache
 def request_header_version(key: int, version: int) -> int:
     """2 (with tagged fields) for flexible versions of a request, else 1."""
     return 2 if request_class(key).is_flexible(version) else 1
 
 
+@cache
 def response_header_version(key: int, version: int) -> int:
     """1 (with tagged fields) for flexible versions of a response, else 0.
 

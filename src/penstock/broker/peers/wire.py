@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 from typing import Final, cast
 
@@ -19,20 +20,27 @@ from penstock.protocol.messages import ApiVersionsResponse, RequestHeader, Respo
 
 _SIZE: Final = Struct(">i")
 _CORRELATION_ID: Final = Struct(">i")
+_CORRELATION_ID_AT: Final = 4
+"""Behind the key and the version of the API, in all versions of the header."""
 
 
 def encode_request(request: Message, version: int, correlation_id: int, client_id: str) -> list[Buffer]:
     """A whole frame, size included, in pieces to be sent one after the other."""
-    key = ApiKey(request.ID)
-    header = RequestHeader(
-        request_api_key=key,
-        request_api_version=version,
-        correlation_id=correlation_id,
-        client_id=client_id,
-    ).encode(request_header_version(key, version))
+    before, after = _header_around_correlation_id(request.ID, version, client_id)
+    header = before + _CORRELATION_ID.pack(correlation_id) + after
     body = cast("list[Buffer]", request.encode_parts(version))
     size_bytes = len(header) + sum(map(len, body))
     return [_SIZE.pack(size_bytes) + header, *body]
+
+
+@lru_cache
+def _header_around_correlation_id(api_key: int, version: int, client_id: str) -> tuple[bytes, bytes]:
+    """The header's bytes before and after the one field that changes from request to request."""
+    key = ApiKey(api_key)
+    header = RequestHeader(request_api_key=key, request_api_version=version, client_id=client_id).encode(
+        request_header_version(key, version)
+    )
+    return header[:_CORRELATION_ID_AT], header[_CORRELATION_ID_AT + _CORRELATION_ID.size :]
 
 
 def correlation_id_of(frame: memoryview) -> int:

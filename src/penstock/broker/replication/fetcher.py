@@ -97,8 +97,6 @@ class Fetcher:
             context.follower_throttle,
         )
         self._response_size = ResponseSize(settings.replica_fetch_response_max_bytes)
-        self._took_s = 0.0
-        """From the last request that was answered to its answer."""
         self._news = asyncio.Event()
         self._peer: Peer | None = None
         self._is_waiting = False
@@ -198,7 +196,7 @@ class Fetcher:
         response = await peer.call(
             request, FetchResponse, self._context.fetcher_settings.replica_socket_timeout_ms
         )
-        self._took_s = self._context.loop.time() - sent_s
+        self._response_size.answered(self._context.loop.time() - sent_s)
         return response
 
     async def _pause(self, wait_s: float | None) -> None:
@@ -228,19 +226,16 @@ class Fetcher:
     async def _take(self, response: FetchResponse, number: int) -> None:
         following, loop = self.following, self._context.loop
         out_of_range: list[PartitionKey] = []
-        turn_bytes = size_bytes = 0
+        turn_bytes = 0
         for topic in response.responses:
             for data in topic.partitions:
                 key = (topic.topic_id, data.partition_index)
                 if following.take(key, data, number, loop.time()):
                     out_of_range.append(key)
-                records_bytes = len(data.records or b"")
-                size_bytes += records_bytes
-                turn_bytes += records_bytes
+                turn_bytes += len(data.records or b"")
                 if turn_bytes >= BYTES_PER_TURN:
                     turn_bytes = 0
                     await asyncio.sleep(0)
-        self._response_size.answered(self._took_s, size_bytes)
         if out_of_range:
             await self._find_range(out_of_range, number)
 

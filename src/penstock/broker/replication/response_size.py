@@ -1,6 +1,6 @@
-"""How much a follower asks its leader for at once: what comes within some milliseconds.
+"""How much a follower asks its leader for at once: the longer the way, the more.
 
-An answer of megabytes has left the processor's cache before it is appended, and costs a third more. But each
+An answer of megabytes has left the processor's cache before it is appended, and costs more for it. But every
 answer is waited for on the way, so where that is long they have to be large.
 """
 
@@ -8,26 +8,27 @@ from __future__ import annotations
 
 from typing import Final
 
-LEAST_BYTES: Final = 1024 * 1024
-NEAR_S: Final = 0.01
-FAR_S: Final = 0.02
+NEAR_BYTES: Final = 1024 * 1024
+NEAR_S: Final = 0.002
+"""Up to this way answers have `NEAR_BYTES`, on longer ones as many times more: half a gigabyte per second
+arrives on any."""
 
 
 class ResponseSize:
-    """Between `LEAST_BYTES` and `most_bytes`, after what the last answers took."""
+    """From `NEAR_BYTES` to `most_bytes`, after the quickest answer so far: that one waited for nothing."""
 
-    __slots__ = ("bytes", "most_bytes")
+    __slots__ = ("_most_bytes", "_quickest_s")
 
     def __init__(self, most_bytes: int) -> None:
-        self.most_bytes = most_bytes
-        """`replica.fetch.response.max.bytes`."""
-        self.bytes = min(LEAST_BYTES, most_bytes)
+        """`most_bytes` is `replica.fetch.response.max.bytes`."""
+        self._most_bytes = most_bytes
+        self._quickest_s = float("inf")
 
-    def answered(self, took_s: float, size_bytes: int) -> None:
-        """An answer came so long after its request. One that is not full says nothing: the leader waited."""
-        if 2 * size_bytes < self.bytes:
-            return
-        if took_s > FAR_S:
-            self.bytes = min(2 * self.bytes, self.most_bytes)
-        elif took_s < NEAR_S:
-            self.bytes = max(self.bytes // 2, min(LEAST_BYTES, self.most_bytes))
+    @property
+    def bytes(self) -> int:
+        times_near = max(1.0, self._quickest_s / NEAR_S)
+        return int(min(NEAR_BYTES * times_near, self._most_bytes))
+
+    def answered(self, took_s: float) -> None:
+        """An answer came so long after its request."""
+        self._quickest_s = min(self._quickest_s, took_s)
