@@ -256,6 +256,40 @@ def test_a_controller_that_cannot_replay_its_records_resigns() -> None:
     on_stage(story)
 
 
+def test_a_leader_that_cannot_take_over_makes_room_for_another() -> None:
+    """Nobody would decide as long as it leads."""
+
+    async def story(stage: Stage) -> None:
+        append = stage.quorum.append
+
+        def fails(_records: Sequence[Message], _metadata_version: int) -> int:
+            raise ZeroDivisionError("a bug")
+
+        stage.quorum.append = fails  # type: ignore[method-assign]
+        stage.metadata.handle_leader_change(ME, 1)
+        await turns()
+        assert not stage.controller.is_active
+        assert stage.quorum.resigned == [1]
+        stage.lose()
+        stage.quorum.append = append  # type: ignore[method-assign]
+        await stage.lead()
+        assert await stage.submit() == "done"
+
+    on_stage(story)
+
+
+def test_a_controller_that_is_elected_again_while_it_takes_over_does_so() -> None:
+    async def story(stage: Stage) -> None:
+        stage.metadata.handle_leader_change(ME, 1)
+        stage.metadata.handle_leader_change(ME, 2)
+        await turns()
+        assert stage.controller.is_active
+        stage.commit()
+        assert await stage.submit() == "done"
+
+    on_stage(story)
+
+
 def test_a_metadata_transaction_left_open_is_aborted() -> None:
     async def story(stage: Stage) -> None:
         await stage.lead()

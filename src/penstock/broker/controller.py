@@ -188,7 +188,7 @@ class Controller:
     def leader_changed(self, leader_id: int | None, epoch: int) -> None:
         if leader_id != self._broker.node_id:
             self._renounce()
-        elif self._epoch < 0:
+        elif self._state is None:
             self._epoch = epoch
             self._activating = self._broker.loop.create_task(self._activate(epoch))
         else:
@@ -200,7 +200,18 @@ class Controller:
         self._fail_pending(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, reason))
 
     async def _activate(self, epoch: int) -> None:
-        """Take over, with the image as it is: at the log's end."""
+        """Take over. A leader that cannot must not stay it: nobody would decide."""
+        try:
+            await self._take_over(epoch)
+        except Exception as error:
+            log.exception("this node cannot be the active controller epoch=%d", epoch)
+            if len(self._quorum.voter_ids) > 1:
+                self._quorum.resign(epoch, f"it cannot be the active controller: {error}")
+            elif self._failure is None:
+                self._failure = f"the controller could not take over: {error}"
+
+    async def _take_over(self, epoch: int) -> None:
+        """Decide from now on, with the image as it is: at the log's end."""
         is_new = self._metadata.image.metadata_version == 0
         try:
             if is_new and not self._bootstrap:

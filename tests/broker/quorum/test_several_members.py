@@ -9,6 +9,8 @@ import pytest
 from several_members import CLUSTER_ID, LISTENER, Members, record, until
 
 from penstock.broker.context import RequestContext
+from penstock.broker.quorum.delivery import READ_HERE_RECORDS
+from penstock.broker.quorum.listener import CommittedBatch
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import (
     AddRaftVoterRequest,
@@ -91,7 +93,7 @@ def test_a_leader_with_a_full_disk_gives_way(tmp_path: Path, monkeypatch: pytest
             full = await members.elected()
             with monkeypatch.context() as patch:
                 patch.setattr(full.quorum._log.log, "append", is_full)
-                with pytest.raises(KafkaError, match="leads no more: .*no space left") as refused:
+                with pytest.raises(KafkaError, match=r"leads no more: .*no space left") as refused:
                     full.quorum.append([record("refused")], 30)
                 assert refused.value.code is ErrorCode.NOT_CONTROLLER
                 other = await members.elected(other_than=full.node_id)
@@ -201,6 +203,34 @@ def test_a_member_whose_disk_fails_ends_and_the_others_go_on(
             await members.commit("b")
             for member in members.running.values():
                 assert [name for name in member.follower.names if name != "lost"] == ["a", "b"]
+            monkeypatch.undo()
+            await broken.quorum.close()
+
+    run(story())
+
+
+def test_a_member_that_cannot_read_what_is_committed_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would go on with what was, and nobody would know."""
+
+    async def story() -> None:
+        async with quorum(tmp_path, 3) as members:
+            await members.commit("a")
+            leader = await members.elected()
+            broken = next(m for m in members.running.values() if m is not leader)
+
+            def fails(_offset: int, _up_to_offset: int) -> list[CommittedBatch]:
+                raise StorageFailed("input/output error")
+
+            monkeypatch.setattr(broken.quorum._log, "read_batches", fails)
+            members.cut.add(broken.node_id)
+            many = [record(f"n{i}") for i in range(READ_HERE_RECORDS + 1)]
+            end_offset = leader.quorum.append(many, 30)
+            await until(lambda: leader.quorum.high_watermark >= end_offset)
+            members.cut.clear()
+            assert "cannot be read: KAFKA_STORAGE_ERROR: input/output error" in await broken.died
+            members.running.pop(broken.node_id)
             monkeypatch.undo()
             await broken.quorum.close()
 

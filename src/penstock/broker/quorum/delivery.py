@@ -27,6 +27,7 @@ class Delivery:
 
     Args:
         delivered: called after each piece, in the same turn.
+        failed: called when what is committed cannot be read.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Delivery:
         metadata_log: MetadataLog,
         listener: QuorumListener,
         delivered: Callable[[Sequence[CommittedBatch]], None],
+        failed: Callable[[BaseException], None],
     ) -> None:
         self.offset: int | None = None
         """Up to which the listener has the log; None before it has anything."""
@@ -45,6 +47,7 @@ class Delivery:
         self._log = metadata_log
         self._listener = listener
         self._delivered = delivered
+        self._failed = failed
         self._high_watermark = 0
         self._recent: deque[CommittedBatch] = deque()
         """What this node appended as the leader and the listener has not seen, without a gap to the end."""
@@ -69,8 +72,13 @@ class Delivery:
             return
         if self._has_gap() and not self._read_here():
             self._reading = self._host.loop.create_task(self._read())
+            self._reading.add_done_callback(self._was_read)
         else:
             self._deliver_recent()
+
+    def _was_read(self, reading: asyncio.Task[None]) -> None:
+        if not reading.cancelled() and (error := reading.exception()) is not None:
+            self._failed(error)
 
     @property
     def is_reading(self) -> bool:

@@ -91,7 +91,7 @@ class Quorum:
         """Tell ``listener`` everything from the beginning, and all that follows. Before `start`, once."""
         assert self._listener is None, "the metadata log has one listener"
         self._listener = listener
-        self._delivery = Delivery(self._host, self._log, listener, self._delivered)
+        self._delivery = Delivery(self._host, self._log, listener, self._delivered, self._cannot_read)
         self._log.on_append = self._delivery.appended
         self._snapshotting = Snapshotting(self._host, self._log, listener, self._delivery, self._retention)
 
@@ -344,4 +344,11 @@ class Quorum:
             self._listener.handle_failure(self._failure)
         is_alone = self._raft.voters.is_only_voter(self._raft.settings.local)
         if not is_alone and not self._host.died.done():
+            self._host.died.set_result(self._failure)
+
+    def _cannot_read(self, error: BaseException) -> None:
+        """What is committed does not come to this node any more: it must not go on with what was."""
+        self._failure = f"the metadata log cannot be read: {error}"
+        log.critical("metadata quorum stopped error=%s", error, exc_info=error)
+        if not self._host.died.done():
             self._host.died.set_result(self._failure)
