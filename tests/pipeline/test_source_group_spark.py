@@ -1,6 +1,10 @@
-"""Queries that a consumer group follows, in Spark: what lag tools see, restarts, the lag in the progress."""
+"""Queries that a consumer group follows, in Spark: what lag tools see, restarts, the lag in the progress.
+
+What goes over the wire `test_source_group` tries on Apache Kafka too; this does with PENSTOCK_CLUSTERS=1.
+"""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -15,9 +19,13 @@ from penstock.spark import lag
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(scope="module")
-def servers(either_servers):
-    return either_servers
+ON_DEMAND = pytest.mark.skipif("PENSTOCK_CLUSTERS" not in os.environ, reason="no PENSTOCK_CLUSTERS")
+KAFKA = pytest.param("kafka_servers", marks=[pytest.mark.kafka, ON_DEMAND], id="kafka")
+
+
+@pytest.fixture(scope="module", params=[pytest.param("servers_of_ours", id="penstock"), KAFKA])
+def servers(request):
+    return request.getfixturevalue(request.param)
 
 
 def numbers(first, end):
