@@ -53,7 +53,7 @@ class World:
             cluster_id="c",
             incarnation_id=b"i" * 16,
             image=self.image,
-            quorum=SimpleNamespace(leader_high_watermark=6),
+            quorum=SimpleNamespace(leader_high_watermark=6, problem=None),
             logs=SimpleNamespace(
                 directory_ids=lambda: [DIRECTORY],
                 cordoned=frozenset(),

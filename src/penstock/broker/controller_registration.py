@@ -6,9 +6,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from penstock.broker import registered
 from penstock.broker.peers import ControllerChannel, PeerError
-from penstock.metadata.configs import SECURITY_PROTOCOLS
-from penstock.metadata.controller.features import CONTROLLER_REGISTRATION_LEVEL, SUPPORTED_FEATURES
+from penstock.metadata.controller.features import CONTROLLER_REGISTRATION_LEVEL
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages import ControllerRegistrationRequest, ControllerRegistrationResponse
 
@@ -91,23 +91,10 @@ class ControllerRegistration:
 
     def _request(self) -> ControllerRegistrationRequest:
         broker, request = self._broker, ControllerRegistrationRequest
-        listeners = []
-        for listener in broker.config.advertised_controller_listeners:
-            host, port = broker.advertised(listener.name)
-            protocol = SECURITY_PROTOCOLS[listener.security_protocol]
-            listeners.append(
-                request.Listener(name=listener.name, host=host, port=port, security_protocol=protocol)
-            )
+        advertised = broker.config.advertised_controller_listeners
         return request(
             controller_id=broker.node_id,
             incarnation_id=broker.incarnation_id,
-            listeners=listeners,
-            features=[
-                request.Feature(
-                    name=feature.name,
-                    min_supported_version=feature.min_level,
-                    max_supported_version=feature.max_level,
-                )
-                for feature in SUPPORTED_FEATURES
-            ],
+            listeners=registered.listeners(request.Listener, broker, advertised),
+            features=registered.features(request.Feature),
         )

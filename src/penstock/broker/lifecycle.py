@@ -13,9 +13,9 @@ import logging
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
+from penstock.broker import registered
 from penstock.broker.peers import ControllerChannel, PeerError, PeerTimedOut
-from penstock.metadata.configs import SECURITY_PROTOCOLS
-from penstock.metadata.controller.features import DIRECTORY_ASSIGNMENT_LEVEL, SUPPORTED_FEATURES
+from penstock.metadata.controller.features import DIRECTORY_ASSIGNMENT_LEVEL
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import (
     BrokerHeartbeatRequest,
@@ -186,8 +186,9 @@ class BrokerLifecycle:
             self._caught_up.set_exception(self._not_registered(timeout_ms))
 
     def _not_registered(self, timeout_ms: int) -> RegistrationFailed:
+        problem = self._broker.quorum.problem or self._problem
         return RegistrationFailed(
-            f"no controller has registered this broker within {timeout_ms} ms: {self._problem}"
+            f"no controller has registered this broker within {timeout_ms} ms: {problem}"
         )
 
     def _failure_overdue(self, packed: bytes, directory_id: str) -> None:
@@ -247,31 +248,12 @@ class BrokerLifecycle:
     def _registration(self) -> BrokerRegistrationRequest:
         broker = self._broker
         request = BrokerRegistrationRequest
-        protocols = {listener.name: listener.security_protocol for listener in broker.config.listeners}
-        listeners = []
-        for listener in broker.config.advertised_listeners:
-            host, port = broker.advertised(listener.name)
-            listeners.append(
-                request.Listener(
-                    name=listener.name,
-                    host=host,
-                    port=port,
-                    security_protocol=SECURITY_PROTOCOLS[protocols[listener.name]],
-                )
-            )
         return request(
             broker_id=broker.node_id,
             cluster_id=broker.cluster_id,
             incarnation_id=broker.incarnation_id,
-            listeners=listeners,
-            features=[
-                request.Feature(
-                    name=feature.name,
-                    min_supported_version=feature.min_level,
-                    max_supported_version=feature.max_level,
-                )
-                for feature in SUPPORTED_FEATURES
-            ],
+            listeners=registered.listeners(request.Listener, broker, broker.config.advertised_listeners),
+            features=registered.features(request.Feature),
             rack=broker.config.rack,
             log_dirs=sorted(uuid_from_text(found) for found in broker.logs.directory_ids()),
             previous_broker_epoch=self.previous_epoch,

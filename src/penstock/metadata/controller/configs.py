@@ -8,9 +8,9 @@ with INVALID_REQUEST and the others with INVALID_CONFIG.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from penstock.metadata.configs import BrokerConfig, ConfigError, ConfigType, UpdateMode, validate_topic_config
 from penstock.metadata.configs.cleaner import check_cleaner_change
@@ -38,6 +38,11 @@ from penstock.protocol.messages import (
     IncrementalAlterConfigsResponse,
     Message,
 )
+
+R = TypeVar(
+    "R", AlterConfigsRequest.AlterConfigsResource, IncrementalAlterConfigsRequest.AlterConfigsResource
+)
+A = TypeVar("A")
 
 
 class AlterOp(IntEnum):
@@ -67,20 +72,13 @@ def incremental_alter_configs(
     state: ControllerState, request: IncrementalAlterConfigsRequest
 ) -> Decision[IncrementalAlterConfigsResponse]:
     """Set, delete, append to or subtract from single configs."""
-    records: list[Message] = []
-    responses = []
-    duplicates = set(repeated((r.resource_type, r.resource_name) for r in request.resources))
-    for resource in request.resources:
+
+    def change(resource: IncrementalAlterConfigsRequest.AlterConfigsResource) -> list[Message]:
         changes = [ConfigChange(c.name, c.config_operation, c.value) for c in resource.configs]
-        response = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
-            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
-        )
-        try:
-            _check_once((resource.resource_type, resource.resource_name), duplicates)
-            records += alter_resource(state, resource.resource_type, resource.resource_name, changes)
-        except Refusal as refusal:
-            response.error_code, response.error_message = refusal.code, refusal.message
-        responses.append(response)
+        return alter_resource(state, resource.resource_type, resource.resource_name, changes)
+
+    make = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+    records, responses = _each_by_itself(request.resources, change, make)
     records += forget_eligible_leaders(state, records)
     return Decision(
         [] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=responses)
@@ -89,22 +87,40 @@ def incremental_alter_configs(
 
 def alter_configs(state: ControllerState, request: AlterConfigsRequest) -> Decision[AlterConfigsResponse]:
     """Replace all configs of each resource: those it does not name are deleted."""
-    records: list[Message] = []
-    responses = []
-    duplicates = set(repeated((r.resource_type, r.resource_name) for r in request.resources))
-    for resource in request.resources:
+
+    def change(resource: AlterConfigsRequest.AlterConfigsResource) -> list[Message]:
         changes = [ConfigChange(c.name, AlterOp.SET, c.value) for c in resource.configs]
-        response = AlterConfigsResponse.AlterConfigsResourceResponse(
-            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
-        )
-        try:
-            _check_once((resource.resource_type, resource.resource_name), duplicates)
-            records += replace_resource(state, resource.resource_type, resource.resource_name, changes)
-        except Refusal as refusal:
-            response.error_code, response.error_message = refusal.code, refusal.message
-        responses.append(response)
+        return replace_resource(state, resource.resource_type, resource.resource_name, changes)
+
+    make = AlterConfigsResponse.AlterConfigsResourceResponse
+    records, responses = _each_by_itself(request.resources, change, make)
     records += forget_eligible_leaders(state, records)
     return Decision([] if request.validate_only else records, AlterConfigsResponse(responses=responses))
+
+
+def _each_by_itself(
+    resources: Sequence[R], change: Callable[[R], list[Message]], make: Callable[..., A]
+) -> tuple[list[Message], list[A]]:
+    """The records of all resources whose change is allowed, and an answer to each."""
+    records: list[Message] = []
+    answers = []
+    duplicates = set(repeated((r.resource_type, r.resource_name) for r in resources))
+    for resource in resources:
+        code, message = ErrorCode.NONE, None
+        try:
+            _check_once((resource.resource_type, resource.resource_name), duplicates)
+            records += change(resource)
+        except Refusal as refusal:
+            code, message = refusal.code, refusal.message
+        answers.append(
+            make(
+                error_code=code,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    return records, answers
 
 
 def forget_eligible_leaders(state: ControllerState, records: Iterable[Message]) -> list[Message]:
