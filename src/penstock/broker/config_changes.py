@@ -100,16 +100,13 @@ def _judge(
     if (resource.resource_type, resource.resource_name) in duplicates:
         return Outcome(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     changes = _changes(resource)
+    if isinstance(resource, IncrementalAlterConfigsRequest.AlterConfigsResource) and is_of_loggers(resource):
+        return set_log_levels(broker, resource, validate_only=request.validate_only)
     try:
         if resource.resource_type == ResourceType.BROKER:
             now = broker.image.configs.of(ResourceType.BROKER, resource.resource_name)
             replaces = isinstance(request, AlterConfigsRequest)
             check_own_broker(broker.config, now, resource.resource_name, changes, replaces=replaces)
-        elif resource.resource_type == ResourceType.BROKER_LOGGER and not isinstance(
-            request, AlterConfigsRequest
-        ):
-            _set_log_levels(broker, resource.resource_name, changes, validate_only=request.validate_only)
-            return DONE
     except Refusal as refusal:
         return Outcome(refusal.code, refusal.message)
     return None
@@ -121,9 +118,21 @@ def _changes(resource: Resource) -> list[ConfigChange]:
     return [ConfigChange(c.name, c.config_operation, c.value) for c in resource.configs]
 
 
-def _set_log_levels(broker: Broker, name: str, changes: list[ConfigChange], *, validate_only: bool) -> None:
-    """Raises Refusal."""
-    check_node_id(broker.node_id, name, "Unexpected node id. Expected {0}, but received {1}")
-    loggers.check(changes)
+def is_of_loggers(resource: Resource) -> bool:
+    return bool(resource.resource_type == ResourceType.BROKER_LOGGER)
+
+
+def set_log_levels(
+    broker: Broker, resource: IncrementalAlterConfigsRequest.AlterConfigsResource, *, validate_only: bool
+) -> Outcome:
+    """Of this process's loggers, on a broker or on a controller."""
+    changes = _changes(resource)
+    try:
+        expected = "Unexpected node id. Expected {0}, but received {1}"
+        check_node_id(broker.node_id, resource.resource_name, expected)
+        loggers.check(changes)
+    except Refusal as refusal:
+        return Outcome(refusal.code, refusal.message)
     if not validate_only:
         loggers.apply(changes)
+    return DONE

@@ -282,6 +282,7 @@ class Broker:
         if self.config.is_broker:
             await self._start_broker()
         else:
+            self.metadata.on_image_change(self._configs_changed)
             self.metadata.tell_all()
         self._serve_metrics()
         self._tick()
@@ -368,12 +369,15 @@ class Broker:
         """Follow a change of the image, one after the other in their order."""
         async with self._following:
             self.lifecycle.image_changed()
-            if any(resource.type == ResourceType.BROKER for resource in delta.changed_configs):
-                self._reconfigure()
+            self._configs_changed(delta)
             await self.replicas.apply(delta)
             self._directory_assignments.partitions_changed(delta.changed_partitions)
             self.groups.on_image_change(delta)
             self.transactions.on_image_change(delta)
+
+    def _configs_changed(self, delta: MetadataDelta) -> None:
+        if any(resource.type == ResourceType.BROKER for resource in delta.changed_configs):
+            self._reconfigure()
 
     def _reconfigure(self) -> None:
         """Dynamic broker configs (KIP-226): this node's own over the defaults of the cluster."""

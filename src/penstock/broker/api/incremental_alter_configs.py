@@ -9,7 +9,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.broker.config_changes import Outcome, answers, change_configs
+from penstock.broker.config_changes import (
+    Outcome,
+    answers,
+    change_configs,
+    is_of_loggers,
+    set_log_levels,
+)
 from penstock.metadata.controller.configs import incremental_alter_configs
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import KafkaError
@@ -35,7 +41,18 @@ async def handle(
 async def handle_as_controller(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
-    return await broker.controller.submit_and_follow(partial(incremental_alter_configs, request=request))
+    """Log levels are those of this controller, active or not; all else the active one decides."""
+    of_loggers = [resource for resource in request.resources if is_of_loggers(resource)]
+    if not of_loggers:
+        return await broker.controller.submit_and_follow(partial(incremental_alter_configs, request=request))
+    others = [resource for resource in request.resources if not is_of_loggers(resource)]
+    set_here = [set_log_levels(broker, r, validate_only=request.validate_only) for r in of_loggers]
+    response = IncrementalAlterConfigsResponse()
+    if others:
+        left = IncrementalAlterConfigsRequest(resources=others, validate_only=request.validate_only)
+        response = await broker.controller.submit_and_follow(partial(incremental_alter_configs, request=left))
+    response.responses = [*response.responses, *answers(ResourceResponse, of_loggers, set_here)]
+    return response
 
 
 def answer_error(
