@@ -15,7 +15,6 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.bench.process import process_cost
-from side_by_side.brokers import free_port
 from side_by_side.data import Data
 from side_by_side.session import RunFailed
 from side_by_side.three_node_rows import RUN_TIMEOUT_S, Bench, Figures
@@ -59,7 +58,7 @@ def _started(count: int, directory: Path) -> Iterator[tuple[int, list[str]]]:
     """The supervisor's process id and the nodes' addresses."""
     shutil.rmtree(directory, ignore_errors=True)
     words = ["start", "--brokers", str(count), "--data-dir", str(directory)]
-    command = [sys.executable, "-m", "penstock", *words, "--listen", f"127.0.0.1:{free_port()}"]
+    command = [sys.executable, "-m", "penstock", *words, "--listen", "127.0.0.1:0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from side_by_side.three_nodes import ThreeNodes
 
 ROOT = Path(__file__).parents[2]
 SIDES = (Penstock.name, Kafka.name)
+FAILURES = (RunFailed, BrokerError, subprocess.TimeoutExpired)
 
 
 def main() -> int:
@@ -111,19 +113,28 @@ class Comparison:
             with ThreeNodes(side, self._directory, self._cores, self._jars) as nodes:
                 three_node_rows.warm_up(nodes, self._bench)
                 for row in rows:
-                    os.sync()  # the disk is done with what came before
-                    try:
-                        self._note(row.name, side, round_, row.run(nodes, self._bench))
-                    except (RunFailed, BrokerError) as error:
-                        print(f"round {round_}, {side}, {row.name}: {error}", flush=True)
-                        nodes.complete()
+                    self._measure(nodes, row, round_)
+        except FAILURES as error:
+            print(f"round {round_}, {side}: {error}", flush=True)
         finally:
             os.sched_setaffinity(0, before)
 
+    def _measure(self, nodes: ThreeNodes, row: Row, round_: int) -> None:
+        os.sync()  # the disk is done with what came before
+        try:
+            self._note(row.name, nodes.name, round_, row.run(nodes, self._bench))
+        except FAILURES as error:
+            print(f"round {round_}, {nodes.name}, {row.name}: {error}", flush=True)
+            nodes.complete()
+
     def _start_several(self, count: int, round_: int) -> None:
         os.sync()
-        figures = start_several.run(count, self._directory / "several", self._bench)
-        self._note(start_several.name_of(count), Penstock.name, round_, figures)
+        name = start_several.name_of(count)
+        try:
+            figures = start_several.run(count, self._directory / "several", self._bench)
+            self._note(name, Penstock.name, round_, figures)
+        except RunFailed as error:
+            print(f"round {round_}, {name}: {error}", flush=True)
 
     def _note(self, row: str, side: str, round_: int, figures: Figures) -> None:
         self._results.add(row, side, round_, figures)
