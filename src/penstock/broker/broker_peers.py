@@ -56,7 +56,12 @@ class BrokerPeers:
         """None for a broker that is not registered, is fenced, or has no such listener."""
         registration = self._image().brokers.get(broker_id)
         endpoint = None if registration is None else registration.endpoint(self._listener_name)
-        if registration is None or endpoint is None or registration.fenced:
+        if registration is None or endpoint is None:
+            gone = self._peers.pop(broker_id, None)
+            if gone is not None:
+                gone.close()
+            return None
+        if registration.fenced:
             return None
         peer = self._peers.get(broker_id)
         if peer is not None and (peer.host, peer.port) != (endpoint.host, endpoint.port):

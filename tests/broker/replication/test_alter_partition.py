@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import cast
 
-from penstock.broker.peers import PeerTimedOut
+from penstock.broker.peers import PeerTimedOut, PeerViolation
 from penstock.broker.replication.alter_partition import AlterPartitionManager
 from penstock.broker.replication.leadership import IsrProposal
 from penstock.broker.replication.replicated_partition import ReplicatedPartition
@@ -156,6 +156,21 @@ def test_partitions_hear_of_their_own_errors() -> None:
         2: ErrorCode.UNKNOWN_SERVER_ERROR,
     }
     run(lambda: Controller(script), scenario)
+
+
+def test_an_answer_that_cannot_be_read_is_asked_for_again() -> None:
+    """The partition would wait for ever: it makes no other proposal before it has heard of this one."""
+
+    async def scenario(controller: Controller, manager: AlterPartitionManager, submit: Callable) -> None:  # type: ignore[type-arg]
+        partition = Partition(0)
+        submit(partition, proposal(1))
+        while not partition.told:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert partition.told == [((1,), [1], 7, 4)]
+        assert len(controller.requests) == 3
+
+    script = [PeerViolation("answered ALTER_PARTITION version 3: nonsense"), ErrorCode.STALE_BROKER_EPOCH]
+    run(lambda: Controller(*script), scenario)
 
 
 def test_when_the_node_stops_nothing_is_sent_again() -> None:

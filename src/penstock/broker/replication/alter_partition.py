@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
-from penstock.broker.peers import PeerError
+from penstock.broker.peers import PeerTimedOut, PeerViolation
 from penstock.protocol.codec import Message
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import AlterPartitionRequest, AlterPartitionResponse
@@ -26,7 +26,8 @@ log = logging.getLogger(__name__)
 Response = TypeVar("Response", bound=Message)
 
 RETRY_S: Final = 0.05
-"""After a request that was refused as a whole."""
+"""After a request that was refused as a whole; it doubles with each in a row."""
+RETRY_MAX_S: Final = 1.0
 
 PartitionKey = tuple[bytes, int]
 """Topic id and partition."""
@@ -91,22 +92,29 @@ class AlterPartitionManager:
             await asyncio.gather(self._sending, return_exceptions=True)
 
     async def _send_all(self) -> None:
+        pause_s = RETRY_S
         try:
             while self._unsent:
                 items, self._unsent = self._unsent, {}
-                if not await self._send(items):
-                    await asyncio.sleep(RETRY_S)
-        except PeerError as error:
+                if await self._send(items):
+                    pause_s = RETRY_S
+                else:
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, RETRY_MAX_S)
+        except PeerTimedOut as error:
             log.info("in-sync replicas are not altered any more: %s", error)
         finally:
             self._sending = None
 
     async def _send(self, items: dict[PartitionKey, _Item]) -> bool:
-        """One request; whether nothing of it has to be sent again. Proposals made since go first."""
+        """One request; whether nothing of it has to be sent again. Proposals made since go first.
+
+        A proposal is never dropped: its partition makes no other before it has heard of this one.
+        """
         request = self._request(items)
         try:
             response = await self._controller().call(request, AlterPartitionResponse)
-        except KafkaError as error:
+        except (KafkaError, PeerViolation) as error:
             log.warning("AlterPartition failed error=%s", error)
             self._unsent = {**items, **self._unsent}
             return False
