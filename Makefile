@@ -139,7 +139,7 @@ VERIFIABLE_KILLS ?= 20
 
 test-cluster: $(INSTALLED)
 	@echo "== the pages of operations, and the same tests on Apache Kafka"
-	@PENSTOCK_OPERATIONS_PAGE=1 PENSTOCK_KAFKA_CLUSTERS=1 $(SOAK) tests/cluster/test_operations_page.py tests/cluster/test_kafka_tools.py tests/cli/test_cluster_commands.py
+	@PENSTOCK_OPERATIONS_PAGE=1 PENSTOCK_KAFKA_CLUSTERS=1 $(SOAK) tests/cluster/test_operations_page.py tests/cluster/test_kafka_tools.py tests/cluster/test_controller_alone.py tests/cli/test_cluster_commands.py
 	@echo "== clusters of Apache Kafka and Penstock nodes together"
 	@PENSTOCK_KAFKA_CLUSTERS=1 $(SOAK) tests/cluster/test_mixed_quorum.py tests/cluster/test_mixed_replication.py
 	@echo "== faults and failovers under load, brokers added"
