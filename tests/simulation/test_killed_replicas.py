@@ -18,6 +18,8 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import (
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
     ProduceRequest,
     ProduceResponse,
 )
@@ -74,6 +76,15 @@ class Cluster:
             request = ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[produced])
             answer = await self._client.ask(self._address(self.leader_id), request, ProduceResponse, 10_000)
             assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+    async def delete_before(self, offset: int) -> None:
+        """Of all live replicas."""
+        partition = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)
+        topic = DeleteRecordsRequest.DeleteRecordsTopic(name=TOPIC, partitions=[partition])
+        request = DeleteRecordsRequest(topics=[topic], timeout_ms=10_000)
+        answer = await self._client.ask(self._address(self.leader_id), request, DeleteRecordsResponse, 20_000)
+        result = answer.topics[0].partitions[0]
+        assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, offset)
 
     @staticmethod
     def _address(node_id: int) -> Address:
@@ -202,5 +213,22 @@ def test_a_log_that_is_damaged_is_no_eligible_one_though_its_process_was_only_ki
         assert told == {str(damaged): "-1", str(sound): str(epochs[sound])}
         await cluster.simulated.until("all are in sync", cluster.is_in_sync, 60)
         assert cluster.values() == VALUES
+
+    run(tmp_path, scenario)
+
+
+def test_records_that_were_deleted_stay_so_when_all_are_killed_and_a_follower_leads(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        first_id = cluster.leader_id
+        await cluster.delete_before(10)
+        for machine in cluster.machines.values():
+            machine.kill()
+        for node_id, machine in cluster.machines.items():
+            if node_id != first_id:
+                machine.start()
+        await cluster.simulated.until("a follower leads", lambda: cluster.leader is not None, 60)
+        assert cluster.leader_id != first_id
+        assert cluster.leader is not None
+        assert cluster.leader.log.log_start_offset == 10
 
     run(tmp_path, scenario)

@@ -175,6 +175,7 @@ class Broker:
             lambda: self._alter_partition_channel,
             self._fetching_peer,
             self.group_commit.settled if self.group_commit.acks_fsync else None,
+            lambda: self.run_in_worker(self.logs.checkpoint_log_start_offsets),
         )
 
     def _new_replicas(self) -> ReplicaManager:

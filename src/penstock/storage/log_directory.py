@@ -82,8 +82,8 @@ class LogDirectory:
             self._lock = DirectoryLock(path)
         except OSError as error:
             raise LogDirectoryOffline(f"{path} cannot be used as a log directory: {error}") from error
-        self.incarnations = run_file.read(path, files)
-        """Processes of before whose writes are all here, although the last of them may have been killed."""
+        self.incarnations: tuple[bytes, ...] = ()
+        """Processes whose writes are all here, although the last of them may have been killed; by `recall`."""
         self._has_vouched = True
         """Whether there may be a file that says so."""
         self.is_distrusted = False
@@ -123,6 +123,10 @@ class LogDirectory:
     def write_clean_shutdown_marker(self, broker_epoch: int) -> None:
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
         self._files.write_atomically(self.path / CLEAN_SHUTDOWN_FILE, content.encode())
+
+    def recall(self) -> None:
+        """Read who has written here before."""
+        self.incarnations = run_file.read(self.path, self._files)
 
     def was_stopped_cleanly(self, broker_epoch: int) -> bool:
         """By the process that had this epoch, the last one here."""

@@ -185,6 +185,8 @@ class LogManager:
 
         Blocks. Comes before `load`, which takes the markers of a clean stop away.
         """
+        for directory in self._directories:
+            directory.recall()
         self._incarnations = (*self._whole_until_now(before), incarnation_id)
         for directory in self._directories:
             if self.config.penstock_trust_page_cache:

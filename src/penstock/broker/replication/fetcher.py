@@ -70,6 +70,10 @@ class FollowerContext(Protocol):
         Raises StorageFailed.
         """
 
+    @property
+    def note_log_starts(self) -> Callable[[], Awaitable[None]]:
+        """Writes down where all logs begin. Raises OSError."""
+
     def peer(self, leader_id: int, former: Peer | None, fetcher: int) -> Peer | None:
         """A connection to where a broker is now: `former` if that is right; None if it is nowhere."""
 
@@ -143,6 +147,8 @@ class Fetcher:
 
     async def _fetch_once(self) -> None:
         following, now_s = self.following, self._context.loop.time()
+        if following.starts_moved and not await self._note_starts():
+            return
         if self._hurried is None:
             if not following.prepare(now_s):
                 await self._pause(following.wakes_in_s(now_s))
@@ -246,6 +252,17 @@ class Fetcher:
         except LogError as error:
             log.error("cannot make durable what leader %d sent: %s", self.leader_id, error)
             self._rest_all()
+
+    async def _note_starts(self) -> bool:
+        """Write down where logs begin, so that no kill brings back what was deleted. Whether it is done."""
+        self.following.starts_moved = False
+        try:
+            await self._context.note_log_starts()
+        except OSError as error:
+            log.error("cannot note where logs start leader=%d error=%s", self.leader_id, error)
+            self.following.starts_moved = True
+            await asyncio.sleep(self._context.fetcher_settings.replica_fetch_backoff_ms / 1000)
+        return not self.following.starts_moved
 
     async def _find_range(self, keys: list[PartitionKey], number: int) -> None:
         assert self._peer is not None, "it has just answered"

@@ -118,6 +118,8 @@ class Following:
         self._followed: dict[PartitionKey, FollowedPartition] = {}
         self._resting: dict[PartitionKey, None] = {}
         self._throttled: dict[PartitionKey, None] = {}
+        self.starts_moved = False
+        """Whether logs begin elsewhere than is written down: the leader shall not hear of it before."""
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -331,6 +333,8 @@ class Following:
         key = followed.key
         log_start_offset = followed.partition.replica.log.log_start_offset
         known = self.session.wanted[key]
+        if known.log_start_offset != log_start_offset:
+            self.starts_moved = True
         if position != followed.position or known.log_start_offset != log_start_offset:
             followed.position = position
             self._want(key, followed)

@@ -41,6 +41,7 @@ class Replication:
         connect: makes a connection to another broker, for fetches alone.
         settled: by `penstock.acks.fsync` waits until what was appended is durable, before a leader hears of
             it; raises StorageFailed.
+        note_log_starts: writes down where all logs begin; raises OSError.
     """
 
     def __init__(
@@ -52,8 +53,10 @@ class Replication:
         controller: Callable[[], Controller],
         connect: ConnectPeer,
         settled: Callable[[], Awaitable[None]] | None,
+        note_log_starts: Callable[[], Awaitable[None]],
     ) -> None:
         self.settled = settled
+        self.note_log_starts = note_log_starts
         self.node_id = config.node_id
         self.loop = loop
         self.brokers = ImageBrokers(image, own_epoch)
