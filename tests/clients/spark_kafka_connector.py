@@ -1,18 +1,12 @@
-"""Spark's own Kafka connector on a node: batch and streaming, both ways; run as a program of its own.
+"""Spark's own Kafka connector on a node: batch and streaming, both ways. See `spark_connector_session`."""
 
-Arguments: the connector's jars (comma separated), the node's address, a directory for checkpoints. Spark
-loads jars when its JVM starts, so this cannot share the session of the other tests.
-"""
-
-import sys
 from pathlib import Path
 
-from penstock.spark.session import build_session
+from pyspark.sql import SparkSession
 
 
-def main(jars: str, servers: str, scratch: Path) -> None:
-    conf = {"spark.jars": jars, "spark.sql.shuffle.partitions": "1"}
-    spark = build_session("spark-kafka", "local[2]", conf, profile="quick")
+def check(spark: SparkSession, servers: str, scratch: Path) -> str:
+    """Use it in all ways; what was found."""
     kafka = {"kafka.bootstrap.servers": servers, "includeHeaders": "true"}
     rows = spark.range(0, 2000, 1, 2).selectExpr(
         "cast(id % 7 as string) key",
@@ -57,9 +51,4 @@ def main(jars: str, servers: str, scratch: Path) -> None:
     for topic in ("kafka-to-kafka", "penstock-to-kafka", "kafka-to-penstock"):
         assert same(read("kafka", topic)[1], rows), topic
         assert same(read("penstock", topic)[1], rows), topic
-    spark.stop()
-    print("the connector and the source agree")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    return "the connector and the source agree"

@@ -1,0 +1,34 @@
+"""A Spark session with Spark's own Kafka connector, and what is tried in it, one after the other.
+
+Arguments: the connector's jars (comma separated), the node's address, a directory for checkpoints. Spark
+loads jars when its JVM starts, so this is a process of its own and cannot share the session of the other
+tests. It prints what each check found, or how it failed.
+"""
+
+import sys
+import traceback
+from pathlib import Path
+
+import spark_kafka_connector
+import spark_source_options
+
+from penstock.spark.session import build_session
+
+
+def main(jars: str, servers: str, scratch: Path) -> int:
+    conf = {"spark.jars": jars, "spark.sql.shuffle.partitions": "1"}
+    # what is refused on purpose would fill the log
+    spark = build_session("spark-connector", "local[2]", conf, profile="quick", log_level="off")
+    failed = 0
+    for check in (spark_kafka_connector.check, spark_source_options.check):
+        try:
+            print(check(spark, servers, scratch), flush=True)
+        except Exception:
+            traceback.print_exc(file=sys.stdout)
+            failed += 1
+    spark.stop()
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2], Path(sys.argv[3])))
