@@ -557,6 +557,7 @@ def test_a_batch_larger_than_the_topic_takes_is_split_in_its_transaction(target:
     topic = f"small-{uuid.uuid4()}"
     config = {"max.message.bytes": "2000"}
     admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(20)
+    wait_until(lambda: topic in admin.list_topics(timeout=10).topics)
     values = [b"%02d" % number * 100 for number in range(40)]
     rows = [Record(0, 1, None, value) for value in values]
 
