@@ -148,6 +148,7 @@ class Leader:
         return self.observers.setdefault(key, Progress(key))
 
     def active_observers(self, now_ms: int) -> list[Progress]:
+        """Those that have fetched lately; the others are forgotten, whenever a new one comes too."""
         for key, progress in list(self.observers.items()):
             if now_ms - progress.last_fetch_ms >= OBSERVER_SESSION_MS and key != self.local:
                 del self.observers[key]
@@ -177,7 +178,10 @@ class Leader:
 
     def fetched(self, key: ReplicaKey, offset: int, leader_end: int, now_ms: int) -> bool:
         """A replica's log is durable up to ``offset``; whether the high watermark moved."""
+        known = len(self.observers)
         self.progress(key).fetched(offset, leader_end, now_ms)
+        if len(self.observers) > known:
+            self.active_observers(now_ms)
         self.heard_of(key, now_ms)
         return self._move_high_watermark()
 
