@@ -78,7 +78,7 @@ def test_what_a_machine_starts_is_its_own_and_pauses_and_dies_with_it() -> None:
         await asyncio.sleep(5)
         looks.append(dict(counts))
         loop.resume(paused)
-        await asyncio.sleep(2)
+        await asyncio.sleep(2.25)
         looks.append(dict(counts))
         return looks
 

@@ -123,6 +123,7 @@ class CrashFiles(FileSystem):
 
     def __init__(self, root: Path, rng: Random) -> None:
         self.root = root
+        self._prefix = f"{root}{os.sep}"
         self.rng = rng
         self.error_rate = 0.0
         """How often a call fails with EIO or ENOSPC."""
@@ -210,11 +211,17 @@ class CrashFiles(FileSystem):
 
     # --- names
 
+    def _relative(self, path: object) -> str:
+        """As os.path.relpath, which takes its time."""
+        text = str(path)
+        if text.startswith(self._prefix):
+            return text[len(self._prefix) :]
+        return os.path.relpath(text, self.root)
+
     def _parts(self, path: object) -> tuple[_Directory, str]:
         """The directory that `path` lies in, and its name there."""
-        relative = os.path.relpath(str(path), self.root)
         node: _File | _Directory = self._tree
-        *parents, name = relative.split(os.sep)
+        *parents, name = self._relative(path).split(os.sep)
         for part in parents:
             assert isinstance(node, _Directory)
             if part not in node.entries:
@@ -224,7 +231,7 @@ class CrashFiles(FileSystem):
         return node, name
 
     def _find(self, path: object) -> _File | _Directory | None:
-        if os.path.relpath(str(path), self.root) == ".":
+        if self._relative(path) == ".":
             return self._tree
         parent, name = self._parts(path)
         return parent.entries.get(name)
@@ -360,7 +367,7 @@ class CrashFiles(FileSystem):
         self._step_or_die()
         os.makedirs(path, mode, exist_ok)
         node: _File | _Directory = self._tree
-        for name in os.path.relpath(path, self.root).split(os.sep):
+        for name in self._relative(path).split(os.sep):
             assert isinstance(node, _Directory)
             if name not in node.entries and name != ".":
                 node.change(name, _Directory())

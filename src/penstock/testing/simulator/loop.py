@@ -37,6 +37,7 @@ TIMER_S_MIN: Final = 1e-6
 MEASURING_MODULES: Final = ("penstock.broker.turns", "penstock.broker.connection", "penstock.broker.dispatch")
 
 _pack_event = struct.Struct("<dIB").pack
+_Callback = Callable[..., object]
 
 
 class Livelock(AssertionError):
@@ -75,6 +76,23 @@ class Machine:
 
 
 _machine: contextvars.ContextVar[Machine] = contextvars.ContextVar("machine")
+
+
+class _Handle(events.Handle):
+    """As asyncio's, without what is for debugging: one is made for each callback."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, callback: _Callback, args: Any, loop: VirtualLoop, context: contextvars.Context | None
+    ) -> None:
+        self._context = contextvars.copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
 
 
 class Socket(Protocol):
@@ -117,6 +135,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.world = self.machine("world", "127.0.0.1")
         """Where the simulation itself runs."""
         self._runnable: dict[Machine, None] = {}
+        self._world_context = self.context_of(self.world)
         self._tick_ends_s, self._tick_callbacks = 0.0, 0
         self._tasks: list[asyncio.Task[Any]] = []
         self._tasks_max = 1_000
@@ -202,7 +221,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, true_s: float, callback: Callable[..., object], *args: Any, machine: Machine | None = None
     ) -> asyncio.TimerHandle:
         """At a true time, as code of a machine."""
-        context = self.context_of(machine or self.world)
+        context = self._world_context if machine is None else self.context_of(machine)
         timer = asyncio.TimerHandle(true_s, callback, args, self, context)
         self._at(max(self.now_s, true_s), timer)
         return timer
@@ -214,17 +233,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """It is thrown away when its time comes."""
 
-    def _call_soon(
-        self, callback: Callable[..., object], args: Any, context: contextvars.Context | None
+    def call_soon(  # type: ignore[override]
+        self, callback: _Callback, *args: Any, context: contextvars.Context | None = None
     ) -> events.Handle:
-        handle = events.Handle(callback, args, self, context)
+        handle = _Handle(callback, args, self, context)
         self._enqueue(handle)
         return handle
 
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> events.Handle:
-        return self._call_soon(callback, args, context)
+        return self.call_soon(callback, *args, context=context)
 
     def _enqueue(self, handle: events.Handle) -> None:
         machine = handle._context.get(_machine, self.world)  # type: ignore[attr-defined]
@@ -240,9 +259,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         while not runnable:
             self._jump()
         while runnable and not self._stopping:  # type: ignore[attr-defined]
-            machine = next(iter(runnable))
-            if len(runnable) > 1:
-                machine = self._rng.choice(list(runnable))
+            if len(runnable) == 1:
+                (machine,) = runnable
+            else:
+                machine = list(runnable)[int(self._rng.random() * len(runnable))]
             handle = machine.ready.popleft()
             if not machine.ready:
                 del runnable[machine]

@@ -393,7 +393,11 @@ class VirtualSocket:
         return self._in_flight_bytes < IN_FLIGHT_BYTES_MAX or self._failure is not None
 
     def _wake(self) -> None:
-        if self._reader is not None and not self._reader_is_due and self._is_readable:
+        if (
+            self._reader is not None
+            and not self._reader_is_due
+            and (self._received or self._ended or self._failure is not None)
+        ):
             self._reader_is_due = True
             self._loop.call_soon(self._read, context=self._reader._context)  # type: ignore[attr-defined]
         if self._writer is not None and not self._writer_is_due and self._is_writable:

@@ -75,6 +75,12 @@ class Report:
             f"trace={self.trace:08x} {outcome}"
         )
 
+    def portable(self) -> Report:
+        """For another process: whatever failed may hold on to anything."""
+        if self.failure is None or type(self.failure) is Violation:
+            return self
+        return replace(self, failure=AssertionError(f"{type(self.failure).__name__}: {self.failure}"))
+
 
 def simulate(seed: int, directory: Path | None = None, longer: float = 1.0) -> Report:
     """Run a seed, with a time of faults that many times as long. What was wrong is the report's `failure`."""
@@ -236,22 +242,34 @@ class _Run:
 
     async def _come_to_rest(self, looking: asyncio.Task[None]) -> None:
         """Nothing fails any more: within a time all requests end well, and every replica has everything."""
-
-        def are_done(clients: list[Client]) -> bool:
-            self._check(looking)
-            return all(client.task is not None and client.task.done() for client in clients)
-
         for client in self.clients:
             client.stopping = True
 
         def waiting() -> str:
-            names = [client.name for client in self.clients if client.task is None or not client.task.done()]
-            return f"every client is done; not so {', '.join(names)}"
+            return f"every client is done; not so {', '.join(client.name for client in self._at_work())}"
 
-        await self.cluster.until(waiting, lambda: are_done(self.clients), RECOVERY_S)
+        def are_done() -> bool:
+            self._check(looking)
+            return not self._at_work()
+
+        await self.cluster.until(waiting, are_done, RECOVERY_S)
         for node in self.cluster.nodes.values():
             self.faults.directories.repair(node)
+        await self._settle(looking)
+        await self._read_all()
+        await self._find_offsets()
+        await self._settle(looking)
+        self.observer.check_agreement()
+        await self.cluster.until(
+            lambda: "; ".join(self.observer.wrong_directories()),
+            lambda: not self.observer.wrong_directories(),
+            RECOVERY_S,
+        )
 
+    def _at_work(self) -> list[Client]:
+        return [client for client in self.clients if client.task is None or not client.task.done()]
+
+    async def _settle(self, looking: asyncio.Task[None]) -> None:
         def is_settled() -> bool:
             self._check(looking)
             return self.observer.is_settled()
@@ -259,34 +277,36 @@ class _Run:
         await self.cluster.until(
             lambda: f"every replica is in sync: {self.observer.describe()}", is_settled, RECOVERY_S
         )
+
+    async def _read_all(self) -> None:
+        """All that there is, both ways, against all that anybody has seen."""
+        readers = [
+            Consumer(
+                self.cluster.settings, f"last-{partition}-{isolation}", self._new_rng(), partition, isolation
+            )
+            for partition in self.topics.partitions
+            for isolation in (READ_UNCOMMITTED, READ_COMMITTED)
+        ]
+        readings = [self.loop.create_task(reader.read_to_end()) for reader in readers]
+        await self.cluster.until(
+            "all is read to its end", lambda: all(reading.done() for reading in readings), RECOVERY_S
+        )
         committed: dict[Partition, set[bytes]] = {}
-        for partition in self.topics.partitions:
-            for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
-                name = f"last-{partition}-{isolation}"
-                reader = Consumer(self.cluster.settings, name, self._new_rng(), partition, isolation)
-                reader.stopping = True
-                reading = self.loop.create_task(reader.read_to_end())
-                await self.cluster.until(f"{partition} is read to its end", reading.done, RECOVERY_S)
-                reading.result()
-                if isolation == READ_UNCOMMITTED:
-                    self.cluster.history.check_whole(partition, reader.records)
-                else:
-                    committed[partition] = set(reader.records.values())
+        for reader, reading in zip(readers, readings, strict=True):
+            reading.result()
+            if reader.isolation == READ_UNCOMMITTED:
+                self.cluster.history.check_whole(reader.partition, reader.records)
+            else:
+                committed[reader.partition] = set(reader.records.values())
         self.cluster.history.check_transactions(committed)
+
+    async def _find_offsets(self) -> None:
+        """What transactions have committed for their groups."""
         for writer in self.writers:
             if isinstance(writer, Transactor) and not self.scenario.shares_id:
                 asking = self.loop.create_task(writer.last_offset())
                 await self.cluster.until(f"{writer.group_id} has a stable offset", asking.done, RECOVERY_S)
                 self.cluster.history.check_offset(writer.own, asking.result())
-        await self.cluster.until(
-            lambda: f"every replica is in sync: {self.observer.describe()}", is_settled, RECOVERY_S
-        )
-        self.observer.check_agreement()
-        await self.cluster.until(
-            lambda: "; ".join(self.observer.wrong_directories()),
-            lambda: not self.observer.wrong_directories(),
-            RECOVERY_S,
-        )
 
     def count(self) -> None:
         """Into the report."""

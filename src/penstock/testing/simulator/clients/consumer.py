@@ -49,6 +49,7 @@ class Consumer(Client):
         """It fetches from the replica in its rack (KIP-392)."""
         self._nearest: Address | None = None
         self._aborting: dict[int, int] = {}
+        self.max_wait_ms = MAX_WAIT_MS
         self.is_gone = False
         """Its topic was deleted: there is nothing to read."""
 
@@ -90,7 +91,7 @@ class Consumer(Client):
 
     def _request(self, leader: Leader) -> FetchRequest:
         return FetchRequest(
-            max_wait_ms=MAX_WAIT_MS,
+            max_wait_ms=self.max_wait_ms,
             min_bytes=1,
             max_bytes=1 << 20,
             isolation_level=self.isolation,
@@ -183,6 +184,7 @@ class Consumer(Client):
 
     async def read_to_end(self) -> None:
         """Read until nothing is left below the high watermark, or the last stable offset."""
+        self.max_wait_ms = 0
         anew = True
         while True:
             answered = await self.poll(anew=anew)
