@@ -242,3 +242,16 @@ def test_base_offsets_that_go_back_are_corruption(bench: LogBench) -> None:
     data[first : first + 8] = struct.pack(">q", 0)
     bench.file(0, ".log").write_bytes(data)
     assert read_all(bench.open()) == [(0, b"a"), (1, b"b")]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_that_ends_below_its_start_begins_anew_without_producers(bench: LogBench, clean: bool) -> None:
+    """A power cut took the records and not the start offset: where producers stood is not known any more."""
+    log = bench.open()
+    for number in range(3):
+        append_values(log, b"%d" % number, producer_id=7, producer_epoch=0, base_sequence=number)
+    log.close()
+    log = bench.open(clean=clean, log_start_offset=5)
+    assert (log.log_start_offset, log.log_end_offset) == (5, 5)
+    append_values(log, b"later", producer_id=7, producer_epoch=0, base_sequence=5)
+    assert read_all(log) == [(5, b"later")]

@@ -83,7 +83,7 @@ class LogDirectory:
         except OSError as error:
             raise LogDirectoryOffline(f"{path} cannot be used as a log directory: {error}") from error
         self.incarnations: tuple[bytes, ...] = ()
-        """Processes whose writes are all here, although the last of them may have been killed; by `recall`."""
+        """Processes whose writes are all here, although the last of them may have been killed: `recall`."""
         self._has_vouched = True
         """Whether there may be a file that says so."""
         self.is_distrusted = False

@@ -102,6 +102,10 @@ class LogLoader:
             self._drop(segments)
             segments, end_offset = [], self.log_start_offset
             self.leader_epochs.clear()
+            # where a producer stands now is in what is lost: where it stood before would refuse it
+            self.producer_state.snapshots.remove_above(-1)
+            self.producer_state.forget()
+            self.producer_state.end_offset = end_offset
         if not segments:
             segments = [self._create_segment(self.log_start_offset)]
         self.log_start_offset = max(self.log_start_offset, segments[0].base_offset)
