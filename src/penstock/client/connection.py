@@ -22,13 +22,14 @@ from penstock.client.errors import (
     RequestTimedOut,
     ServerUnreachable,
 )
-from penstock.client.frames import SIZE, ServedVersions, decode_response, encode_request
+from penstock.client.frames import ServedVersions, decode_response, encode_request
 from penstock.client.sasl import SaslRejected, converse
 from penstock.client.security import tls_context
 from penstock.protocol.api_keys import ApiKey, api_range
 from penstock.protocol.batch import Buffer
 from penstock.protocol.codec import Message
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.frames import SIZE
 from penstock.protocol.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
