@@ -152,9 +152,13 @@ class _Run:
 
     async def run(self) -> None:
         cluster, scenario = self.cluster, self.scenario
-        for node in cluster.nodes.values():
+        first = list(cluster.nodes.values())
+        if scenario.grows and len(scenario.layout.brokers) > REPLICAS:
+            newcomer = first.pop(scenario.layout.nodes.index(scenario.layout.brokers[-1]))
+            self.loop.at(self.rng.uniform(1, scenario.duration_s), lambda: self.faults.start(newcomer))
+        for node in first:
             node.start()
-        await cluster.until("every node is up", lambda: len(cluster.up) == len(cluster.nodes), START_S)
+        await cluster.until("every node is up", lambda: len(cluster.up) == len(first), START_S)
         looking = self.loop.create_task(self._look())
         partitions = self.topics.partitions
         admin = Admin(cluster.settings, "admin", self._new_rng(), partitions, 0.7, scenario.layout)

@@ -40,6 +40,8 @@ class Scenario:
     deletes_records: bool
     log_directories: int
     """Of each node."""
+    grows: bool
+    """Whether the last of more than three brokers is new: it joins while the others work."""
 
     @classmethod
     def of(cls, rng: Random) -> Scenario:
@@ -57,4 +59,5 @@ class Scenario:
             topics_change=rng.random() < 0.4,
             deletes_records=rng.random() < 0.4,
             log_directories=rng.choice((1, 1, 2, 3)),
+            grows=rng.random() < 0.5,
         )
