@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from kafka_node import record_classes
 from maven_jars import cache_root, jars_of
 
 KAFKA_VERSION = "4.3.1"
@@ -39,7 +40,9 @@ def kafka_libs() -> Path:
     """The directory with Apache Kafka's jars (the target release), or a skip that says why not."""
     cache_root().mkdir(parents=True, exist_ok=True)
     with FileLock(cache_root() / "kafka.lock"):
-        return jars_of(CLIENTS / "kafka_pom.xml", f"kafka-{KAFKA_VERSION}")
+        libs = jars_of(CLIENTS / "kafka_pom.xml", f"kafka-{KAFKA_VERSION}")
+        record_classes(libs)
+        return libs
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

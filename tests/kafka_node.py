@@ -1,8 +1,10 @@
 """A real Apache Kafka node (KRaft, one process for both roles) on the jars of the target release."""
 
 import re
+import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +18,7 @@ COMPLAINT = re.compile(r"^\[[^\]]*\] (WARN|ERROR|FATAL) ")
 
 # A process that lives for seconds gains nothing from the second compiler and from parallel collection.
 JAVA = ("java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+QUIET_CLASS_DATA = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 LOGGING = {
     "defaultLogLevel": "info",
     "levelInBrackets": "false",
@@ -38,6 +41,29 @@ PROPERTIES: Mapping[str, str] = {
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
+
+
+def record_classes(libs: Path) -> None:
+    """Have nodes map Kafka's classes from a file (JEP 350): a start takes two thirds of the time.
+
+    Java takes no file that doesn't fit its own build or the jars, and goes on without it.
+    """
+    archive = class_archive(libs)
+    if archive.exists():
+        return
+    recording = archive.with_suffix(".recording")
+    with tempfile.TemporaryDirectory() as scratch:
+        node = KafkaNode(libs, Path(scratch))
+        node.class_data = (f"-XX:ArchiveClassesAtExit={recording}", *QUIET_CLASS_DATA)
+        with node:
+            pass
+    recording.rename(archive)
+
+
+def class_archive(libs: Path) -> Path:
+    """Where the classes of these jars are for this Java."""
+    java = Path(shutil.which(JAVA[0]) or JAVA[0]).resolve()
+    return libs / f"{java.as_posix().strip('/').replace('/', '-')}.jsa"
 
 
 def run_java(libs: Path, *words: str, timeout_s: float = 120) -> str:
@@ -71,6 +97,8 @@ class KafkaNode:
     ) -> None:
         self.data_dir = data_dir or directory / "data"
         self.log_file = directory / "kafka.log"
+        archive = class_archive(libs)
+        self.class_data = (f"-XX:SharedArchiveFile={archive}", *QUIET_CLASS_DATA) if archive.exists() else ()
         self._libs = libs
         self._port = port or free_port()
         self._format_words = ["--standalone"] if dynamic_quorum else list(format_words)
@@ -151,7 +179,7 @@ class KafkaNode:
     def _java(self, *words: str) -> subprocess.Popen[bytes]:
         logging = [f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in LOGGING.items()]
         with self.log_file.open("ab") as log:
-            command = [*JAVA, *logging, "-cp", f"{self._libs}/*", *words]
+            command = [*JAVA, *self.class_data, *logging, "-cp", f"{self._libs}/*", *words]
             return subprocess.Popen(command, stdout=log, stderr=log)
 
     def _await_port(self, process: subprocess.Popen[bytes]) -> None:
