@@ -1,9 +1,13 @@
 """Which file it is: the same for all who open it, another one for every copy, mount and restart."""
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import failing_disk
 import pytest
 
 from penstock.storage import file_identity
@@ -77,3 +81,24 @@ def test_a_mount_changes_it(file: Path, known: str, tmp_path: Path, monkeypatch:
 
 def test_what_is_on_no_disk_of_its_own_has_none() -> None:
     assert identity(Path("/proc/self/status")) is None
+
+
+def test_a_real_mount_changes_it_and_a_write_that_failed_behind_everybody_s_back_is_told(
+    tmp_path: Path,
+) -> None:
+    """Nobody synced, and who wrote has closed the file: the next one to open it hears of it, once."""
+    if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
+        pytest.skip("needs root, to mount a disk of its own")
+    command = ["unshare", "-m", sys.executable, failing_disk.__file__, str(tmp_path)]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    if "losetup" in ended.stderr:
+        pytest.skip(f"needs loop devices: {ended.stderr.splitlines()[-1]}")
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    before, after = found["identities"]
+    assert before is not None
+    assert before != after
+    assert before.split(" mount ")[0] == after.split(" mount ")[0], "the same run of the kernel"
+    assert before.split(" inode ")[1] == after.split(" inode ")[1], "the same file"
+    assert (found["before"], found["again"]) == (None, None)
+    assert found["told"] is not None

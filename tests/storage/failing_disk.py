@@ -1,0 +1,80 @@
+"""A real ext4 whose disk runs full under it, for a test in a mount namespace of its own: see `main`."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from penstock.storage.files import REAL_FILES
+
+BACKING_MIB = 6
+IMAGE_MIB = 64
+SYNC_FILE_RANGE_WRITE = 2
+MIB = 1 << 20
+
+
+def run(*command: object) -> str:
+    return subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True).stdout.strip()
+
+
+def identity(path: Path) -> str | None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return REAL_FILES.identity(fd)
+    finally:
+        os.close(fd)
+
+
+def lost_write(path: Path) -> str | None:
+    """What a process that opens the file anew is told."""
+    fd = os.open(path, os.O_RDWR)
+    try:
+        REAL_FILES.raise_lost_writes(fd)
+    except OSError as error:
+        return str(error)
+    finally:
+        os.close(fd)
+    return None
+
+
+def main(root: Path) -> None:
+    """Print identities before and after a mount, and what is told of writes that nobody waited for."""
+    backing, mounted = root / "backing", root / "mounted"
+    backing.mkdir()
+    mounted.mkdir()
+    run("mount", "-t", "tmpfs", "-o", f"size={BACKING_MIB}M", "none", backing)
+    os.truncate(os.open(backing / "image", os.O_RDWR | os.O_CREAT), IMAGE_MIB * MIB)
+    device = run("losetup", "-f", "--show", backing / "image")
+    try:
+        run("mkfs.ext4", "-q", "-O", "^has_journal", "-E", "nodiscard", device)
+        run("mount", device, mounted)
+        path = mounted / "file"
+        path.write_bytes(bytes(MIB))
+        os.sync()
+        found: dict[str, object] = {"before": lost_write(path), "identities": [identity(path)]}
+        fd = os.open(path, os.O_RDWR)
+        os.pwrite(fd, b"x" * (20 * MIB), MIB)
+        # as the kernel does by itself after a while, when the process that wrote is dead
+        ctypes.CDLL(None).sync_file_range(
+            fd, ctypes.c_int64(0), ctypes.c_int64(0), ctypes.c_uint(SYNC_FILE_RANGE_WRITE)
+        )
+        os.close(fd)
+        told = None
+        while told is None:
+            told = lost_write(path)
+        found |= {"told": told, "again": lost_write(path)}
+        run("umount", mounted)
+        run("mount", device, mounted)
+        found["identities"] += [identity(path)]  # type: ignore[operator]
+        run("umount", mounted)
+        print(json.dumps(found))
+    finally:
+        run("losetup", "-d", device)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
