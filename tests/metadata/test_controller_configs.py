@@ -296,3 +296,33 @@ def test_a_broker_judges_its_configs_by_what_it_has_itself() -> None:
     again = put("num.io.threads", "33")
     assert refusal("2", again, again) == "INVALID_REQUEST: Error due to duplicate config keys"
     assert refusal("2", again, replaces=True) is None
+
+
+def test_who_asks_a_controller_itself_may_uncordon_directories_only() -> None:
+    """It knows no broker's paths; a broker that passes the request on has judged them."""
+    bench = ControllerBench(brokers=(1, 2))
+
+    def cordon(paths: str, *, is_forwarded: bool) -> Answer:
+        config = IncrementalAlterConfigsRequest.AlterableConfig(name="cordoned.log.dirs", value=paths)
+        asked = IncrementalAlterConfigsRequest.AlterConfigsResource(
+            resource_type=BROKER, resource_name="2", configs=[config]
+        )
+        request = IncrementalAlterConfigsRequest(resources=[asked])
+        decision = incremental_alter_configs(bench.state, request, is_forwarded=is_forwarded)
+        (answer,) = bench.commit(decision).responses
+        return answer.error_code, answer.error_message
+
+    assert cordon("/data/a", is_forwarded=False)[0] == ErrorCode.INVALID_CONFIG
+    assert cordon("/data/a,/data/b", is_forwarded=True) == OK
+    assert cordon("/data/b,/data/c", is_forwarded=False)[0] == ErrorCode.INVALID_CONFIG
+    assert cordon("/data/b", is_forwarded=False) == OK
+    assert cordon("", is_forwarded=False) == OK
+
+
+def test_a_value_has_a_greatest_length(bench: ControllerBench) -> None:
+    longest = ",".join(["1:1"] * 8192)
+    assert len(longest) == 32767
+    assert alter(bench, TOPIC, "t", "leader.replication.throttled.replicas", longest) == OK
+    code, message = alter(bench, TOPIC, "t", "leader.replication.throttled.replicas", "2:2", AlterOp.APPEND)
+    assert code == ErrorCode.INVALID_CONFIG
+    assert "exceeds the maximum value size of 32767 bytes" in (message or "")

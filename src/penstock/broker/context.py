@@ -18,3 +18,5 @@ class RequestContext(NamedTuple):
     principal: str
     """`User:ANONYMOUS` on a listener without authentication."""
     listener_name: str
+    is_forwarded: bool = False
+    """Whether a broker has passed the request on, here or in an Envelope."""

@@ -136,7 +136,7 @@ class Forwarding:
         handle = api_table.controller_handler(ApiKey(request.ID))
         while handle is not None and self._channel.is_here and loop.time() < deadline_s:
             try:
-                return await handle(self._broker, request, context)
+                return await handle(self._broker, request, context._replace(is_forwarded=True))
             except KafkaError as error:
                 if error.code is not ErrorCode.NOT_CONTROLLER:
                     raise
@@ -194,6 +194,7 @@ async def answer_envelope(
             _address(envelope.client_host_address),
             _principal(envelope.request_principal),
             context.listener_name,
+            is_forwarded=True,
         )
     except KafkaError as error:
         return EnvelopeResponse(error_code=error.code)

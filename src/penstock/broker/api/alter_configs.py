@@ -35,7 +35,9 @@ async def handle(
 async def handle_as_controller(
     broker: Broker, request: AlterConfigsRequest, context: RequestContext
 ) -> AlterConfigsResponse:
-    return await broker.controller.submit_and_follow(partial(alter_configs, request=request))
+    return await broker.controller.submit_and_follow(
+        partial(alter_configs, request=request, is_forwarded=context.is_forwarded)
+    )
 
 
 def answer_error(request: AlterConfigsRequest, error: KafkaError, _version: int) -> AlterConfigsResponse:

@@ -42,15 +42,16 @@ async def handle_as_controller(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
     """Log levels are those of this controller, active or not; all else the active one decides."""
+    decide = partial(incremental_alter_configs, is_forwarded=context.is_forwarded)
     of_loggers = [resource for resource in request.resources if is_of_loggers(resource)]
     if not of_loggers:
-        return await broker.controller.submit_and_follow(partial(incremental_alter_configs, request=request))
+        return await broker.controller.submit_and_follow(partial(decide, request=request))
     others = [resource for resource in request.resources if not is_of_loggers(resource)]
     set_here = [set_log_levels(broker, r, validate_only=request.validate_only) for r in of_loggers]
     response = IncrementalAlterConfigsResponse()
     if others:
         left = IncrementalAlterConfigsRequest(resources=others, validate_only=request.validate_only)
-        response = await broker.controller.submit_and_follow(partial(incremental_alter_configs, request=left))
+        response = await broker.controller.submit_and_follow(partial(decide, request=left))
     response.responses = [*response.responses, *answers(ResourceResponse, of_loggers, set_here)]
     return response
 

@@ -45,6 +45,9 @@ R = TypeVar(
 A = TypeVar("A")
 
 
+VALUE_LENGTH_MAX: Final = 32767
+
+
 class AlterOp(IntEnum):
     """What an incremental change does with the value."""
 
@@ -69,13 +72,17 @@ class _Owner(NamedTuple):
 
 
 def incremental_alter_configs(
-    state: ControllerState, request: IncrementalAlterConfigsRequest
+    state: ControllerState, request: IncrementalAlterConfigsRequest, *, is_forwarded: bool = True
 ) -> Decision[IncrementalAlterConfigsResponse]:
-    """Set, delete, append to or subtract from single configs."""
+    """Set, delete, append to or subtract from single configs.
+
+    ``is_forwarded`` says that a broker has judged what concerns it, and passed the rest on.
+    """
 
     def change(resource: IncrementalAlterConfigsRequest.AlterConfigsResource) -> list[Message]:
         changes = [ConfigChange(c.name, c.config_operation, c.value) for c in resource.configs]
-        return alter_resource(state, resource.resource_type, resource.resource_name, changes)
+        records = alter_resource(state, resource.resource_type, resource.resource_name, changes)
+        return _checked(state, records, is_forwarded=is_forwarded)
 
     make = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
     records, responses = _each_by_itself(request.resources, change, make)
@@ -85,17 +92,47 @@ def incremental_alter_configs(
     )
 
 
-def alter_configs(state: ControllerState, request: AlterConfigsRequest) -> Decision[AlterConfigsResponse]:
+def alter_configs(
+    state: ControllerState, request: AlterConfigsRequest, *, is_forwarded: bool = True
+) -> Decision[AlterConfigsResponse]:
     """Replace all configs of each resource: those it does not name are deleted."""
 
     def change(resource: AlterConfigsRequest.AlterConfigsResource) -> list[Message]:
         changes = [ConfigChange(c.name, AlterOp.SET, c.value) for c in resource.configs]
-        return replace_resource(state, resource.resource_type, resource.resource_name, changes)
+        records = replace_resource(state, resource.resource_type, resource.resource_name, changes)
+        return _checked(state, records, is_forwarded=is_forwarded)
 
     make = AlterConfigsResponse.AlterConfigsResourceResponse
     records, responses = _each_by_itself(request.resources, change, make)
     records += forget_eligible_leaders(state, records)
     return Decision([] if request.validate_only else records, AlterConfigsResponse(responses=responses))
+
+
+def _checked(state: ControllerState, records: list[Message], *, is_forwarded: bool) -> list[Message]:
+    """The records of one resource, if they may be written. Raises Refusal."""
+    for record in records:
+        if not isinstance(record, ConfigRecord) or not record.value:
+            continue
+        if len(record.value) > VALUE_LENGTH_MAX:
+            raise Refusal(
+                ErrorCode.INVALID_CONFIG,
+                "The configuration value cannot be added because it exceeds the maximum value size of "
+                f"{VALUE_LENGTH_MAX} bytes.",
+            )
+        if record.name == CORDONED_LOG_DIRS and not is_forwarded:
+            _check_only_fewer(state, record)
+    return records
+
+
+def _check_only_fewer(state: ControllerState, record: ConfigRecord) -> None:
+    """KIP-1066: controllers know no broker's paths; to cordon more of them it has to be asked itself."""
+    now = state.image.configs.of(ResourceType.BROKER, record.resource_name).get(CORDONED_LOG_DIRS, "")
+    if not set(split_list(record.value or "")) <= set(split_list(now)):
+        raise Refusal(
+            ErrorCode.INVALID_CONFIG,
+            f"When updating {CORDONED_LOG_DIRS} via controllers,  the new value must be a subset of the "
+            "current configuration value.",
+        )
 
 
 def _each_by_itself(
