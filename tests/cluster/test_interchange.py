@@ -29,6 +29,7 @@ USUAL = (  # what Kafka logs whatever the directory
     "the partition is not online or is no longer the leader",  # stopped while groups were loaded
 )
 TORN = "codecs-2"  # the partition whose last write a kill interrupts
+NEXT_OFFSET = 1_000_000  # as it has to be higher than any before
 # A killed node's session must time out before a Kafka controller lets its successor in.
 SHORT_SESSION = {"broker.session.timeout.ms": "4000", "broker.heartbeat.interval.ms": "1000"}
 # So that metadata is found in a snapshot and the log after it, whose beginning is gone.
@@ -65,7 +66,7 @@ class Directory:
         getattr(node, self._end)()
         if not self.ends_cleanly:
             newest = max((self.kafka.data_dir / TORN).glob("*.log"))
-            torn = newest.read_bytes()[:100]
+            torn = NEXT_OFFSET.to_bytes(8, "big") + newest.read_bytes()[8:100]
             assert len(torn) == 100
             with newest.open("ab") as segment:
                 segment.write(torn)
