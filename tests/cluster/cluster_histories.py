@@ -81,7 +81,9 @@ def under_load(
 
     What was acknowledged is there once, in order, and nothing else is; each value was moved once.
     """
-    make_topics(bootstrap_servers, replication_factor)
+    config = {"min.insync.replicas": str(replication_factor // 2 + 1)}
+    topics = [NewTopic(name, PARTITIONS, replication_factor, config=config) for name in (INPUT, OUTPUT)]
+    make_topics(bootstrap_servers, topics)
     load = Load(bootstrap_servers, seed, libs)
     try:
         load.goes_on()
@@ -93,10 +95,8 @@ def under_load(
     judge(history)
 
 
-def make_topics(bootstrap_servers: str, replication_factor: int) -> None:
+def make_topics(bootstrap_servers: str, topics: list[NewTopic]) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    config = {"min.insync.replicas": str(replication_factor // 2 + 1)}
-    topics = [NewTopic(name, PARTITIONS, replication_factor, config=config) for name in (INPUT, OUTPUT)]
     for future in admin.create_topics(topics).values():
         try:
             future.result(30)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from cluster_faults import FAULTS, MARKS, TUNED, new_seed, node, quorum_leader, until_whole
-from cluster_histories import Load, under_load
+from cluster_histories import Load, make_topics, under_load
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -131,9 +131,8 @@ def until_ended(made: PenstockNode) -> None:
 
 def grow_metadata(cluster: SeveralNodes, brokers: list[int]) -> None:
     """By more than what fits into the page that was begun."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     topic = NewTopic("growth", 100, replica_assignment=[brokers] * 100)
-    admin.create_topics([topic])["growth"].result(30)
+    make_topics(cluster.bootstrap_servers, [topic])
 
 
 def leave_led_by_others(cluster: SeveralNodes, node_id: int) -> None:
