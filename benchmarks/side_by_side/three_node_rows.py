@@ -22,6 +22,8 @@ CONNECTIONS = 4
 PACED_S = 10
 """How long a row at a fixed rate takes, whatever the scale: its last percentiles need requests."""
 SERVED_WITHIN_S = 20
+WARM_UP_SCALE = 0.3
+"""Less only where the rows are so small that they are to show nothing but that they run."""
 
 Figures = dict[str, float]
 """By their names in the tables; NaN-free, what does not apply is left out."""
@@ -95,7 +97,7 @@ def rows() -> list[Row]:
 
 def warm_up(nodes: ThreeNodes, bench: Bench) -> None:
     """Some seconds of what is measured later, so that a JVM has compiled it. Figures of it count nowhere."""
-    most = Bench(bench.wireload, bench.cache, max(bench.scale, 0.3))
+    most = Bench(bench.wireload, bench.cache, max(bench.scale, min(3 * bench.scale, WARM_UP_SCALE)))
     for load in (Load(MIDDLE, 1.5e9, -1), Load(SMALL, 1e9, 1), Load(ONE_RECORD, 1e7, -1, per_request=1)):
         _produce(load, nodes, most)
     _consume(nodes, most)
