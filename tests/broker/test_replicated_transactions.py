@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from broker_wire import batch_of
+from broker_wire import batch_of, produce_request
 from in_process import create, run, running_node
+from penstock.broker.api import produce
+from penstock.broker.context import RequestContext
 from penstock.broker.node import Broker
+from penstock.broker.replica import Replica
 from penstock.broker.transaction_coordinator import TV2, are_concurrent
 from penstock.coordinators.transaction.states import TransactionState
 from penstock.protocol.batch import iter_headers
@@ -20,6 +23,8 @@ from penstock.protocol.messages import (
     EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
+    ProduceRequest,
+    ProduceResponse,
 )
 from penstock.protocol.records import decode_batch, decode_end_txn_marker
 from penstock.storage.verification import NOT_REQUIRED
@@ -198,6 +203,45 @@ def test_partitions_added_at_once_wait_for_each_other(tmp_path: Path) -> None:
             await replicate(state)
             await producer_of(ended)
             assert {data for data in range(3) if markers_in(Followed(broker, "t1", data))} == {0, 1, 2}
+
+    run(story())
+
+
+def test_who_leads_a_partition_only_since_its_coordinator_was_asked_sends_the_producer_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch for a partition that moves here meanwhile: nobody has added it to the transaction."""
+
+    async def story() -> None:
+        async with running_node(tmp_path) as broker:
+            await broker.transactions.ensure_topic()
+            await create(broker, "t1", partitions=2)
+            state = Followed(broker, broker.transactions.TOPIC, broker.transactions.partition_of("t"))
+            waiting = later(init(broker))
+            await replicate(state)
+            producer = await producer_of(waiting)
+            leader = broker.replicas.leader
+
+            def leader_elsewhere(topic: str | bytes, partition: int) -> Replica:
+                if partition == 1:
+                    raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                return leader(topic, partition)
+
+            request = produce_request("t1", batch_of(b"x", producer=(*producer, 0), transactional=True))
+            request.transactional_id = "t"
+            (topic,) = request.topic_data
+            other = batch_of(b"y", producer=(*producer, 0), transactional=True)
+            topic.partition_data.append(ProduceRequest.PartitionProduceData(index=1, records=other))
+            context = RequestContext(12, "client", "127.0.0.1", "User:ANONYMOUS", "PLAINTEXT")
+            with monkeypatch.context() as patched:
+                patched.setattr(broker.replicas, "leader", leader_elsewhere)
+                produced = later(produce.handle(broker, request, context))
+                assert await is_waiting(produced)
+            await replicate(state)
+            response = await produced
+            assert isinstance(response, ProduceResponse)
+            codes = [each.error_code for each in response.responses[0].partition_responses]
+            assert codes == [OK, ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
     run(story())
 

@@ -8,7 +8,7 @@ in a log unless its coordinator knows that it has to be ended there; see `storag
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,17 +54,23 @@ class TransactionalProducer(NamedTuple):
 class Verified:
     """The outcome for each replica that a request appends to."""
 
-    __slots__ = ("_errors", "_verifications", "is_enforced")
+    __slots__ = ("_errors", "_judged", "_verifications", "is_enforced")
 
-    def __init__(self, *, is_enforced: bool = True) -> None:
+    def __init__(self, judged: Collection[Replica] = (), *, is_enforced: bool = True) -> None:
         self.is_enforced = is_enforced
+        self._judged = judged
         self._verifications: dict[Replica, Verification] = {}
         self._errors: dict[Replica, KafkaError] = {}
 
     def of(self, replica: Replica) -> Verification | None:
-        """What `Replica.append` is to be given. Raises KafkaError where the batch must not be appended."""
+        """What `Replica.append` is to be given. Raises KafkaError where the batch must not be appended.
+
+        A partition that this node leads only since then has not been asked about: the producer comes again.
+        """
         if error := self._errors.get(replica):
             raise error
+        if replica not in self._judged:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return self._verifications.get(replica) if self.is_enforced else NOT_REQUIRED
 
     def refuse(self, replica: Replica, error: KafkaError) -> None:
@@ -106,8 +112,8 @@ def verify(
     """
     is_enforced = broker.config.get_bool("transaction.partition.verification.enable")
     if not is_enforced and producer.support is not ClientSupport.ADD_PARTITION:
-        return Verified(is_enforced=False)
-    verified = Verified(is_enforced=is_enforced)
+        return Verified(sequences, is_enforced=False)
+    verified = Verified(sequences, is_enforced=is_enforced)
     unsure = verified.begin(producer, sequences)
     if not unsure:
         return verified
@@ -142,7 +148,7 @@ async def _verify_patiently(
             verified.take(codes, producer.support)
             return verified
         await asyncio.sleep(pause_s)
-        verified = Verified(is_enforced=verified.is_enforced)
+        verified = Verified(sequences, is_enforced=verified.is_enforced)
         unsure = verified.begin(producer, sequences)
         if not unsure:
             return verified

@@ -134,9 +134,14 @@ def _transactional_batches(
                 header = batch.parse_header(wanted.records or b"")
             except Refusal:
                 continue
-            if header.is_transactional and header.has_producer_id and replica.topic not in INTERNAL_TOPICS:
+            if _needs_a_word(replica, header):
                 found[replica] = header
     return found
+
+
+def _needs_a_word(replica: Replica, header: BatchHeader) -> bool:
+    """Whether a transaction's coordinator has to know of a batch like this before it is appended."""
+    return header.is_transactional and header.has_producer_id and replica.topic not in INTERNAL_TOPICS
 
 
 async def _append_verified(
@@ -356,7 +361,7 @@ def _append(
         if request.transactional_id is None:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if verified is not None:
-            verification = verified.of(replica)
+            verification = verified.of(replica) if _needs_a_word(replica, header) else None
         elif not replica.log.producer_state.is_open(header.producer_id, header.producer_epoch):
             return None
     if replica.must_convert(header, records):
@@ -379,7 +384,8 @@ async def _convert_and_append(
         )
         replica.check_leader()  # the topic may be gone by now
         headers = batch.check_batches(converted)
-        info = replica.append(converted, headers, verification=verified.of(replica))
+        verification = verified.of(replica) if _needs_a_word(replica, headers[0]) else None
+        info = replica.append(converted, headers, verification=verification)
         _accept(answer, replica, info)
         if uncommitted is not None and replica.replicated is not None:
             uncommitted.append(Uncommitted(replica, replica.leader_epoch, info.last_offset + 1, answer))
