@@ -123,6 +123,10 @@ class KafkaNode:
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self._port}"
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> Self:
         """Return once it accepts connections."""
         assert self._process is None, "the node runs already"

@@ -1,0 +1,68 @@
+"""Tests that ship in Go modules: fetched and built by Go in a cache outside the repository."""
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from maven_jars import cache_root
+
+
+def build_tests(module: str, package: str = ".", tags: Sequence[str] = ()) -> Path:
+    """The tests of one package of a module (PATH@VERSION) as a program; it runs best in `source_of` it."""
+    program = _home(module) / "tests"
+    if not program.exists():
+        command = ["go", "test", "-c", "-tags", ",".join(tags), "-o", str(program), package]
+        subprocess.run(command, cwd=source_of(module), env=_environment(module), check=True)
+    return program
+
+
+def build_program(module: str, package: str) -> Path:
+    """A program of a module."""
+    path, _, version = module.partition("@")
+    program = _home(module) / package.rpartition("/")[2]
+    if not program.exists():
+        environment = {**_environment(module), "GOBIN": str(_home(module))}
+        command = ["go", "install", f"{path}/{package}@{version}"]
+        subprocess.run(command, cwd=_home(module), env=environment, check=True)
+    return program
+
+
+def source_of(module: str) -> Path:
+    """The directory with a module's files."""
+    command = ["go", "mod", "download", "-json", module]
+    described = subprocess.check_output(command, cwd=_home(module), env=_environment(module))
+    return Path(json.loads(described)["Dir"])
+
+
+def run_tests(
+    program: Path, pattern: str, timeout_s: int, log_file: Path, environment: Mapping[str, str], cwd: Path
+) -> bool:
+    """Run the tests whose names match and tell of them; whether all went to the end and passed."""
+    command = [str(program), f"-test.run={pattern}", "-test.v", f"-test.timeout={timeout_s}s"]
+    with log_file.open("wb") as output:
+        done = subprocess.run(
+            command, env={**os.environ, **environment}, cwd=cwd, stdout=output, stderr=output, check=False
+        )
+    log = log_file.read_text(errors="replace")
+    results = re.findall(r"^ *--- (PASS|FAIL|SKIP): (\S+) \((.*)s\)", log, flags=re.MULTILINE)
+    for result, name, seconds in results:
+        print(f"{result} {float(seconds):8.1f} s  {name}")
+    for line in re.findall(r"^panic: .*|.*sendErr.*", log, flags=re.MULTILINE)[:20]:
+        print(line.strip())
+    whole = [result for result, name, _ in results if "/" not in name]
+    counts = {kind.lower(): whole.count(kind) for kind in ("PASS", "FAIL", "SKIP")}
+    print(json.dumps({"finished": done.returncode == 0, **counts}))
+    return done.returncode == 0
+
+
+def _home(module: str) -> Path:
+    home = cache_root() / "go-tests" / module.partition("@")[0].replace("/", "+")
+    home.mkdir(parents=True, exist_ok=True)
+    return home
+
+
+def _environment(module: str) -> dict[str, str]:
+    return {**os.environ, "GOMODCACHE": str(_home(module) / "modules"), "GOFLAGS": "-modcacherw"}
