@@ -20,10 +20,13 @@ from penstock.testing.simulator import faults, run, scenario
 from penstock.testing.simulator.__main__ import run_seed
 from penstock.testing.simulator.layout import Layout
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("PENSTOCK_PLANTED_BUGS"),
-    reason="minutes: PENSTOCK_PLANTED_BUGS=1, or make soak-simulation",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not os.environ.get("PENSTOCK_PLANTED_BUGS"),
+        reason="minutes: PENSTOCK_PLANTED_BUGS=1, or make soak-simulation",
+    ),
+    pytest.mark.timeout(900),  # forty seeds in a row, on a machine that has other work
+]
 
 SEEDS_MAX = 40
 THREE = Layout((1, 2, 3), (1, 2, 3))
