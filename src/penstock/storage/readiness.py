@@ -58,7 +58,7 @@ class Readiness:
         self.was_cold = False
         """Something of it was found to have left memory."""
         self.has_lost_pages = False
-        """Set by whoever synced in vain, in any thread: what the kernel could not write it may have dropped."""
+        """Set by whoever synced in vain, in any thread: what was not written may be gone from memory too."""
 
     def covers(self, fd: int, position: int, end: int, segment_end: int, now_s: float) -> bool:
         """Whether [position, end) may be sent from the loop. Raises OSError."""
