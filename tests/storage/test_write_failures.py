@@ -192,6 +192,19 @@ def test_a_failed_sync_moves_no_recovery_point_and_ends_appends(bench: LogBench,
         append_values(log, b"b")
 
 
+def test_leader_epochs_that_find_no_room_are_written_later(bench: LogBench, files: FailingFiles) -> None:
+    log = bench.open()
+    append_values(log, b"a")
+    files.failing = {"open"}
+    with pytest.raises(StorageFailed, match="leader epochs"):
+        log.flush()
+    append_values(log, b"b")
+    assert log.recovery_point == 0
+    files.failing = set()
+    log.flush()
+    assert log.recovery_point == 2
+
+
 def test_after_a_sync_that_failed_readers_get_nothing_unchecked(bench: LogBench, files: FailingFiles) -> None:
     log = bench.open()
     append_values(log, b"a")

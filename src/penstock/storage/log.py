@@ -38,7 +38,7 @@ from penstock.storage.errors import (
 )
 from penstock.storage.files import REAL_FILES, FileSystem
 from penstock.storage.leader_epochs import EpochEntry, LeaderEpochs
-from penstock.storage.log_flusher import LogFlusher
+from penstock.storage.log_flusher import CheckpointNotWritten, LogFlusher
 from penstock.storage.log_hooks import LogHooks
 from penstock.storage.log_reader import LogReader
 from penstock.storage.names import TopicPartition
@@ -515,14 +515,17 @@ class Log:
     def flush(self) -> None:
         """Make everything appended before the call durable, and move the recovery point up to it.
 
-        Blocks: for a worker. Raises StorageFailed; the log then takes no more appends, as the kernel may
-        have dropped what it could not write.
+        Blocks: for a worker. Raises StorageFailed; after a sync in vain the log takes no more appends, as the
+        kernel may have dropped what it could not write.
         """
         with self._flusher.lock:
             if self.deleted:
                 return
             try:
                 self._flusher.flush(self)
+            except CheckpointNotWritten as error:
+                self._hooks.io_error(self, error)
+                raise StorageFailed(f"{self.name}: its leader epochs are not written: {error}") from error
             except OSError as error:
                 if not self.deleted:
                     raise self._fail("flushing it failed", error) from error

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from penstock.storage.log import Log
 
 
+class CheckpointNotWritten(OSError):
+    """The leader epochs' file is whole, but old. Nothing is lost: the next flush writes it."""
+
+
 class LogFlusher:
     """One log's. The log's owner says what has changed; `flush` blocks and runs in a worker."""
 
@@ -53,7 +57,8 @@ class LogFlusher:
     def flush(self, log: Log) -> None:
         """Sync all that was appended before the call and move the recovery point up to it. Raises OSError.
 
-        The caller holds the lock. A log that is deleted meanwhile is left as it is.
+        The caller holds the lock. A log that is deleted meanwhile is left as it is. After CheckpointNotWritten
+        it may go on; after any other error nobody knows what is on the disk.
         """
         end_offset = log.log_end_offset
         segments = log.segments
@@ -63,7 +68,10 @@ class LogFlusher:
         log.producer_state.snapshots.sync()
         if log.deleted:
             return  # its directory's name may be another log's by now
-        log.leader_epochs.flush()
+        try:
+            log.leader_epochs.flush()
+        except OSError as error:
+            raise CheckpointNotWritten(error.errno, str(error)) from error
         for path in list(self._unsynced):
             self._files.sync_path(path)
             self._unsynced.discard(path)
