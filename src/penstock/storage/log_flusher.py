@@ -57,8 +57,8 @@ class LogFlusher:
     def flush(self, log: Log) -> None:
         """Sync all that was appended before the call and move the recovery point up to it. Raises OSError.
 
-        The caller holds the lock. A log that is deleted meanwhile is left as it is. After CheckpointNotWritten
-        it may go on; after any other error nobody knows what is on the disk.
+        The caller holds the lock. A log that is deleted meanwhile is left alone. After CheckpointNotWritten
+        it may go on, else nobody knows what is on the disk.
         """
         end_offset = log.log_end_offset
         segments = log.segments
