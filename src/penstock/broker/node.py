@@ -403,7 +403,7 @@ class Broker:
 
     def _log_failed(self, failed: Log, error: OSError) -> None:
         """Called in any thread. One that takes no appends any more will not mend, whatever the error was."""
-        if failed.failure is not None:
+        if failed.failure is not None and not failed.deleted:
             self.loop.call_soon_threadsafe(self._fail_directory, failed.directory.parent, failed.failure)
         else:
             self._storage_failed(failed.directory.parent, error)

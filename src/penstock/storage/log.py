@@ -523,12 +523,13 @@ class Log:
                 return
             try:
                 self._flusher.flush(self)
-            except CheckpointNotWritten as error:
-                self._hooks.io_error(self, error)
-                raise StorageFailed(f"{self.name}: its leader epochs are not written: {error}") from error
             except OSError as error:
-                if not self.deleted:
-                    raise self._fail("flushing it failed", error) from error
+                if self.deleted:
+                    return
+                if isinstance(error, CheckpointNotWritten):
+                    self._hooks.io_error(self, error)
+                    raise StorageFailed(f"{self.name}: its leader epochs are not written: {error}") from error
+                raise self._fail("flushing it failed", error) from error
 
     @property
     def recovery_point(self) -> int:
