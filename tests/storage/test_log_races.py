@@ -89,6 +89,20 @@ def test_a_topic_is_deleted_while_its_log_is_flushed(tmp_path: Path) -> None:
     manager.close()
 
 
+def test_a_topic_is_deleted_while_its_leader_epochs_are_written(tmp_path: Path) -> None:
+    files, told = InterruptedFiles(), []
+    manager = LogManager(
+        [tmp_path], node_id=1, clock=Clock(), files=files, io_error=lambda log, error: told.append(error)
+    )
+    log = manager.create("flights", TOPIC_ID, 0, SMALL_SEGMENTS)
+    append_values(log, b"x")
+    files.before_open[log.directory / "leader-epoch-checkpoint.tmp"] = lambda: manager.delete("flights", 0)
+    log.flush()
+    assert log.deleted
+    assert told == [], "a file that is gone with its topic is no failed disk"
+    manager.close()
+
+
 def test_the_indexes_of_a_segment_flushed_while_active_are_synced(
     bench: LogBench, files: InterruptedFiles
 ) -> None:
