@@ -244,6 +244,23 @@ def test_a_fenced_broker_goes_on_asking() -> None:
     world.run(scenario)
 
 
+def test_a_registration_of_its_last_life_that_came_late_is_replaced() -> None:
+    world = World()
+
+    async def scenario(lifecycle: BrokerLifecycle) -> None:
+        await running(lifecycle)
+        world.image.brokers[1] = registration(1, b"o" * 16, epoch=9)
+        world.answer = lambda request: Answer(error_code=ErrorCode.STALE_BROKER_EPOCH)
+        await sleep(world, 3)
+        world.answer = world.good_answer
+        await sleep(world, 3)
+        asked = [at_s for at_s, request in world.requests if isinstance(request, BrokerRegistrationRequest)]
+        assert len(asked) > 1
+        assert lifecycle.state is BrokerState.RUNNING
+
+    world.run(scenario)
+
+
 def test_controlled_shutdown_waits_for_the_controller() -> None:
     world = World()
     asked: list[float] = []

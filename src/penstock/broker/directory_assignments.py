@@ -62,7 +62,7 @@ class DirectoryAssignments:
         """Some partitions are new or have changed, and their logs here are open."""
         if self._image.metadata_version < DIRECTORY_ASSIGNMENT_LEVEL:
             return
-        for topic_id, partition_id in changed:
+        for topic_id, partition_id in sorted(changed):
             self._compare(_Place(topic_id, partition_id))
         if self._untold and self._sending is None:
             self._sending = self._loop.create_task(self._send())

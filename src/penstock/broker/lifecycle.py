@@ -295,10 +295,21 @@ class BrokerLifecycle:
         if response.error_code:
             self._problem = f"a heartbeat was refused: {_named(response.error_code)}"
             log.warning("broker_id=%d: %s", self._broker.node_id, self._problem)
+            if response.error_code == ErrorCode.STALE_BROKER_EPOCH and self._is_superseded():
+                self._is_registered = False
+                return RETRY_PAUSE_S
             return self._pause_s()
         self._answered_s = self._loop.time()
         self._offline_directories.update(dict.fromkeys(told, True))
         return self._heard(response, stopping)
+
+    def _is_superseded(self) -> bool:
+        """Whether another incarnation is registered: this node's last life, by a request that came late.
+
+        Another process that lives has a session, and registering again is refused.
+        """
+        own = self._broker.image.brokers.get(self._broker.node_id)
+        return own is not None and own.incarnation_id != self._broker.incarnation_id
 
     def _heard(self, response: BrokerHeartbeatResponse, asked_to_stop: bool) -> float:
         """What a good answer changes; how long to pause then, in seconds."""
