@@ -26,6 +26,7 @@ USUAL = (  # what Kafka logs whatever the directory
     ":idempotent-0",  # the gap in its sequence numbers that the story tries
     "Attempting to close NetworkClient that has already been closed",  # at every stop
     "heartbeat",  # late, on a busy machine
+    "apiKey=CONTROLLER_REGISTRATION",  # asked before it is active: whatever is raised is logged as an error
     "the partition is not online or is no longer the leader",  # stopped while groups were loaded
 )
 TORN = "codecs-2"  # the partition whose last write a kill interrupts
