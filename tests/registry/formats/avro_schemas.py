@@ -8,8 +8,14 @@ from typing import Any
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 DEFAULTS: dict[str, Any] = {
-    **{"null": None, "boolean": True, "int": 7, "long": 2**40, "float": 1.5, "double": -0.25},
-    **{"bytes": "\u00ff", "string": "ä"},
+    "null": None,
+    "boolean": True,
+    "int": 7,
+    "long": 2**40,
+    "float": 1.5,
+    "double": -0.25,
+    "bytes": "\u00ff",
+    "string": "ä",
 }
 
 

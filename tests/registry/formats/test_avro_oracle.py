@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from avro_schemas import Schemas
 from filelock import FileLock
-from maven_jars import cache_root, jars_of
 from schema_cases import cases
 
+from maven_jars import cache_root, jars_of
 from penstock.registry.formats import Reference, parse
 from penstock.registry.formats.references import Found
 
 HERE = Path(__file__).parent
-ROUNDS = 300
+ROUNDS = 150
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_random_schemas(ask) -> None:
     for question, answer in zip(questions, ask(questions), strict=True):
         reader, writer = question["reader"], question["writer"]
         if "error" in answer:
-            with pytest.raises(ValueError, match="."):
+            with pytest.raises(ValueError, match=r"\S"):
                 parse("AVRO", reader)
             continue
         assert parse("AVRO", reader).canonical() == answer["printed"], question

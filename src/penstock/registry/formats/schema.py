@@ -5,11 +5,23 @@ from __future__ import annotations
 import hashlib
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 from penstock.registry.formats.references import Reference
+
+REPORTED_MAX: Final = 1_000  # incompatibilities of two schemas; whoever has more has no use for them
+_STEP_CHARACTERS_MAX: Final = 256
+
+
+def shown_path(path: Sequence[str]) -> str:
+    """A path as messages have it. The name of a property may be as long as a schema, and stand in all
+    messages.
+    """
+    return "#/" + "/".join(
+        each if len(each) <= _STEP_CHARACTERS_MAX else f"{each[:_STEP_CHARACTERS_MAX]}…" for each in path
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Whether a reader's schema can read what a writer's schema wrote: the rules of Avro's schema resolution.
 
-Differs from Avro's Java class in the paths alone: inside a union that is read there, a path begins anew;
-here it goes on, so that it still names the field.
+Differs from Avro's Java class in two ways. Inside a union that is read there, a path begins anew; here it
+goes on, so that it still names the field. And what is wrong with two types is told once, where they meet
+first, with one line where they meet again.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock.registry.formats.avro.types import ABSENT, Field, Type
-from penstock.registry.formats.schema import Incompatibility
+from penstock.registry.formats.schema import REPORTED_MAX, Incompatibility
 
 # What else a reader's type takes, beside itself.
 _PROMOTED: Final[dict[str, tuple[str, ...]]] = {
@@ -39,7 +40,7 @@ _Path = tuple[str, ...]
 
 def incompatibilities(reader: Type, writer: Type) -> list[Incompatibility]:
     """Every rule that is broken, in the order of the reader's fields."""
-    return _Check().compare(reader, writer, ())
+    return _Check().compare(reader, writer, ())[:REPORTED_MAX]
 
 
 class _Check:
@@ -50,7 +51,8 @@ class _Check:
     def compare(self, reader: Type, writer: Type, path: _Path) -> list[Incompatibility]:
         pair = (reader, writer)
         if pair in self._known:
-            return self._known[pair] or []
+            # Told in full where it was met first: types that use each other twice would double the list.
+            return (self._known[pair] or [])[:1]
         self._known[pair] = None
         found = self._compare(reader, writer, path)
         self._known[pair] = found

@@ -15,6 +15,7 @@ from penstock.registry.formats.avro.types import ABSENT, PRIMITIVES, Field, Name
 from penstock.registry.formats.errors import SchemaError, UnknownReference
 from penstock.registry.formats.json_text import Json, kind, read, shortened
 
+NAME_CHARACTERS_MAX: Final = 1_000  # full names are put together, of each type and at each use
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED: Final = frozenset(
     ["doc", "fields", "items", "name", "namespace", "size", "symbols", "values", "type", "aliases"]
@@ -236,6 +237,11 @@ class _Parser:
         text = self._text(value, "name", path)
         name = _name(text, given if isinstance(given, str) else space)
         self._check_name(name.name, f"{path}/name")
+        if name.space and len(name.space) > NAME_CHARACTERS_MAX:
+            raise _error(
+                f"{path}/namespace",
+                f"expected a namespace of at most {NAME_CHARACTERS_MAX} characters, found {len(name.space)}",
+            )
         for part in name.space.split(".") if name.space and self._is_new else ():
             self._check_name(part, f"{path}/namespace")
         if name.full in PRIMITIVES:
@@ -260,6 +266,10 @@ class _Parser:
         return text
 
     def _check_name(self, name: str, path: str) -> None:
+        if len(name) > NAME_CHARACTERS_MAX:
+            raise _error(
+                path, f"expected a name of at most {NAME_CHARACTERS_MAX} characters, found {len(name)}"
+            )
         if not _NAME.fullmatch(name):
             raise _error(
                 path, f"expected a name of letters, digits and _ that begins with no digit, found {name!r}"

@@ -14,10 +14,10 @@ from typing import Final, NamedTuple, TypeAlias
 from penstock.registry.formats.errors import ComparisonTooLarge, SchemaError
 from penstock.registry.formats.json_schema.nodes import Node
 from penstock.registry.formats.json_schema.rules import COMPATIBLE, LENIENT, description
-from penstock.registry.formats.schema import Incompatibility
+from penstock.registry.formats.schema import REPORTED_MAX, Incompatibility, shown_path
 
-COMPARISONS_MAX: Final = 200_000
-DIFFERENCES_MAX: Final = 1_000_000
+COMPARISONS_MAX: Final = 100_000
+DIFFERENCES_MAX: Final = 100_000
 
 Path = tuple[str, ...]
 
@@ -38,10 +38,10 @@ def incompatibilities(
 ) -> list[Incompatibility]:
     """The differences that forbid ``reader`` to follow ``writer``."""
     allowed = LENIENT if is_lenient else COMPATIBLE
+    found = [each for each in differences(writer, reader, rules, allowed) if each.rule not in allowed]
     return [
-        Incompatibility(each.rule, "#/" + "/".join(each.path), description(each.rule))
-        for each in differences(writer, reader, rules, allowed)
-        if each.rule not in allowed
+        Incompatibility(each.rule, shown_path(each.path), description(each.rule))
+        for each in found[:REPORTED_MAX]
     ]
 
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from penstock.registry.formats.protobuf.model import SCALARS, EnumType, Field, File, Message
 from penstock.registry.formats.protobuf.names import LOCAL, Known, Names, joined
 from penstock.registry.formats.references import Reference
-from penstock.registry.formats.schema import Incompatibility
+from penstock.registry.formats.schema import REPORTED_MAX, Incompatibility, shown_path
 
 COMPATIBLE: Final = frozenset(
     [
@@ -92,10 +92,10 @@ class Side:
 
 def incompatibilities(reader: Side, writer: Side) -> list[Incompatibility]:
     """The differences that keep ``reader`` from reading what ``writer`` wrote."""
+    found = [each for each in differences(writer, reader) if each.rule not in COMPATIBLE]
     return [
-        Incompatibility(each.rule, "#/" + "/".join(each.path), _DESCRIPTIONS[each.rule])
-        for each in differences(writer, reader)
-        if each.rule not in COMPATIBLE
+        Incompatibility(each.rule, shown_path(each.path), _DESCRIPTIONS[each.rule])
+        for each in found[:REPORTED_MAX]
     ]
 
 
@@ -117,7 +117,7 @@ class _Comparison:
         self._original = original
         self._update = update
         self._open: set[tuple[Message, Message]] = set()
-        self._known: dict[tuple[Message, Message], Differences] = {}  # of imported messages
+        self._changed: dict[tuple[Message, Message], bool] = {}  # imported messages
 
     def types(
         self,
@@ -226,12 +226,12 @@ class _Comparison:
         assert isinstance(old.type, Message)
         assert isinstance(new.type, Message)
         pair = (old.type, new.type)
-        if pair not in self._known:
-            self._known[pair] = []  # what contains itself is compatible unless something else is wrong
-            self._known[pair] = self._message(*pair, tuple(local[0].split(".")), full)
-        found = self._known[pair]
-        is_changed = any(each.rule not in COMPATIBLE for each in found)
-        return [*found, *([Difference("FIELD_NAMED_TYPE_CHANGED", path)] if is_changed else [])]
+        found: Differences = []
+        if pair not in self._changed:  # told once: what is used twice at each level would be told without end
+            self._changed[pair] = False  # what contains itself is compatible unless something else is wrong
+            found = self._message(*pair, tuple(local[0].split(".")), full)
+            self._changed[pair] = any(each.rule not in COMPATIBLE for each in found)
+        return [*found, *([Difference("FIELD_NAMED_TYPE_CHANGED", path)] if self._changed[pair] else [])]
 
 
 def _messages(types: Sequence[Message | EnumType]) -> dict[str, Message]:

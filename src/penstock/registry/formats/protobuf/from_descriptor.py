@@ -62,8 +62,8 @@ def _file(descriptor: Proto) -> File:
     syntax = descriptor.syntax or None
     if syntax == "editions":
         syntax = "edition:" + descriptor_pb2.Edition.Name(descriptor.edition).removeprefix("EDITION_")
-    is_proto3 = syntax == "proto3"
-    types = [_message(each, is_proto3) for each in descriptor.message_type]
+    has_labels = syntax in (None, "proto2")
+    types = [_message(each, has_labels) for each in descriptor.message_type]
     return File(
         syntax=syntax,
         package=descriptor.package or None,
@@ -72,20 +72,20 @@ def _file(descriptor: Proto) -> File:
         weak_imports=[dependencies[i] for i in sorted(weak)],
         types=[*types, *map(_enum, descriptor.enum_type)],
         services=[_service(each) for each in descriptor.service],
-        extends=_extends(descriptor.extension, is_proto3),
+        extends=_extends(descriptor.extension, has_labels),
         options=_options(descriptor.options, _FILE_OPTIONS),
     )
 
 
-def _message(descriptor: Proto, is_proto3: bool) -> Message:
+def _message(descriptor: Proto, has_labels: bool) -> Message:
     oneofs = [OneOf(each.name, options=_options(each.options)) for each in descriptor.oneof_decl]
     fields = []
     for each in descriptor.field:
         if each.HasField("oneof_index") and not each.proto3_optional:
-            oneofs[each.oneof_index].fields.append(_field(each, is_proto3, in_oneof=True))
+            oneofs[each.oneof_index].fields.append(_field(each, has_labels, in_oneof=True))
         else:
-            fields.append(_field(each, is_proto3))
-    nested = [_message(each, is_proto3) for each in descriptor.nested_type]
+            fields.append(_field(each, has_labels))
+    nested = [_message(each, has_labels) for each in descriptor.nested_type]
     reserved = [Reserved([_span(each.start, each.end - 1)]) for each in descriptor.reserved_range]
     return Message(
         descriptor.name,
@@ -97,17 +97,17 @@ def _message(descriptor: Proto, is_proto3: bool) -> Message:
             Reserved([_span(each.start, each.end - 1)], _options(each.options))
             for each in descriptor.extension_range
         ],
-        extends=_extends(descriptor.extension, is_proto3),
+        extends=_extends(descriptor.extension, has_labels),
         options=_options(descriptor.options),
     )
 
 
-def _field(descriptor: Proto, is_proto3: bool, *, in_oneof: bool = False) -> Field:
+def _field(descriptor: Proto, has_labels: bool, *, in_oneof: bool = False) -> Field:
     label: str | None = _LABELS.get(descriptor.label)
-    if in_oneof or (is_proto3 and label != "repeated" and not descriptor.proto3_optional):
+    if in_oneof or (not has_labels and label != "repeated" and not descriptor.proto3_optional):
         label = None
     kind = descriptor.type_name or _DESCRIPTOR.Type.Name(descriptor.type).removeprefix("TYPE_").lower()
-    has_default = descriptor.HasField("default_value") and not is_proto3
+    has_default = descriptor.HasField("default_value")
     return Field(
         label,
         kind,
@@ -119,10 +119,10 @@ def _field(descriptor: Proto, is_proto3: bool, *, in_oneof: bool = False) -> Fie
     )
 
 
-def _extends(fields: Iterable[Proto], is_proto3: bool) -> list[Extend]:
+def _extends(fields: Iterable[Proto], has_labels: bool) -> list[Extend]:
     extends: dict[str, Extend] = {}
     for each in fields:
-        extends.setdefault(each.extendee, Extend(each.extendee)).fields.append(_field(each, is_proto3))
+        extends.setdefault(each.extendee, Extend(each.extendee)).fields.append(_field(each, has_labels))
     return list(extends.values())
 
 

@@ -13,23 +13,18 @@ def normal_options(options: list[Option], names: Names, scope: str) -> list[Opti
     """Options by name. `(option).part = …` becomes `(option) = { part: … }`, and what is set part by part,
     one message: as often as an option may come only once.
     """
-    result: list[Option] = []
+    groups: dict[tuple[bool, str], list[Option]] = {}
     for option in sorted((_full(each, names, scope) for each in options), key=lambda each: utf16(each.name)):
-        field = names.extensions.get(option.name) if option.is_extension else None
-        before = result[-1] if result else None
-        is_again = (
-            before is not None
-            and before.name == option.name
-            and field is not None
-            and field.label != "repeated"
-        )
-        if before is not None and is_again:
-            value = option.value
-            if before.kind is option.kind is Kind.MAP:
-                value = _merged(field, before.value, option.value, names, option.name)
-            result[-1] = Option(option.name, option.kind, value, is_extension=True)
-        else:
-            result.append(option)
+        groups.setdefault((option.is_extension, option.name), []).append(option)
+    result: list[Option] = []
+    for (is_extension, name), group in groups.items():
+        field = names.extensions.get(name) if is_extension else None
+        if field is not None and field.label != "repeated" and len(group) > 1:
+            last = group[-1]
+            is_message = all(each.kind is Kind.MAP for each in group)
+            value = _merged(field, [each.value for each in group], names, name) if is_message else last.value
+            group = [Option(name, last.kind, value, is_extension=True)]
+        result += group
     return [
         Option(each.name, each.kind, _ordered(each.value, names, scope), each.is_extension) for each in result
     ]
@@ -56,20 +51,27 @@ def _part(option: Option) -> dict[str, Any]:
 
 
 def _merged(
-    container: Field | None, before: dict[str, Any], after: dict[str, Any], names: Names, scope: str
+    container: Field | None, literals: list[dict[str, Any]], names: Names, scope: str
 ) -> dict[str, Any]:
-    result = dict(before)
-    for name, value in after.items():
+    """One message of several: repeated fields add up, of others the last one counts, and messages are
+    merged.
+    """
+    gathered: dict[str, list[Any]] = {}
+    for literal in literals:
+        for name, value in literal.items():
+            gathered.setdefault(name, []).append(value)
+    result: dict[str, Any] = {}
+    for name, values in gathered.items():
         field = _member(container, name, names, scope)
-        if name not in result:
-            result[name] = value
+        if len(values) == 1:
+            result[name] = values[0]
         elif field is None or field.label == "repeated":
-            values = [*_as_list(result[name]), *_as_list(value)]
-            result[name] = [each for i, each in enumerate(values) if each not in values[:i]]
-        elif isinstance(result[name], dict) and isinstance(value, dict):
-            result[name] = _merged(field, result[name], value, names, scope)
+            items = [item for value in values for item in (value if isinstance(value, list) else [value])]
+            result[name] = list({repr(item): item for item in items}.values())
+        elif all(isinstance(value, dict) for value in values):
+            result[name] = _merged(field, values, names, scope)
         else:
-            result[name] = value
+            result[name] = values[-1]
     return result
 
 
@@ -79,10 +81,6 @@ def _member(container: Field | None, name: str, names: Names, scope: str) -> Fie
         return None
     fields = [*known.type.fields, *(field for oneof in known.type.oneofs for field in oneof.fields)]
     return next((field for field in fields if field.name == name), None)
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def _ordered(value: Any, names: Names, scope: str) -> Any:

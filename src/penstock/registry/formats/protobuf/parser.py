@@ -28,6 +28,7 @@ from penstock.registry.formats.protobuf.model import (
 from penstock.registry.formats.protobuf.tokens import Tokens
 
 DEPTH_MAX: Final = 64
+NAME_CHARACTERS_MAX: Final = 1_000  # full names are put together, of each type and at each use
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FULL_NAME: Final = re.compile(r"\.?[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 _INTEGER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|[0-9]+)")
@@ -410,9 +411,10 @@ class _Parser:
             if option.kind in (Kind.BOOLEAN, Kind.NUMBER, Kind.ENUM):
                 value = Word(option.kind, value)
             if option.name in result:
-                before = result[option.name]
-                after = value if isinstance(value, list) else [value]
-                result[option.name] = [*before, *after] if isinstance(before, list) else [before, *after]
+                values = result[option.name]
+                if not isinstance(values, list):
+                    values = result[option.name] = [values]
+                values.extend(value if isinstance(value, list) else [value])
             else:
                 result[option.name] = value
             if not self._tokens.take(","):
@@ -450,6 +452,8 @@ class _Parser:
         name = self._tokens.word(what)
         if not _NAME.fullmatch(name):
             raise self._tokens.error(f"expected {what}", at)
+        if len(name) > NAME_CHARACTERS_MAX:
+            raise self._tokens.error(f"expected {what} of at most {NAME_CHARACTERS_MAX} characters", at)
         return name
 
     def _full_name(self, what: str) -> str:
@@ -457,6 +461,8 @@ class _Parser:
         name = self._tokens.word(what)
         if not _FULL_NAME.fullmatch(name):
             raise self._tokens.error(f"expected {what}", at)
+        if len(name) > NAME_CHARACTERS_MAX:
+            raise self._tokens.error(f"expected {what} of at most {NAME_CHARACTERS_MAX} characters", at)
         return name
 
     def _number(self, what: str, least: int, most: int) -> int:

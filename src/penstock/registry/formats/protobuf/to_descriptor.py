@@ -7,6 +7,8 @@ pool of its own for each schema: two schemas may give one name to different mess
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, message_factory, text_format
@@ -50,19 +52,34 @@ def parsed(data: bytes, imported: Mapping[str, File]) -> File:
     pool = _pool(Names(File(), {**builtin_files(), **imported}), imported)
     descriptor = _class(pool, "FileDescriptorProto")()
     descriptor.ParseFromString(data)
+    # Once the pool has the file, it knows the options that the file defines itself.
+    with suppress(TypeError, ValueError):
+        pool.AddSerializedFile(data)
+        descriptor.ParseFromString(data)
     return file_of(descriptor)
 
 
 def _pool(names: Names, imported: Mapping[str, File]) -> DescriptorPool:
     """A pool with all that a schema may import, and what that imports."""
     pool = DescriptorPool()
-    descriptor = descriptor_pb2.FileDescriptorProto()
-    descriptor_pb2.DESCRIPTOR.CopyToProto(descriptor)
-    pool.AddSerializedFile(descriptor.SerializeToString())
-    for path, file in {**builtin_files(), **imported}.items():
-        if path != _DESCRIPTOR_PATH:
-            _built(file, path, names, pool)
+    for path, data in _builtin_descriptors().items():
+        if path not in imported:
+            pool.AddSerializedFile(data)
+    for path, file in imported.items():
+        _built(file, path, names, pool)
     return pool
+
+
+@cache
+def _builtin_descriptors() -> Mapping[str, bytes]:
+    pool = DescriptorPool()
+    result = {_DESCRIPTOR_PATH: bytes(descriptor_pb2.DESCRIPTOR.serialized_pb)}
+    pool.AddSerializedFile(result[_DESCRIPTOR_PATH])
+    names = Names(File(), builtin_files())
+    for path, file in builtin_files().items():
+        if path != _DESCRIPTOR_PATH:
+            result[path] = bytes(_built(file, path, names, pool).SerializeToString(deterministic=True))
+    return result
 
 
 def _class(pool: DescriptorPool, name: str) -> Any:
