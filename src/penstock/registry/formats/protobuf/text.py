@@ -68,6 +68,8 @@ class _Printer:
             lines.append(f"package {file.package};")
         imports = [f'import "{each}";' for each in self._once(file.imports)]
         imports += [f'import public "{each}";' for each in self._once(file.public_imports)]
+        # Confluent's registry loses these, and with them the types they bring.
+        imports += [f'import weak "{each}";' for each in self._once(file.weak_imports)]
         if imports:
             lines += ["", *imports]
         options = self._option_lines(file.options)
