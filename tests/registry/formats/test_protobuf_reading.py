@@ -4,13 +4,23 @@ import base64
 import random
 
 import pytest
-from google.protobuf import descriptor_pb2, message_factory
+from google.protobuf import (
+    any_pb2,
+    api_pb2,
+    descriptor_pb2,
+    message_factory,
+    struct_pb2,
+    timestamp_pb2,
+    type_pb2,
+    wrappers_pb2,
+)
 from google.protobuf.descriptor_pool import DescriptorPool
 from proto_schema_parser import Parser, ast
 from schema_cases import Case, cases
 
-from penstock.registry.formats import parse
+from penstock.registry.formats import Reference, parse
 from penstock.registry.formats.protobuf.model import File, Message
+from penstock.registry.formats.references import Found
 
 ROUNDS = 250
 TYPES = (
@@ -105,6 +115,34 @@ def test_compatible_schemas_parse_old_bytes() -> None:
         read += 1
     assert read > ROUNDS / 5
     assert refused > ROUNDS / 20
+
+
+GOOGLE = (any_pb2, api_pb2, descriptor_pb2, struct_pb2, timestamp_pb2, type_pb2, wrappers_pb2)
+
+
+def as_sent(module) -> str:
+    """What confluent-kafka's serializer registers."""
+    return base64.b64encode(module.DESCRIPTOR.serialized_pb).decode()
+
+
+@pytest.mark.parametrize("module", GOOGLE, ids=lambda module: module.DESCRIPTOR.name)
+def test_a_descriptor_comes_back_as_it_was_sent(module) -> None:
+    schema = parse("PROTOBUF", as_sent(module))
+    sent = descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+    serialized = parse("PROTOBUF", schema.canonical()).formatted("serialized")
+    back = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(serialized))
+    back.name = sent.name
+    assert back == sent
+
+
+def test_a_built_in_file_may_be_a_reference_too() -> None:
+    """confluent-kafka's serializer registers all that a message imports, well-known types as well."""
+    path = "google/protobuf/timestamp.proto"
+    text = f'syntax = "proto3"; import "{path}"; message M {{ google.protobuf.Timestamp t = 1; }}'
+    find = Found(as_sent(timestamp_pb2))
+    schema = parse("PROTOBUF", text, [Reference(path, "timestamp", 1)], lambda _: find)
+    assert schema.formatted("serialized") == parse("PROTOBUF", text).formatted("serialized")
+    assert not schema.incompatibilities(parse("PROTOBUF", text))
 
 
 def of_texts() -> list[object]:

@@ -6,7 +6,7 @@ pool of its own for each schema: two schemas may give one name to different mess
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Any, Final
@@ -43,13 +43,14 @@ _LABELS: Final = {None: 1, "optional": 1, "required": 2, "repeated": 3}
 
 def serialized(file: File, names: Names, imported: Mapping[str, File]) -> bytes:
     """The descriptor's bytes. Raises SchemaError where the file can't be one."""
-    pool = _pool(names, imported)
+    pool = _pool(file.all_imports, names, imported)
     return bytes(_built(file, FILE_NAME, names, pool).SerializeToString(deterministic=True))
 
 
 def parsed(data: bytes, imported: Mapping[str, File]) -> File:
     """The file of a serialized descriptor."""
-    pool = _pool(Names(File(), {**builtin_files(), **imported}), imported)
+    imports = descriptor_pb2.FileDescriptorProto.FromString(data).dependency
+    pool = _pool(imports, Names(File(), {**builtin_files(), **imported}), imported)
     descriptor = _class(pool, "FileDescriptorProto")()
     descriptor.ParseFromString(data)
     # Once the pool has the file, it knows the options that the file defines itself.
@@ -59,15 +60,36 @@ def parsed(data: bytes, imported: Mapping[str, File]) -> File:
     return file_of(descriptor)
 
 
-def _pool(names: Names, imported: Mapping[str, File]) -> DescriptorPool:
-    """A pool with all that a schema may import, and what that imports."""
+def _pool(imports: Iterable[str], names: Names, imported: Mapping[str, File]) -> DescriptorPool:
+    """A pool with what a schema imports, and what that imports. Built-in files that nobody imports aren't in
+    it: clients register those as schemas too. A reference with a built-in file's path stands in its place.
+    """
+    builtin = {path: data for path, data in _builtin_descriptors().items() if path not in imported}
     pool = DescriptorPool()
-    for path, data in _builtin_descriptors().items():
-        if path not in imported:
+    pool.AddSerializedFile(_builtin_descriptors()[_DESCRIPTOR_PATH])
+    given = {path: file for path, file in imported.items() if path != _DESCRIPTOR_PATH}
+    instead = [path for path in given if path in builtin_files()]
+    for path in instead:
+        _built(given.pop(path), path, names, pool)
+    needed = _needed(imports, imported)
+    for path, data in builtin.items():
+        if path in needed and path != _DESCRIPTOR_PATH:
             pool.AddSerializedFile(data)
-    for path, file in imported.items():
+    for path, file in given.items():
         _built(file, path, names, pool)
     return pool
+
+
+def _needed(imports: Iterable[str], imported: Mapping[str, File]) -> set[str]:
+    found: set[str] = set()
+    waiting = [*imports, *imported]
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            file = imported.get(path, builtin_files().get(path))
+            waiting += file.all_imports if file is not None else []
+    return found
 
 
 @cache
@@ -90,6 +112,8 @@ def _built(file: File, path: str, names: Names, pool: DescriptorPool) -> Proto:
     """The descriptor of a file, which is in the pool then."""
     builder = _Builder(file, path, names, pool)
     descriptor = builder.file()
+    if file.package == "google.protobuf" and any(each.name == "FileDescriptorProto" for each in file.types):
+        return descriptor  # the file that all descriptors are made with: the pool has it
     try:
         pool.AddSerializedFile(descriptor.SerializeToString())
     except (TypeError, ValueError) as error:
