@@ -2,9 +2,11 @@
 time.
 """
 
+import base64
 import json
 
 import pytest
+from google.protobuf import descriptor_pb2
 
 from penstock.registry.formats import SCHEMA_BYTES_MAX, Reference, SchemaError, parse
 from penstock.registry.formats.errors import ComparisonTooLarge
@@ -203,6 +205,22 @@ def test_options_that_are_set_many_times_are_merged_in_one_go() -> None:
         message M {{ optional int32 x = 1 [{options}, (o) = {{ {literal} }}]; }}
     """
     assert parse("PROTOBUF", text).normalized().canonical().count("    1") == 1
+
+
+@pytest.mark.parametrize("field", ["a b", "a = 1; } message N { string b", "", "a\n", "1", "ä"])
+def test_a_descriptor_can_not_smuggle_in_text(field: str) -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="x.proto", syntax="proto3")
+    file.message_type.add(name="M").field.add(name=field, number=1, type=9, label=1)
+    with pytest.raises(SchemaError, match="the descriptor says what no Protobuf file can say: the name"):
+        parse("PROTOBUF", base64.b64encode(file.SerializeToString()).decode())
+
+
+def test_a_descriptor_with_bytes_for_names_is_refused() -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="x.proto", syntax="proto3")
+    file.message_type.add(name="Mxyz").field.add(name="a", number=1, type=9, label=1)
+    data = file.SerializeToString().replace(b"Mxyz", b"M\xff\xfe\xfd")
+    with pytest.raises(SchemaError):
+        parse("PROTOBUF", base64.b64encode(data).decode())
 
 
 def test_messages_stay_short() -> None:

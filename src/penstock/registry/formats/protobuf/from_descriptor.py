@@ -4,6 +4,7 @@ prints it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from penstock.registry.formats.protobuf.model import (
     Word,
 )
 
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LABELS: Final = {1: "optional", 2: "required", 3: "repeated"}
 _FILE_OPTIONS: Final = (
     *("java_package", "java_outer_classname", "java_multiple_files", "java_generate_equals_and_hash"),
@@ -78,6 +80,7 @@ def _file(descriptor: Proto) -> File:
 
 
 def _message(descriptor: Proto, has_labels: bool) -> Message:
+    _check_names(descriptor, *descriptor.field, *descriptor.oneof_decl, *descriptor.extension)
     oneofs = [OneOf(each.name, options=_options(each.options)) for each in descriptor.oneof_decl]
     fields = []
     for each in descriptor.field:
@@ -127,6 +130,7 @@ def _extends(fields: Iterable[Proto], has_labels: bool) -> list[Extend]:
 
 
 def _enum(descriptor: Proto) -> EnumType:
+    _check_names(descriptor, *descriptor.value)
     reserved = [Reserved([_span(each.start, each.end)]) for each in descriptor.reserved_range]
     return EnumType(
         descriptor.name,
@@ -137,6 +141,7 @@ def _enum(descriptor: Proto) -> EnumType:
 
 
 def _service(descriptor: Proto) -> Service:
+    _check_names(descriptor, *descriptor.method)
     rpcs = [
         Rpc(
             each.name,
@@ -149,6 +154,13 @@ def _service(descriptor: Proto) -> Service:
         for each in descriptor.method
     ]
     return Service(descriptor.name, rpcs, _options(descriptor.options))
+
+
+def _check_names(*descriptors: Proto) -> None:
+    """What would be printed as a name has to be one: a descriptor may hold anything in its place."""
+    for each in descriptors:
+        if not isinstance(each.name, str) or not _NAME.fullmatch(each.name):
+            raise SchemaError(f"the descriptor says what no Protobuf file can say: the name {each.name!r}")
 
 
 def _span(first: int, last: int) -> int | tuple[int, int]:

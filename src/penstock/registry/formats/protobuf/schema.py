@@ -98,6 +98,18 @@ def _file(text: str, imported: Mapping[str, File]) -> File:
         if not _BASE64.fullmatch(stripped) or len(stripped) % 4:
             raise
         try:
-            return parsed(base64.b64decode(stripped), imported)
+            return _described(base64.b64decode(stripped), imported)
         except DecodeError:
             raise error from None
+
+
+def _described(data: bytes, imported: Mapping[str, File]) -> File:
+    """The file of a descriptor, as it will be read again from what is stored: a descriptor may be damaged."""
+    try:
+        text = printed(parsed(data, imported))
+    except TypeError:  # the library gives bytes in place of a string that is not UTF-8
+        raise SchemaError("the descriptor has names that are no text") from None
+    try:
+        return parser.parse(text)
+    except SchemaError as error:
+        raise SchemaError(f"the descriptor says what no Protobuf file can say: {error}") from None
