@@ -22,6 +22,8 @@ FLOORS: dict[str, set[str]] = {
     "broker": {"protocol", "storage", "consensus", "security", "metadata", "coordinators"},
     "client": {"protocol"},
     "operations": {"protocol", "client"},
+    # formats takes patterns that are matched in linear time from the coordinators, and nothing else of ours
+    "registry": {"protocol", "coordinators", "client"},
     "topology": {"protocol"},
     "arrow": {"protocol", "client"},
     "views": {"protocol", "client", "arrow", "topology"},

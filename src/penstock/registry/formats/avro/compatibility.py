@@ -1,0 +1,152 @@
+"""Whether a reader's schema can read what a writer's schema wrote: the rules of Avro's schema resolution.
+
+Differs from Avro's Java class in two ways. Inside a union that is read there, a path begins anew; here it
+goes on, so that it still names the field. And what is wrong with two types is told once, where they meet
+first, with one line where they meet again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.registry.formats.avro.types import ABSENT, Field, Type
+from penstock.registry.formats.schema import REPORTED_MAX, Incompatibility
+
+# What else a reader's type takes, beside itself.
+_PROMOTED: Final[dict[str, tuple[str, ...]]] = {
+    "long": ("int",),
+    "float": ("int", "long"),
+    "double": ("int", "long", "float"),
+    "bytes": ("string",),
+    "string": ("bytes",),
+}
+_DESCRIPTIONS: Final = {
+    "NAME_MISMATCH": "the {reader} schema has another name at {path} than the {writer} schema, and no "
+    "alias for it",
+    "FIXED_SIZE_MISMATCH": "the fixed of the {reader} schema has another size at {path} than in the "
+    "{writer} schema",
+    "MISSING_ENUM_SYMBOLS": "the enum of the {reader} schema lacks symbols of the {writer} schema at "
+    "{path}, and has "
+    "no default",
+    "READER_FIELD_MISSING_DEFAULT_VALUE": "the field of the {reader} schema at {path} is not in the "
+    "{writer} schema, "
+    "and has no default",
+    "TYPE_MISMATCH": "the type of the {reader} schema at {path} can't read that of the {writer} schema",
+    "MISSING_UNION_BRANCH": "the union of the {reader} schema lacks a type of the {writer} schema at {path}",
+}
+_Path = tuple[str, ...]
+
+
+def incompatibilities(reader: Type, writer: Type) -> list[Incompatibility]:
+    """Every rule that is broken, in the order of the reader's fields."""
+    return _Check().compare(reader, writer, ())[:REPORTED_MAX]
+
+
+class _Check:
+    def __init__(self) -> None:
+        # None while a pair is compared: types that contain each other are compatible unless shown otherwise.
+        self._known: dict[tuple[Type, Type], list[Incompatibility] | None] = {}
+
+    def compare(self, reader: Type, writer: Type, path: _Path) -> list[Incompatibility]:
+        pair = (reader, writer)
+        if pair in self._known:
+            # Told in full where it was met first: types that use each other twice would double the list.
+            return (self._known[pair] or [])[:1]
+        self._known[pair] = None
+        found = self._compare(reader, writer, path)
+        self._known[pair] = found
+        return found
+
+    def _compare(self, reader: Type, writer: Type, path: _Path) -> list[Incompatibility]:
+        if writer.kind == "union":
+            return self._written_union(reader, writer, path)
+        if reader.kind == "union":
+            if any(
+                not self.compare(branch, writer, (*path, str(i))) for i, branch in enumerate(reader.items)
+            ):
+                return []
+            return [_lacks_branch(writer, path)]
+        if reader.kind != writer.kind:
+            if writer.kind in _PROMOTED.get(reader.kind, ()):
+                return []
+            detail = (
+                f"reader type: {reader.kind.upper()} not compatible with writer type: {writer.kind.upper()}"
+            )
+            return [_broken("TYPE_MISMATCH", path, detail)]
+        match reader.kind:
+            case "array":
+                return self.compare(reader.items[0], writer.items[0], (*path, "items"))
+            case "map":
+                return self.compare(reader.items[0], writer.items[0], (*path, "values"))
+            case "fixed":
+                return [*_names(reader, writer, path), *_sizes(reader, writer, path)]
+            case "enum":
+                return [*_names(reader, writer, path), *_symbols(reader, writer, path)]
+            case "record":
+                return [*_names(reader, writer, path), *self._fields(reader, writer, path)]
+        return []
+
+    def _written_union(self, reader: Type, writer: Type, path: _Path) -> list[Incompatibility]:
+        """Every branch has to be readable. A reader that is a union tells which branch it lacks, any other
+        why.
+        """
+        found: list[Incompatibility] = []
+        for i, branch in enumerate(writer.items):
+            here = (*path, str(i))
+            reasons = self.compare(reader, branch, here)
+            found += [_lacks_branch(branch, here)] if reasons and reader.kind == "union" else reasons
+        return found
+
+    def _fields(self, reader: Type, writer: Type, path: _Path) -> list[Incompatibility]:
+        found: list[Incompatibility] = []
+        written = {field.name: field for field in writer.fields}
+        for i, field in enumerate(reader.fields):
+            here = (*path, "fields", str(i))
+            source = _source(field, written)
+            if source is not None:
+                found += self.compare(field.type, source.type, (*here, "type"))
+            elif field.default is ABSENT:
+                if field.type.kind == "enum" and field.type.symbol_default is not None:
+                    # An enum's default is for symbols, not for fields: Avro compares it with the whole
+                    # record.
+                    found += self.compare(field.type, writer, (*here, "type"))
+                else:
+                    found.append(_broken("READER_FIELD_MISSING_DEFAULT_VALUE", here, field.name))
+        return found
+
+
+def _source(field: Field, written: dict[str, Field]) -> Field | None:
+    """The writer's field that a reader's field reads: of the same name, or of one of its aliases."""
+    names = [name for name in (field.name, *field.aliases) if name in written]
+    return written[names[0]] if names else None
+
+
+def _names(reader: Type, writer: Type, path: _Path) -> list[Incompatibility]:
+    """The namespace doesn't matter; of aliases the full name counts."""
+    assert reader.name is not None
+    assert writer.name is not None
+    if reader.name.name == writer.name.name or writer.name in reader.aliases:
+        return []
+    return [_broken("NAME_MISMATCH", (*path, "name"), f"expected: {writer.name.full}")]
+
+
+def _sizes(reader: Type, writer: Type, path: _Path) -> list[Incompatibility]:
+    if reader.size == writer.size:
+        return []
+    return [_broken("FIXED_SIZE_MISMATCH", (*path, "size"), f"expected: {writer.size}, found: {reader.size}")]
+
+
+def _symbols(reader: Type, writer: Type, path: _Path) -> list[Incompatibility]:
+    missing = sorted(set(writer.symbols) - set(reader.symbols))
+    if not missing or reader.symbol_default is not None:
+        return []
+    return [_broken("MISSING_ENUM_SYMBOLS", (*path, "symbols"), f"[{', '.join(missing)}]")]
+
+
+def _lacks_branch(branch: Type, path: _Path) -> Incompatibility:
+    return _broken("MISSING_UNION_BRANCH", path, f"reader union lacking writer type: {branch.kind.upper()}")
+
+
+def _broken(kind: str, path: Sequence[str], detail: str) -> Incompatibility:
+    return Incompatibility(kind, "/" + "/".join(path), _DESCRIPTIONS[kind], detail)

@@ -1,0 +1,31 @@
+"""What can be wrong with a schema before compatibility is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class SchemaError(ValueError):
+    """The schema can't be used. The message says what was found, what was expected, and where."""
+
+
+class UnknownReference(SchemaError):
+    """A schema refers to a subject and version, or imports a name, that is not there."""
+
+
+class ReferenceCycle(SchemaError):
+    """Schemas refer to each other in a circle."""
+
+
+class ComparisonTooLarge(SchemaError):
+    """Comparing two schemas would take too long: they combine too many alternatives."""
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """A schema may be nested by names as well as by brackets, deeper than any limit on the text can tell."""
+    try:
+        yield
+    except RecursionError:
+        raise SchemaError("the schema is nested too deeply") from None

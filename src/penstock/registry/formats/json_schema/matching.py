@@ -1,0 +1,31 @@
+"""The largest set of pairs in which nobody comes twice: the alternatives of two combined schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+
+def largest_matching(neighbours: Mapping[int, Sequence[int]]) -> dict[int, int]:
+    """Left to right, of a graph that is given by each left one's right neighbours (augmenting paths, Kuhn
+    1955).
+    """
+    taken: dict[int, int] = {}  # right to left
+    for start in neighbours:
+        came_from: dict[int, int] = {}  # right to the left one it was reached by
+        waiting, end = [start], None
+        while waiting and end is None:
+            left = waiting.pop()
+            for right in neighbours[left]:
+                if right in came_from:
+                    continue
+                came_from[right] = left
+                if right not in taken:
+                    end = right
+                    break
+                waiting.append(taken[right])
+        while end is not None:
+            left = came_from[end]
+            before = next((right for right, other in taken.items() if other == left), None)
+            taken[end] = left
+            end = before if left != start else None
+    return {left: right for right, left in taken.items()}

@@ -1,0 +1,185 @@
+"""JSON texts of schemas: read with exact numbers and bounded depth, written as Confluent's registry writes
+them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final, TypeAlias
+
+from penstock.registry.formats.errors import SchemaError
+
+Json: TypeAlias = Any  # None, bool, int, Decimal, str, list, dict
+
+# Each level of brackets costs a walk over the schema a few calls, and Python has about a thousand.
+DEPTH_MAX: Final = 128
+EXPONENT_MAX: Final = 1_000  # a few characters may not stand for a number of a gigabyte
+DIGITS_MAX: Final = 1_000
+
+# A string without an end goes to the end of the text: to look for one at each quote would take quadratic
+# time.
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+_ESCAPED: Final = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
+_SHORT: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+
+
+def read(text: str, *, repeats: bool = True) -> Json:
+    """The value of a JSON text. Raises SchemaError with line and column. Of a name that repeats, the last
+    value counts, unless ``repeats`` is False.
+    """
+    _check_depth(text)
+    try:
+        return json.loads(
+            text,
+            parse_int=_integer,
+            parse_float=_decimal,
+            parse_constant=_constant,
+            object_pairs_hook=None if repeats else _object,
+        )
+    except json.JSONDecodeError as error:
+        found = repr(text[error.pos]) if error.pos < len(text) else "the end of the text"
+        raise SchemaError(
+            f"not valid JSON: {error.msg}, found {found} at line {error.lineno}, column {error.colno}"
+        ) from None
+
+
+def write(value: Json, *, number: Callable[[Decimal], str] = str, sort_keys: bool = False) -> str:
+    """The shortest JSON text of a value. Decimals are written by ``number``: by default as they were read."""
+    pieces: list[str] = []
+    _write(value, pieces.append, number, sort_keys)
+    return "".join(pieces)
+
+
+def _write(
+    value: Json, add: Callable[[str], None], number: Callable[[Decimal], str], sort_keys: bool
+) -> None:
+    match value:
+        case str():
+            add(quoted(value))
+        case None:
+            add("null")
+        case bool():
+            add("true" if value else "false")
+        case int():
+            add(str(value))
+        case Decimal():
+            add(number(value))
+        case dict():
+            mark = "{"
+            for key in sorted(value, key=utf16) if sort_keys else value:
+                add(f"{mark}{quoted(key)}:")
+                _write(value[key], add, number, sort_keys)
+                mark = ","
+            add("{}" if mark == "{" else "}")
+        case list():
+            mark = "["
+            for item in value:
+                add(mark)
+                _write(item, add, number, sort_keys)
+                mark = ","
+            add("[]" if mark == "[" else "]")
+        case _:
+            raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+def quoted(text: str) -> str:
+    """A JSON string."""
+    return '"' + _ESCAPED.sub(_escape, text) + '"'
+
+
+def _escape(match: re.Match[str]) -> str:
+    return _SHORT.get(match[0]) or f"\\u{ord(match[0]):04X}"
+
+
+def utf16(text: str) -> bytes:
+    """The order of strings in Java."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def java_double(value: Decimal) -> str:
+    """A number as Java writes a double: 1.0E10, 0.25."""
+    number = float(value)
+    if number in (float("inf"), float("-inf")):
+        return '"Infinity"' if number > 0 else '"-Infinity"'
+    if number == 0:
+        return "-0.0" if value.is_signed() else "0.0"
+    sign, digits, _ = Decimal(repr(number)).normalize().as_tuple()
+    text = "".join(map(str, digits))
+    point = Decimal(repr(number)).adjusted()
+    if -3 <= point < 7:
+        plain = format(Decimal(repr(number)), "f")
+        plain = plain.rstrip("0").rstrip(".") if "." in plain else plain
+        return plain if "." in plain else f"{plain}.0"
+    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{point}"
+
+
+def kind(value: Json) -> str:
+    """What a value is, for a message."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | Decimal():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "an array"
+    return "an object"
+
+
+def shortened(value: Json, characters_max: int = 80) -> str:
+    """A value for a message, with the rest of a long one left out."""
+    text = write(value)
+    return text if len(text) <= characters_max else f"{text[:characters_max]}…"
+
+
+def _check_depth(text: str) -> None:
+    depth = 0
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if token in "[{":
+            depth += 1
+            if depth > DEPTH_MAX:
+                line = text.count("\n", 0, match.start()) + 1
+                raise SchemaError(
+                    f"nested too deeply at line {line}: expected at most {DEPTH_MAX} levels of brackets"
+                )
+        elif token in "]}":
+            depth -= 1
+
+
+def _integer(text: str) -> int:
+    if len(text) > DIGITS_MAX:
+        raise SchemaError(f"a number has {len(text)} digits, expected at most {DIGITS_MAX}")
+    return int(text)
+
+
+def _decimal(text: str) -> Decimal:
+    if len(text) > DIGITS_MAX:
+        raise SchemaError(f"a number has {len(text)} digits, expected at most {DIGITS_MAX}")
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise SchemaError(f"the exponent of a number is too large: {text}") from None
+    if abs(value.adjusted()) > EXPONENT_MAX:
+        raise SchemaError(f"the exponent of a number is too large: {text}")
+    return value
+
+
+def _constant(text: str) -> Json:
+    raise SchemaError(f"not valid JSON: found {text}, expected a number")
+
+
+def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        names = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in names.items() if count > 1)
+        raise SchemaError(f"not valid JSON Schema: the name {twice!r} stands twice in one object")
+    return result

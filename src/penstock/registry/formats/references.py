@@ -1,0 +1,93 @@
+"""References between schemas: subject and version under a name, and all that they refer to in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from penstock.registry.formats.errors import ReferenceCycle, SchemaError, UnknownReference
+
+REFERENCES_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Reference:
+    """Where the schema that is called ``name`` is registered: an Avro full name, a URI in JSON Schema, the
+    path of an import in Protobuf. Version -1 is the latest.
+    """
+
+    name: str
+    subject: str
+    version: int
+
+    def __str__(self) -> str:
+        return f"{self.name!r} (subject {self.subject!r}, version {self.version})"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A registered schema, as its subject keeps it."""
+
+    text: str
+    references: tuple[Reference, ...] = ()
+
+
+Find: TypeAlias = Callable[[Reference], Found | None]
+
+
+def resolve(references: Sequence[Reference], find: Find | None, bytes_max: int) -> dict[str, str]:
+    """The texts that are referred to, by name, each after those that it refers to itself. The first schema
+    of a name counts, as in Confluent's registry. ``bytes_max`` is for all texts together.
+    """
+    texts: dict[str, str] = {}
+    open_names: dict[str, Reference] = {}
+    used = 0
+    # A reference comes twice: first to be opened, then, with its text, when all that it needs is there.
+    waiting: list[tuple[Reference, Found | None]] = [(each, None) for each in reversed(references)]
+    while waiting:
+        reference, found = waiting.pop()
+        if found is not None:
+            del open_names[reference.name]
+            texts[reference.name] = found.text
+            continue
+        if reference.name in open_names:
+            chain = [*open_names.values(), reference]
+            start = next(i for i, each in enumerate(chain) if each.name == reference.name)
+            raise ReferenceCycle("references form a cycle: " + " → ".join(map(str, chain[start:])))
+        if reference.name in texts:
+            continue
+        found = _found(reference, find)
+        used += len(found.text.encode())
+        if used > bytes_max:
+            raise SchemaError(
+                f"the schema and what it refers to are larger than expected: over {bytes_max} bytes left"
+            )
+        if len(texts) + len(open_names) >= REFERENCES_MAX:
+            raise SchemaError(f"the schema refers to more than {REFERENCES_MAX} others")
+        open_names[reference.name] = reference
+        waiting.append((reference, found))
+        waiting.extend((each, None) for each in reversed(found.references))
+    return texts
+
+
+def _found(reference: Reference, find: Find | None) -> Found:
+    if not reference.name or not reference.subject:
+        raise SchemaError(f"a reference needs a name, a subject and a version, found {reference}")
+    found = find(reference) if find is not None else None
+    if found is None:
+        raise UnknownReference(
+            f"no schema is registered for the reference {reference.name!r}: subject {reference.subject!r}, "
+            f"version {reference.version}"
+        )
+    return found
+
+
+def sorted_references(references: Sequence[Reference]) -> tuple[Reference, ...]:
+    """The references of a normalized schema: in order, each once."""
+    return tuple(sorted(set(references)))
+
+
+def names(resolved: Mapping[str, str]) -> str:
+    """The names that are there, for a message."""
+    return ", ".join(map(repr, resolved)) or "none"
