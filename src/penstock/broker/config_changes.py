@@ -56,7 +56,7 @@ async def change_configs(broker: Broker, request: Request, context: RequestConte
     left = [resource for resource, outcome in zip(request.resources, outcomes, strict=True) if not outcome]
     if not left:
         return [outcome for outcome in outcomes if outcome]
-    request.resources = left  # type: ignore[assignment]
+    request.resources = left  # type: ignore[assignment]  # all are of the kind that this request has
     decided = iter(await _decided(broker, request, context))
     return [outcome or next(decided) for outcome in outcomes]
 

@@ -246,7 +246,7 @@ class Segment:
             self._files.fdatasync(fd)
         except OSError:
             # At once: nobody may take for written what the kernel couldn't write, not even the next process.
-            # Readers are warned before, and after for those who looked meanwhile.
+            # Readers are told before it happens, and again for those who looked meanwhile.
             self.file.readiness.has_lost_pages = True
             self._files.drop_clean_cache(fd)
             self.file.readiness.has_lost_pages = True
