@@ -89,10 +89,10 @@ class ThreeNodes:
             return describe_quorum(client).leader_id
 
     @contextmanager
-    def client(self, without: int | None = None) -> Iterator[Client]:
+    def client(self, without: int | None = None, **properties: str) -> Iterator[Client]:
         """A client that asks any of the nodes, or any but one."""
         at = ",".join(node.bootstrap for node_id, node in self.nodes.items() if node_id != without)
-        with Client(ClientConfig.from_properties({"bootstrap.servers": at})) as client:
+        with Client(ClientConfig.from_properties({"bootstrap.servers": at, **properties})) as client:
             yield client
 
     def cpu_s(self) -> dict[int, float]:

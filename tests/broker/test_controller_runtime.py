@@ -226,6 +226,27 @@ def test_a_failing_disk_stops_decisions_not_the_node(tmp_path: Path, monkeypatch
     asyncio.run(scenario())
 
 
+def test_who_follows_no_metadata_closes_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(_log: MetadataLog) -> int:
+        raise StorageFailed("no space left on device")
+
+    async def scenario(*, disk_fails: bool) -> str:
+        caplog.clear()
+        async with running(tmp_path) as broker:
+            await create(broker, f"topic-{disk_fails}")
+            if disk_fails:
+                monkeypatch.setattr(MetadataLog, "flush", fails)
+                with pytest.raises(KafkaError, match="no space left on device"):
+                    await create(broker, "after")
+        return caplog.text
+
+    caplog.set_level("INFO")
+    assert "controlled shutdown begins" in asyncio.run(scenario(disk_fails=False))
+    assert "controlled shutdown begins" not in asyncio.run(scenario(disk_fails=True))
+
+
 @pytest.mark.parametrize("error", [OSError("no space left on device"), RuntimeError("unforeseen")])
 def test_a_log_that_cannot_be_opened_is_opened_later(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

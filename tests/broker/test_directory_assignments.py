@@ -11,9 +11,15 @@ from penstock.broker.api import describe_log_dirs
 from penstock.broker.context import RequestContext
 from penstock.broker.node import Broker
 from penstock.metadata.controller.configs import incremental_alter_configs
-from penstock.metadata.image import UNASSIGNED_DIRECTORY, ResourceType
+from penstock.metadata.controller.state import Decision
+from penstock.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, ResourceType
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages import DescribeLogDirsRequest, IncrementalAlterConfigsRequest
+from penstock.protocol.messages import (
+    DescribeLogDirsRequest,
+    IncrementalAlterConfigsRequest,
+    PartitionRecord,
+    TopicRecord,
+)
 from penstock.protocol.uuids import uuid_from_text
 
 
@@ -72,6 +78,58 @@ def test_what_a_failed_directory_took_along_has_no_leader(tmp_path: Path) -> Non
             while {index for index, p in partitions.items() if p.leader < 0} != inside:
                 await broker.metadata.reached(broker.image.offset + 1)
             assert len(broker.image.brokers[1].log_dirs) == 1
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("told_before", "in_sync", "told_then", "is_kept"),
+    [
+        ("nowhere", True, "lost", False),
+        ("nowhere", False, "here", True),
+        ("lost", False, "here", True),
+        ("here", True, "here", True),
+        ("in the one that failed", True, "in the one that failed", False),
+    ],
+)
+def test_a_partition_that_others_changed_before_this_node_heard_of_it(
+    tmp_path: Path, told_before: str, in_sync: bool, told_then: str, is_kept: bool
+) -> None:
+    """A log directory is offline, and might have the partition's log if this node had known of it earlier."""
+
+    async def story() -> None:
+        async with running_node(tmp_path, **two_directories(tmp_path)) as broker:
+            failed, here = (broker.logs.directory_id(tmp_path / name) for name in ("b", "a"))
+            assert failed is not None
+            assert here is not None
+            broker._fail_directory(tmp_path / "b", "the disk is gone")
+            directories = {
+                "nowhere": UNASSIGNED_DIRECTORY,
+                "lost": LOST_DIRECTORY,
+                "here": uuid_from_text(here),
+                "in the one that failed": uuid_from_text(failed),
+            }
+            topic_id = uuid_from_text("topicAAAAAAAAAAAAAAAAA")
+            isr = [1, 2] if in_sync else [2]
+            records = [
+                TopicRecord(name="t", topic_id=topic_id),
+                PartitionRecord(
+                    partition_id=0,
+                    topic_id=topic_id,
+                    replicas=[1, 2],
+                    isr=isr,
+                    leader=isr[0],
+                    partition_epoch=1,
+                    directories=[directories[told_before], UNASSIGNED_DIRECTORY],
+                ),
+            ]
+            await broker.controller.submit_and_follow(lambda _: Decision(records, None))
+            while broker.image.topics.by_id[topic_id].partitions[0].directory(1) != directories[told_then]:
+                await broker.metadata.reached(broker.image.offset + 1)
+            assert (broker.logs.directory_of("t", 0) is not None) == is_kept
+            assert (broker.replicas.get("t", 0) is not None) == is_kept
+            if told_then == "lost":
+                assert broker.image.topics.by_id[topic_id].partitions[0].leader != 1
 
     run(story())
 

@@ -248,6 +248,32 @@ def test_leadership_lost_while_loading_ends_the_load_and_a_new_one_begins(tmp_pa
     run(story())
 
 
+def test_a_node_that_stood_still_tells_no_offsets_before_it_is_followed_again(tmp_path: Path) -> None:
+    """Another node may have been elected, and have committed more."""
+
+    async def story() -> None:
+        async with running_node(tmp_path) as broker:
+            await broker.groups.ensure_topic()
+            await create(broker, "t1")
+            partition = partition_of(broker)
+            committed = later(commit(broker, 5))
+            partition.commit()
+            await committed
+            assert fetched(broker, require_stable=True) == 5
+            session = partition.follow()
+            partition.stand_still()
+            session.fetched(broker.replication.now_ms())  # it lay there since before
+            with pytest.raises(KafkaError) as refused:
+                fetched(broker, require_stable=True)
+            assert refused.value.code is ErrorCode.NOT_COORDINATOR
+            assert fetched(broker) == 5, "as Apache Kafka answers who does not ask for stable offsets"
+            session.answered_ms = broker.replication.now_ms()
+            session.fetched(broker.replication.now_ms())
+            assert fetched(broker, require_stable=True) == 5
+
+    run(story())
+
+
 def test_clients_wait_no_longer_than_the_timeout_but_the_record_counts(tmp_path: Path) -> None:
     async def story() -> None:
         async with running_node(tmp_path, **{"offsets.commit.timeout.ms": "50"}) as broker:

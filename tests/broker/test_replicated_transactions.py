@@ -167,6 +167,20 @@ def test_markers_leave_when_the_decision_is_committed(tmp_path: Path) -> None:
     run(story())
 
 
+def test_a_node_that_stood_still_answers_nothing_from_memory(tmp_path: Path) -> None:
+    """That partitions are in a transaction already: it may have been aborted elsewhere."""
+
+    async def story() -> None:
+        async with running_node(tmp_path) as broker:
+            state, data = await ready(broker)
+            producer = await began(broker, state, data)
+            assert await now(add(broker, producer)) == {("t1", 0): OK}
+            state.stand_still()
+            assert await now(add(broker, producer)) == {("t1", 0): ErrorCode.NOT_COORDINATOR}
+
+    run(story())
+
+
 def test_the_last_stable_offset_waits_for_the_marker_to_be_committed(tmp_path: Path) -> None:
     async def story() -> None:
         async with running_node(tmp_path) as broker:

@@ -138,18 +138,20 @@ def test_batches_that_are_converted_belong_to_the_transaction_too(wire: Wire, ve
 
 
 def test_the_next_transaction_may_come_while_the_last_ones_markers_are_written(
-    wire: Wire, topic: str
+    start_node: Callable[..., Cluster],
 ) -> None:
-    """The client isn't told to try again: the node asks the coordinator a few times more."""
+    """The client isn't told to try again: the node asks the coordinator, here for as long as it takes."""
     count = 1000
-    wire.create_topic(f"{topic}-wide", partitions=count)
-    p = begin(wire, topic)
-    batches = [(f"{topic}-wide", partition, batch_by(p, b"x")) for partition in range(count)]
-    assert set(produce(wire, p, batches)) == {OK}
-    assert p.end() is OK
-    assert p.write(topic, b"next") is OK
-    assert p.end() is OK
-    assert committed_values(wire, topic) == [b"next"]
+    node = start_node(add_partitions_to_txn_retry_backoff_max_ms="20000")
+    with Wire(node.bootstrap_servers) as wire:
+        wire.create_topic("wide", partitions=count)
+        wire.create_topic("next")
+        p = begin(wire, "next")
+        assert set(produce(wire, p, [("wide", n, batch_by(p, b"x")) for n in range(count)])) == {OK}
+        assert p.end() is OK
+        assert p.write("next", b"next") is OK
+        assert p.end() is OK
+        assert committed_values(wire, "next") == [b"next"]
 
 
 # --- what readers see

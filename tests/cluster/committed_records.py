@@ -5,6 +5,8 @@ from __future__ import annotations
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from to_the_end import TO_THE_END
+
 
 def make_topics(servers: str, partitions: int, *names: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
@@ -15,8 +17,8 @@ def make_topics(servers: str, partitions: int, *names: str) -> None:
 
 def committed_records(servers: str, topic: str) -> list[tuple[str, str]]:
     """Keys and values of what readers of committed records see, by partition."""
-    settings = {"isolation.level": "read_committed", "enable.partition.eof": True}
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", **settings})
+    settings = {"bootstrap.servers": servers, "group.id": "reader", "isolation.level": "read_committed"}
+    consumer = Consumer(settings | TO_THE_END)
     found = []
     for partition in consumer.list_topics(topic).topics[topic].partitions:
         consumer.assign([TopicPartition(topic, partition, 0)])

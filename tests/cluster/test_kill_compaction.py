@@ -7,6 +7,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.testing import Cluster
+from to_the_end import TO_THE_END
 
 SEED = 20
 ROUNDS = 4
@@ -44,9 +45,9 @@ def read(bootstrap: str) -> tuple[Table, int]:
         {
             "bootstrap.servers": bootstrap,
             "group.id": "reader",
-            "enable.partition.eof": True,
             "enable.auto.commit": False,
         }
+        | TO_THE_END
     )
     consumer.assign([TopicPartition("table", 0, 0)])
     table: Table = {}

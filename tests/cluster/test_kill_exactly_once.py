@@ -50,6 +50,7 @@ from penstock.client.offsets import LATEST, IsolationLevel, list_offsets
 from penstock.protocol.api_keys import ApiKey
 from penstock.spark.sink.publisher import Outcome
 from penstock.testing import Cluster
+from to_the_end import TO_THE_END
 from wire_proxy import Fate, Request, WireProxy
 
 KILLS = int(os.environ.get("PENSTOCK_SINK_KILLS", "3"))
@@ -465,10 +466,10 @@ def read_output(story: Story, count: int) -> list[Row]:
             "group.id": "check",
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
-            "enable.partition.eof": True,
             "reconnect.backoff.max.ms": 200,
             "log_level": 0,
         }
+        | TO_THE_END
     )
     partitions = [ConfluentPartition(topic, p, 0) for topic in TOPICS for p in range(OUTPUT_PARTITIONS)]
     consumer.assign(partitions)

@@ -9,6 +9,7 @@ PENSTOCK_TRANSACTION_KILLS changes how many are.
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -39,7 +40,10 @@ THREE_NODES_CONFIG = {
 AWAY_S = 3.0
 """How long a node of three is away: the others have to go on without it."""
 
-pytestmark = pytest.mark.timeout(120 + 15 * KILLS)
+PATIENCE_S = 100.0
+"""Longer than a worker waits before it gives up a call that its library never ends."""
+
+pytestmark = pytest.mark.timeout(240 + 15 * KILLS)
 
 
 class Feeder(threading.Thread):
@@ -116,9 +120,19 @@ class Workers:
             process.wait()
 
     def last_words(self) -> str:
-        return "\n".join(
-            path.read_text(errors="replace")[-1500:] for path in sorted(self._scratch.glob("worker-*.log"))
-        )
+        """What they are at, each where it stands, and what the cluster knows of them."""
+        for process in self._processes:
+            process.send_signal(signal.SIGQUIT)
+        time.sleep(0.5)
+        files = sorted(self._scratch.glob("worker-*.log"))
+        logs = [path.read_text(errors="replace")[-3000:] for path in files]
+        asked = [["group", "describe", "transformers"], ["txn", "list"]]
+        asked += [["txn", "describe", f"worker-{number}"] for number in range(WORKERS)]
+        for words in asked:
+            command = [sys.executable, "-m", "penstock", *words, "--bootstrap", self._bootstrap, "--json"]
+            told = subprocess.run(command, capture_output=True, text=True, timeout=30)
+            logs.append(f"penstock {' '.join(words)}: {told.stdout}{told.stderr}")
+        return "\n".join(logs)
 
 
 @contextmanager
@@ -224,7 +238,7 @@ class SinkReader:
         self.wait_for(len(self.seen) + 1, workers)
 
     def wait_for(self, count: int, workers: Workers) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while len(self.seen) < count:
             self._read(workers)
             if time.monotonic() > deadline:

@@ -4,13 +4,16 @@ NAME is the transactional id. Ends by itself where its producer can't go on: the
 started.
 """
 
+import faulthandler
 import random
+import signal
 import sys
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
 
 RECORDS_MAX = 50
 ABORTED_BY_CHOICE = 0.1
+TIMEOUT_S = 30
 
 
 def main(bootstrap: str, name: str, source: str, sink: str, group: str) -> None:
@@ -27,7 +30,7 @@ def main(bootstrap: str, name: str, source: str, sink: str, group: str) -> None:
             "log_level": 0,
         }
     )
-    producer.init_transactions(30)
+    producer.init_transactions(TIMEOUT_S)
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -52,10 +55,10 @@ def main(bootstrap: str, name: str, source: str, sink: str, group: str) -> None:
             except KafkaException as error:
                 if not error.args[0].txn_requires_abort():
                     raise
-                producer.abort_transaction(30)
+                producer.abort_transaction(TIMEOUT_S)
                 rewind(consumer)
             except InterruptedError:
-                producer.abort_transaction(30)
+                producer.abort_transaction(TIMEOUT_S)
                 rewind(consumer)
 
 
@@ -67,13 +70,20 @@ def transform(producer: Producer, messages: list[Message], sink: str, member: ob
         producer.produce(sink, message.value(), key=message.key())
         ends[message.topic(), message.partition()] = message.offset() + 1
     if random.random() < ABORTED_BY_CHOICE:
-        producer.flush(30)
+        producer.flush(TIMEOUT_S)
         raise InterruptedError
     offsets = [TopicPartition(topic, partition, end) for (topic, partition), end in ends.items()]
-    producer.send_offsets_to_transaction(offsets, member, 30)
+    # librdkafka 2.16 drops a broker that metadata don't name while it is down, but may still have it as the
+    # group's coordinator: then this call waits for ever for a connection that nobody makes, its own timeout
+    # notwithstanding.
+    faulthandler.dump_traceback_later(TIMEOUT_S + 5, exit=True)
+    try:
+        producer.send_offsets_to_transaction(offsets, member, TIMEOUT_S)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
     while True:
         try:
-            producer.commit_transaction(30)
+            producer.commit_transaction(TIMEOUT_S)
             return
         except KafkaException as error:
             if not error.args[0].retriable():
@@ -82,11 +92,12 @@ def transform(producer: Producer, messages: list[Message], sink: str, member: ob
 
 def rewind(consumer: Consumer) -> None:
     """Back to what is committed."""
-    for partition in consumer.committed(consumer.assignment(), timeout=30):
+    for partition in consumer.committed(consumer.assignment(), timeout=TIMEOUT_S):
         if partition.offset < 0:
             partition.offset = OFFSET_BEGINNING
         consumer.seek(partition)
 
 
 if __name__ == "__main__":
+    faulthandler.register(signal.SIGQUIT)
     main(*sys.argv[1:])

@@ -4,7 +4,9 @@ NAME is the transactional id. Ends by itself where its producer can't go on: the
 started.
 """
 
+import faulthandler
 import random
+import signal
 import sys
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -65,4 +67,5 @@ def rewind(consumer: KafkaConsumer, partitions: set[TopicPartition]) -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.register(signal.SIGQUIT)
     main(*sys.argv[1:])

@@ -37,7 +37,7 @@ def row(owner: str, key: ConfigKey) -> str:
 
 
 def is_kafkas(key: ConfigKey) -> bool:
-    return not key.name.startswith("penstock.")
+    return not key.name.startswith(("penstock.", "confluent."))
 
 
 def _range(expected: str) -> str:

@@ -138,7 +138,13 @@ class Transformer(Worker):
 
     def _start(self) -> None:
         """A new instance, which fences what the last one left and goes on where the group is."""
-        settings = {"transactional.id": f"transformer-{self._input[1]}", "linger.ms": 1}
+        settings = {
+            "transactional.id": f"transformer-{self._input[1]}",
+            "linger.ms": 1,
+            # librdkafka 2.16 waits for a group coordinator that was gone for a while until something happens
+            # to one of its connections, were it only that it is idle.
+            "connections.max.idle.ms": 3_000,
+        }
         self._producer = Producer({**self.config, **settings})
         persist(lambda: self._producer.init_transactions(30))
         self._consumer = consumer_of(self.config, GROUP)

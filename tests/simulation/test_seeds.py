@@ -6,35 +6,35 @@ import sys
 
 import pytest
 
-from penstock.testing.simulator.__main__ import run_seed
-
 SEEDS = 200
-SEEDS_PER_TEST = 10
+SEEDS_PER_TEST = 20
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_PER_TEST))
 def test_no_promise_is_broken(first: int) -> None:
-    failed = [
-        str(report)
-        for report in map(run_seed, range(first, first + SEEDS_PER_TEST))
-        if report.failure is not None
-    ]
-    assert not failed
+    """In a process of its own, which has less to collect than this one: half the time."""
+    done = simulated(f"{first}-{first + SEEDS_PER_TEST - 1}")
+    assert f"{SEEDS_PER_TEST} seeds, 0 failed" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
+    assert done.returncode == 0
+
+
+def simulated(seeds: str, hash_seed: str = "random") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "penstock.testing.simulator", "--seeds", seeds],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
 
 
 def test_two_runs_of_a_seed_are_the_same() -> None:
     """In other processes, where strings hash otherwise and objects lie elsewhere."""
-    seeds = "1000-1003"
     outputs = []
     for hash_seed in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-m", "penstock.testing.simulator", "--seeds", seeds],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        done = simulated("1000-1003", hash_seed)
         reports = [line for line in done.stdout.splitlines() if line.startswith("seed ")]
         assert len(reports) == 4, done.stderr[-2000:]
         outputs.append(reports)

@@ -18,6 +18,7 @@ from penstock.storage.log_manager import LogManager
 from penstock.storage.names import TopicPartition
 
 TOPIC_ID = bytes(range(16))
+LATER_TOPIC_ID = bytes(range(1, 17))
 CONFIG = LogConfig(segment_bytes=2000)
 
 
@@ -221,3 +222,31 @@ def test_retention_runs_by_the_tick(node: Node) -> None:
     node.manager.tick(node.clock() + 300_000)
     assert log.log_start_offset == 3
     eventually(lambda: not list(log.directory.glob("*.deleted")))
+
+
+@pytest.mark.parametrize("away", [0, 1], ids=["the first directory", "the second"])
+@pytest.mark.parametrize("known", [LATER_TOPIC_ID, TOPIC_ID, None], ids=["later", "earlier", "neither"])
+def test_a_disk_brings_back_a_log_of_an_earlier_topic_of_the_name(
+    node: Node, tmp_path: Path, away: int, known: bytes | None
+) -> None:
+    append_values(node.manager.create("flights", TOPIC_ID, 0, CONFIG), b"earlier")
+    node.manager.close()
+    (found,) = tmp_path.glob("d?/flights-0")
+    found.rename(tmp_path / "earlier")
+    append_values(node.start().create("flights", LATER_TOPIC_ID, 0, CONFIG), b"later")
+    node.manager.close()
+    (found,) = tmp_path.glob("d?/flights-0")
+    (tmp_path / "earlier").rename(node.directories[away] / "flights-0.back")
+    found.rename(node.directories[1 - away] / "flights-0.back")
+    for directory in node.directories:
+        (directory / "flights-0.back").rename(directory / "flights-0")
+    manager = node.start()
+    manager.settle_rivals(lambda topic: known)
+    (served,) = manager
+    assert known in (None, served.topic_id)
+    if known is not None:
+        assert read_all(served) == [(0, b"later" if known == LATER_TOPIC_ID else b"earlier")]
+    (stray,) = tmp_path.glob("d?/flights-0.*-stray")
+    assert stray.parent != served.directory.parent
+    manager.close()
+    assert [log.topic_id for log in node.start()] == [served.topic_id], "once settled, for good"

@@ -148,6 +148,7 @@ def test_leftovers_are_removed_and_an_orphaned_index_too(bench: LogBench) -> Non
         bench.file(7, ".snapshot.deleted"),
         bench.file(0, ".log.cleaned"),
         bench.file(999, ".index"),
+        bench.directory / "leader-epoch-checkpoint.tmp",
     ]
     kept = bench.directory / "00000000000000000005-0000000001.checkpoint.deleted"
     for path in (*stray, kept):

@@ -99,6 +99,17 @@ class CoordinatorRuntime(ABC, Generic[P]):
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return owner
 
+    def _certain_owner(self, key: str) -> P:
+        """For answers from memory, which no append confirms: a node that stood still or is cut off is asked
+        by clients that have not heard of its successor, and would tell what has been. Raises KafkaError.
+        """
+        number = partition_for(key, self._partition_count)
+        owner, partition = self._owner_of_partition(number), self._elected[number].replicated
+        silence_max_ms = self._broker.replication.silence_max_ms
+        if partition is not None and not partition.is_surely_leader(silence_max_ms):
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return owner
+
     def _is_expected(self, partition: int) -> bool:
         """Whether the image has this node lead the partition, whose log is still on the way."""
         registration = self._broker.image.topics.partition(self.TOPIC, partition)

@@ -3,7 +3,8 @@
 Kafka's AssignmentsManager. With one directory the controller knows by itself. Where there are several the
 broker chooses, and until it has told, the failure of a directory would not move the leaderships of the
 partitions in it. What was chosen is told even if the directory has failed meanwhile: so the controller hears
-what it took along.
+what it took along. A replica that may lie in a directory that is offline, and of which nobody knows, is told
+as lost: others shall lead.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final, NamedTuple
 
 from penstock.broker.peers import ControllerChannel, PeerError
 from penstock.metadata.controller.features import DIRECTORY_ASSIGNMENT_LEVEL
-from penstock.metadata.image import MetadataImage
+from penstock.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, MetadataImage
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from penstock.protocol.uuids import uuid_from_text
@@ -83,6 +84,9 @@ class DirectoryAssignments:
             self._untold.pop(place, None)
             return
         directory = self._logs.directory_of(topic.name, place.partition_id)
+        if directory is None and self._logs.offline and told == UNASSIGNED_DIRECTORY:
+            self._untold.setdefault(place, LOST_DIRECTORY)
+            return
         if directory is not None and directory.properties is not None:
             actual = uuid_from_text(directory.properties.directory_id)
             if actual != told:

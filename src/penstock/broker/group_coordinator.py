@@ -136,8 +136,12 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
     def fetch_offsets(
         self, request: OffsetFetchRequest.OffsetFetchRequestGroup, *, require_stable: bool
     ) -> FetchedGroup | Awaitable[FetchedGroup]:
-        """What is committed; with `require_stable` (KIP-447) once all that was appended before is so."""
-        owner = self._owner(request.group_id)
+        """What is committed; with `require_stable` (KIP-447) once all that was appended before is so.
+
+        Whoever asks so moves records exactly once: what another coordinator has committed meanwhile he would
+        move again.
+        """
+        owner = self._certain_owner(request.group_id) if require_stable else self._owner(request.group_id)
         if require_stable and owner.uncommitted:
             return self._fetch_settled_offsets(owner, request)
         return owner.coordinator.handle_offset_fetch(request, require_stable=require_stable)
@@ -150,7 +154,8 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
         if error is ErrorCode.REQUEST_TIMED_OUT:
             error = ErrorCode.NOT_COORDINATOR  # as Kafka: consumers before 3.9 repeat at no other error
         raise_for(error)
-        return self._owner(request.group_id).coordinator.handle_offset_fetch(request, require_stable=True)
+        owner = self._certain_owner(request.group_id)
+        return owner.coordinator.handle_offset_fetch(request, require_stable=True)
 
     def delete_offsets(
         self, request: OffsetDeleteRequest

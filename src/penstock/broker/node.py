@@ -33,6 +33,7 @@ from penstock.broker.purgatory import Purgatory
 from penstock.broker.quorum.quorum import Quorum
 from penstock.broker.replica_manager import ReplicaManager
 from penstock.broker.replication.replication import Replication
+from penstock.broker.schema_validation import SchemaIds, Unknown
 from penstock.broker.server import HandleRequest, Server
 from penstock.broker.topic_settings import TopicSettings, topic_settings
 from penstock.broker.transaction_coordinator import TransactionCoordinatorRuntime
@@ -93,6 +94,8 @@ class Broker:
         self.incarnation_id = machine.uuid().bytes
         """Of this run of the node; brokers and controllers register with it."""
         self.server = self._new_server()
+        self.schemas: SchemaIds = Unknown()
+        """For topics with schema validation. Whoever has a client of a registry puts it here."""
         self._workers = machine.workers(WORKERS, "worker")
         self._tick_timer: asyncio.TimerHandle | None = None
         self._metrics: MetricsServer | None = None
@@ -320,9 +323,13 @@ class Broker:
         self.logs.load(lambda topic: self.topic_settings(topic).log)
 
     async def stop(self) -> None:
-        """Have others take over, stop serving, make everything durable, leave the clean-shutdown marker."""
+        """Have others take over, stop serving, make everything durable, leave the clean-shutdown marker.
+
+        Who doesn't follow the metadata any more does not hear of its successors, and would answer in their
+        place meanwhile: it closes at once, and is missed.
+        """
         log.info("stopping node_id=%d", self.node_id)
-        if self.config.get_bool("controlled.shutdown.enable"):
+        if self.config.get_bool("controlled.shutdown.enable") and self.quorum.failure is None:
             await self.lifecycle.shut_down()
         if self._tick_timer is not None:
             self._tick_timer.cancel()

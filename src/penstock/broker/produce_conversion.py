@@ -2,7 +2,8 @@
 
 Kafka's own exceptions to "never decode": a topic that wants another codec than the producer's, a compacted
 topic that refuses records without a key, and timestamps outside the topic's bounds, of which each offending
-record is named (KIP-467). LogAppendTime is not among them: it rewrites the header only.
+record is named (KIP-467). LogAppendTime is not among them: it rewrites the header only. And Confluent's: a
+topic that wants to know of which schema its records are (`schema_validation`).
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NoReturn
 
+from penstock.broker.schema_validation import NoSchemas, SchemaIds, refused
 from penstock.protocol import batch
 from penstock.protocol.batch import BatchHeader, InvalidBatch, MalformedRecords
 from penstock.protocol.compression import Codec
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.kernels import kernel
 from penstock.protocol.records import (
     Record,
@@ -27,6 +29,7 @@ from penstock.protocol.records import (
 
 if TYPE_CHECKING:
     from penstock.broker.replica import Replica
+    from penstock.broker.topic_settings import TopicSettings
     from penstock.storage.config import LogConfig
 
 CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -35,6 +38,8 @@ LOG_APPEND_TIME = "LogAppendTime"
 ERRORS_SHOWN_MAX = 3
 ERRORS_NAMED_MAX = 1000
 """Kafka names all; a batch of a megabyte can hold millions."""
+SCHEMA_ERRORS_NAMED_MAX = 10
+"""For each the registry is asked."""
 GLANCE_BYTES_MAX = 1024 * 1024
 """Of the smallest records a millisecond and a half."""
 DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
@@ -50,10 +55,12 @@ class RecordsRefused(InvalidBatch):
         self.records = records
 
 
-def sees_every_batch(config: LogConfig) -> bool:
+def sees_every_batch(settings: TopicSettings) -> bool:
     """Whether a topic's configuration asks for a look at the records of all batches, or of some codecs."""
+    config = settings.log
     return (
-        config.compacts
+        bool(settings.schema_rules)
+        or config.compacts
         or config.compression_type != "producer"
         or (
             config.message_timestamp_before_max_ms != NO_LOWER_BOUND_MS
@@ -65,6 +72,8 @@ def sees_every_batch(config: LogConfig) -> bool:
 def is_needed(replica: Replica, header: BatchHeader, records: memoryview, now_ms: int) -> bool:
     """Whether this batch cannot be appended by its header and a glance."""
     config = replica.config
+    if replica.schema_rules:
+        return True
     if config.compression_type != "producer" and CODECS[config.compression_type] != header.compression:
         return True
     if config.compacts and not _has_keys_at_a_glance(header, records):
@@ -85,13 +94,16 @@ def _has_keys_at_a_glance(header: BatchHeader, records: memoryview) -> bool:
         return False  # refused with its reason in `convert`
 
 
-def convert(records: bytearray, replica: Replica, now_ms: int) -> bytearray:
+def convert(records: bytearray, replica: Replica, now_ms: int, schemas: SchemaIds) -> bytearray:
     """The batch as it may be appended: checked, in the topic's codec, with its true latest timestamp.
 
-    Raises RecordsRefused, or MalformedRecords where the records are none, or too many bytes of them.
+    Raises RecordsRefused, or MalformedRecords where the records are none, or too many bytes of them;
+    KafkaError where the schema registry does not answer.
     """
     config = replica.config
     header = batch.parse_header(records)
+    if replica.schema_rules and not header.is_control:
+        _check_schemas(_decode(records), replica, schemas)
     if config.compacts:
         section = records_section(records, header, max_bytes=DECOMPRESSED_BYTES_MAX)
         if kernel.count_keyless(section, header):
@@ -129,17 +141,34 @@ def _refuse_keyless(decoded: Iterator[Record], replica: Replica) -> NoReturn:
         f"{replica.topic}-{replica.partition}"
     )
     without_key = (index for index, record in enumerate(decoded) if record.key is None)
-    refused = [(index, message) for index in islice(without_key, ERRORS_NAMED_MAX)]
-    count = len(refused) + sum(1 for _ in without_key)
+    named = [(index, message) for index in islice(without_key, ERRORS_NAMED_MAX)]
+    count = len(named) + sum(1 for _ in without_key)
     shown = ", ".join(
-        f"RecordError(batchIndex={index}, message='{why}')" for index, why in refused[:ERRORS_SHOWN_MAX]
+        f"RecordError(batchIndex={index}, message='{why}')" for index, why in named[:ERRORS_SHOWN_MAX]
     )
     raise RecordsRefused(
         f"One or more records have been rejected due to {count} record errors in total, and only "
         f"showing the first three errors at most: [{shown}]",
         ErrorCode.INVALID_RECORD,
-        refused,
+        named,
     )
+
+
+def _check_schemas(decoded: Iterator[Record], replica: Replica, schemas: SchemaIds) -> None:
+    where = f"{replica.topic}-{replica.partition}"
+    try:
+        breaking = refused(decoded, replica.topic, replica.schema_rules, schemas)
+        found = list(islice(breaking, SCHEMA_ERRORS_NAMED_MAX))
+    except NoSchemas as error:  # the producer may try again
+        raise KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT, f"records for {where} can't be checked: {error}"
+        ) from error
+    if found:
+        raise RecordsRefused(
+            f"One or more records for {where} don't have a schema of the topic's: {found[0][1]}",
+            ErrorCode.INVALID_RECORD,
+            found,
+        )
 
 
 def _check_timestamps(decoded: Iterator[Record], config: LogConfig, now_ms: int) -> None:
@@ -154,10 +183,10 @@ def _check_timestamps(decoded: Iterator[Record], config: LogConfig, now_ms: int)
         for index, record in enumerate(decoded)
         if record.timestamp != NO_TIMESTAMP and not earliest_ms <= record.timestamp <= latest_ms
     )
-    refused = list(islice(out_of_range, ERRORS_NAMED_MAX))
-    if refused:
+    named = list(islice(out_of_range, ERRORS_NAMED_MAX))
+    if named:
         raise RecordsRefused(
             "One or more records have been rejected due to invalid timestamp",
             ErrorCode.INVALID_TIMESTAMP,
-            refused,
+            named,
         )

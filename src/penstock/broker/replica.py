@@ -55,6 +55,7 @@ class Replica:
         "produce_responses",
         "replica_count",
         "replicated",
+        "schema_rules",
         "sees_every_batch",
         "stable_waiters",
         "stamps_append_time",
@@ -109,7 +110,8 @@ class Replica:
         """Obey these topic configs from now on."""
         self.config = settings.log
         self.compression_levels = settings.compression_levels
-        self.sees_every_batch = produce_conversion.sees_every_batch(settings.log)
+        self.schema_rules = settings.schema_rules
+        self.sees_every_batch = produce_conversion.sees_every_batch(settings)
         self.stamps_append_time = settings.log.message_timestamp_type == LOG_APPEND_TIME
         self.timestamps_good_until_ms = 0
         self.log.update_config(settings.log)

@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 from penstock.broker.replica import NO_EPOCH, Replica
-from penstock.metadata.image import MetadataDelta, ResourceType
+from penstock.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, MetadataDelta, ResourceType
 from penstock.protocol.batch import check_batches
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.uuids import uuid_from_text
 from penstock.storage.staged_append import Origin
 
 if TYPE_CHECKING:
@@ -165,12 +166,17 @@ class ReplicaManager:
         A node that was killed while it deleted a topic leaves some behind; so does whoever copies data in. A
         partition may have been reassigned to other nodes while this one was down.
         """
+        self._logs.settle_rivals(self._topic_id_of)
         for found in self._logs:
             topic = self._image.topics.by_name.get(found.name.topic)
             known = topic is not None and found.topic_id in (None, topic.topic_id)
             registration = None if topic is None else topic.partitions.get(found.name.partition)
             if not known or registration is None or self._node_id not in registration.replicas:
                 self._logs.set_aside(found.name.topic, found.name.partition)
+
+    def _topic_id_of(self, name: str) -> bytes | None:
+        topic = self._image.topics.by_name.get(name)
+        return None if topic is None else topic.topic_id
 
     async def apply(self, delta: MetadataDelta) -> None:
         """Follow a change of the image: delete, create, change leaders and configurations.
@@ -242,8 +248,7 @@ class ReplicaManager:
         for topic, partition in places:
             config = settings[topic.name].log
             try:
-                registration = topic.partitions[partition]
-                is_new = not registration.leader_epoch and not registration.partition_epoch
+                is_new = self._may_begin_empty(topic.partitions[partition])
                 found = self._logs.create(topic.name, topic.topic_id, partition, config, is_new=is_new)
             except (KafkaError, OSError, ValueError) as error:
                 log.error("cannot open log topic=%s partition=%d error=%s", topic.name, partition, error)
@@ -254,6 +259,20 @@ class ReplicaManager:
             else:
                 opened.append((topic, partition, found))
         return opened
+
+    def _may_begin_empty(self, registration: PartitionRegistration) -> bool:
+        """Whether nobody counts on records that this node might have in a log directory that is offline.
+
+        Other replicas may have changed a partition before this node hears that there is one. The controller
+        may know where this node's replica lies; if it does not, it hears that it is lost
+        (`penstock.broker.directory_assignments`), and once it counts on others the replica begins anew.
+        """
+        if not registration.leader_epoch and not registration.partition_epoch:
+            return True
+        told = registration.directory(self._node_id)
+        if told in (UNASSIGNED_DIRECTORY, LOST_DIRECTORY):
+            return self._node_id not in (*registration.isr, *registration.elr)
+        return any(told == uuid_from_text(online) for online in self._logs.directory_ids())
 
     def _lead_or_follow(self, topic: TopicImage, partition: int, registration: PartitionRegistration) -> None:
         replica = self._replicas.get((topic.topic_id, partition))

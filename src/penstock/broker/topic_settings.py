@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from penstock.broker.schema_validation import SchemaRule, schema_rules
 from penstock.metadata.configs import BrokerConfig, topic_config
 from penstock.protocol.compression import Codec
 from penstock.storage.config import LogConfig
@@ -14,6 +15,7 @@ class TopicSettings(NamedTuple):
     log: LogConfig
     compression_levels: dict[int, int]
     """Level by codec, for topics that recompress."""
+    schema_rules: tuple[SchemaRule, ...] = ()
 
 
 def topic_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> TopicSettings:
@@ -23,4 +25,5 @@ def topic_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> TopicS
     return TopicSettings(
         LogConfig.from_properties(values),
         {int(codec): level for codec, level in levels.items() if isinstance(level, int)},
+        schema_rules(values),
     )

@@ -262,6 +262,10 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         answer = self._in_line(transactional_id, decide_now)  # it may have moved meanwhile
         return await answer if isinstance(answer, Awaitable) else answer
 
+    def _owner(self, key: str) -> TransactionPartition:
+        """A request that is repeated is answered from memory."""
+        return self._certain_owner(key)
+
     # -- life ----------------------------------------------------------------------------------------
 
     def on_image_change(self, delta: MetadataDelta) -> None:

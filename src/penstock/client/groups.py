@@ -20,6 +20,8 @@ from penstock.protocol.messages import (
     ZERO_UUID,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     OffsetCommitRequest,
@@ -133,6 +135,11 @@ class ConsumerGroup:
         if offsets:
             self._with_coordinator(lambda connection: self._commit(connection, offsets))
 
+    def delete(self) -> None:
+        """The group with its offsets; one that there is not is passed over. Raises ServerError where it has
+        members."""
+        self._with_coordinator(self._delete)
+
     def _with_coordinator(self, ask: Callable[[Connection], T]) -> T:
         try:
             if self._coordinator is None:
@@ -144,6 +151,12 @@ class ConsumerGroup:
                     self._cluster.disconnect(self._coordinator)
                 self._coordinator = None
             raise
+
+    def _delete(self, connection: Connection) -> None:
+        request = DeleteGroupsRequest(groups_names=[self.group_id])
+        [result] = connection.call(request, DeleteGroupsResponse).results
+        if result.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
+            raise error_from(result.error_code, f"deletion of group '{self.group_id}'")
 
     def _members(self, connection: Connection) -> list[GroupMember]:
         described = connection.call(DescribeGroupsRequest(groups=[self.group_id]), DescribeGroupsResponse)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.storage.file_identity import identity
+from penstock.storage.names import TEMPORARY_SUFFIX
 from penstock.storage.writeback import WriteBehind, raise_lost_writes, write_back
 
 
@@ -71,7 +72,7 @@ class FileSystem:
 
     def write_atomically(self, path: Path, data: bytes) -> None:
         """Replace `path` so that a crash leaves its old or its new content whole, and make it durable."""
-        temporary = path.with_name(path.name + ".tmp")
+        temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
         self.write_file(temporary, data, sync=True)
         self.rename(temporary, path)
         self.sync_directory(path.parent)

@@ -102,6 +102,8 @@ class LogManager:
         self._rng = rng
         self._logs: dict[TopicPartition, Log] = {}
         self._directory_of: dict[TopicPartition, LogDirectory] = {}
+        self._rivals: list[tuple[Log, LogDirectory]] = []
+        """Logs found beside those of another topic of the same name: see `settle_rivals`."""
         self._delete_delays: list[tuple[int, Path]] = []
         self._awaiting_retention: deque[Log] = deque()
         self._flushing: set[Log] = set()
@@ -269,6 +271,9 @@ class LogManager:
             if directory.path in self.offline:
                 continue
             if name in self._logs:
+                if _are_of_different_topics(self._logs[name], log):
+                    self._rivals.append((log, directory))
+                    continue
                 log, directory = self._only_one_of(self._logs[name], log, directory)
             self._add(log, directory)
         self._vouch_anew()
@@ -291,9 +296,12 @@ class LogManager:
         self._failed.append(directory)
         self._directories = [found for found in self._directories if found is not directory]
         failed = [name for name, found in self._directory_of.items() if found is directory]
+        rivals = [log for log, found in self._rivals if found is directory]
+        for log in (*map(self._logs.pop, failed), *rivals):
+            log.fail(f"log directory {path} is out of service: {reason}")
         for name in failed:
             del self._directory_of[name]
-            self._logs.pop(name).fail(f"log directory {path} is out of service: {reason}")
+        self._rivals = [(log, found) for log, found in self._rivals if found is not directory]
         directory.release()
         return failed
 
@@ -449,18 +457,41 @@ class LogManager:
         if log is not None:
             logger.warning("%s is of no topic of this cluster; it is kept as %s", log.name, log.directory)
 
+    def settle_rivals(self, topic_id_of: Callable[[str], bytes | None]) -> None:
+        """Serve, of logs of one name and several topics, that of the topic which has the name now.
+
+        A disk that was away while its topic was deleted and created again brings such a log back. The others
+        are set aside. Raises OSError.
+        """
+        for log, directory in self._rivals:
+            one = self._logs.get(log.name)
+            if one is not None and one.topic_id == topic_id_of(log.name.topic):
+                self._set_aside_rival(log, directory)
+            else:
+                self.set_aside(*log.name)
+                self._add(log, directory)
+                if log.unflushed_messages:
+                    self._recovered.add(log)
+        self._rivals.clear()
+
+    def _set_aside_rival(self, log: Log, directory: LogDirectory) -> None:
+        self._rename_retired(log, directory, STRAY_DIRECTORY_SUFFIX)
+        logger.warning("%s is of an earlier topic of that name; it is kept as %s", log.name, log.directory)
+
     def _retire(self, name: TopicPartition, mark: str) -> Log | None:
         """Rename the directory of a log that is served no longer. Raises OSError."""
         log = self._logs.pop(name, None)
         if log is None:
             return None
+        self._rename_retired(log, self._directory_of.pop(name), mark)
+        return log
+
+    def _rename_retired(self, log: Log, directory: LogDirectory, mark: str) -> None:
         self._recovered.discard(log)
-        directory = self._directory_of.pop(name)
-        renamed = directory.path / marked_directory_name(name, mark, self._uuid())
+        renamed = directory.path / marked_directory_name(log.name, mark, self._uuid())
         directory.has_unsynced_renames = True
         log.rename_for_deletion(renamed)
         self.cleaner.deleted(log, directory.path)
-        return log
 
     def _uuid(self) -> uuid.UUID | None:
         return uuid.UUID(int=self._rng.getrandbits(128), version=4) if self._rng is not None else None
@@ -604,7 +635,7 @@ class LogManager:
         self.cleaner.close()
         self._executor.shutdown(wait=True, cancel_futures=True)  # closing does all that may still wait
         try:
-            failed = set(self._close_logs(list(self._logs.values())))
+            failed = set(self._close_logs([*self._logs.values(), *(log for log, _ in self._rivals)]))
             marks = dict(self.high_watermarks())
             self.checkpoint_recovery_points()
             self.checkpoint_log_start_offsets()
@@ -633,3 +664,8 @@ class LogManager:
     def _release(self) -> None:
         for directory in self._directories:
             directory.release()
+
+
+def _are_of_different_topics(one: Log, other: Log) -> bool:
+    """Not so where one of them doesn't say whose it is."""
+    return None not in (one.topic_id, other.topic_id) and one.topic_id != other.topic_id

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.storage.files import FileSystem
+from penstock.storage.names import TEMPORARY_SUFFIX
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ def topic_id_or_none(directory: Path) -> bytes | None:
 def write_topic_id(files: FileSystem, directory: Path, topic_id: bytes) -> Path:
     """Write the file, whole or not at all should the process die. Syncing the path returned is left to do."""
     text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
-    temporary = directory / f"{FILE_NAME}.tmp"
+    temporary = directory / f"{FILE_NAME}{TEMPORARY_SUFFIX}"
     files.write_file(temporary, f"version: {_VERSION}\ntopic_id: {text}".encode(), sync=False)
     path = directory / FILE_NAME
     files.rename(temporary, path)

@@ -34,6 +34,7 @@ from penstock.storage.names import (
     RAFT_SNAPSHOT_DELETED_SUFFIX,
     SEGMENT_SUFFIXES,
     SWAP_SUFFIX,
+    TEMPORARY_SUFFIX,
     TIME_INDEX_SUFFIX,
     TopicPartition,
     offset_of_file,
@@ -416,7 +417,8 @@ def _index_fits(segment: Segment) -> bool:
 
 
 def remove_leftovers(directory: Path, files: FileSystem) -> None:
-    """Remove what a crash left of deletions and cleanings, and complete interrupted swaps.
+    """Remove what a crash left of deletions, cleanings and files about to be replaced; complete interrupted
+    swaps.
 
     A `.swap` segment replaces the segments in its range of offsets (compaction); a `.cleaned` one at or below
     it means that the cleaning did not get that far. KRaft's `.checkpoint.deleted` files are not ours.
@@ -435,8 +437,9 @@ def remove_leftovers(directory: Path, files: FileSystem) -> None:
         for name in names
         if name.endswith(DELETED_SUFFIX) and not name.endswith(RAFT_SNAPSHOT_DELETED_SUFFIX)
     ]
-    for name in (*deleted, *cleaned, *stray_swaps):
-        logger.info("Removing %s, left over from an interrupted deletion or cleaning", directory / name)
+    unfinished = [name for name in names if name.endswith(TEMPORARY_SUFFIX)]
+    for name in (*deleted, *cleaned, *stray_swaps, *unfinished):
+        logger.info("Removing %s, left over from what was interrupted", directory / name)
         files.remove_if_exists(directory / name)
     _complete_swaps(directory, sorted(set(swaps) - set(stray_swaps)), files)
 

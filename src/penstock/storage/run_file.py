@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.storage.files import FileSystem
+from penstock.storage.names import TEMPORARY_SUFFIX
 
 FILE_NAME: Final = ".penstock_run"
 _VERSION: Final = 0
@@ -45,7 +46,7 @@ def read(directory: Path, files: FileSystem) -> tuple[bytes, ...]:
 def write(directory: Path, files: FileSystem, incarnations: tuple[bytes, ...]) -> bool:
     """From now on these are whole; whether the system can tell. Raises OSError."""
     path = directory / FILE_NAME
-    temporary = path.with_name(path.name + ".tmp")
+    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     files.remove_if_exists(temporary)  # a file of its own, with an identity of its own
     fd = files.open(temporary, os.O_RDWR | os.O_CREAT, 0o644)
     try:

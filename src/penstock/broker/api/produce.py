@@ -380,7 +380,7 @@ async def _convert_and_append(
     """`uncommitted` is where to note what acks=all waits for."""
     try:
         converted = await broker.decode_in_worker(
-            produce_conversion.convert, records, replica, broker.clock_ms()
+            produce_conversion.convert, records, replica, broker.clock_ms(), broker.schemas
         )
         replica.check_leader()  # the topic may be gone by now
         headers = batch.check_batches(converted)

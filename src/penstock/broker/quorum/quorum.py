@@ -68,7 +68,8 @@ class Quorum:
         self._delivery: Delivery | None = None
         self._snapshotting: Snapshotting | None = None
         self._retention = MetadataRetention(host, self._log)
-        self._failure: str | None = None
+        self.failure: str | None = None
+        """Why this node does not follow the metadata log any more."""
         self._is_started = False
         self._told_leader: tuple[int | None, int] = (None, -1)
 
@@ -109,7 +110,7 @@ class Quorum:
         self._snapshotting.start()
         self._retention.start()
         if driver.raft.voters.is_only_voter(driver.raft.settings.local):
-            while not (self._failure or self._is_active()):
+            while not (self.failure or self._is_active()):
                 await driver.finish()
                 await delivery.finish()
                 await asyncio.sleep(0)
@@ -228,8 +229,8 @@ class Quorum:
         UNKNOWN_SERVER_ERROR when the log cannot be written. A leader whose disk is full gives way to a member
         that may have room; who has no others raises KAFKA_STORAGE_ERROR until there is room.
         """
-        if self._failure is not None:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, self._failure)
+        if self.failure is not None:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, self.failure)
         if self._driver is None or not self._driver.can_append:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
         try:
@@ -338,17 +339,17 @@ class Quorum:
 
         Alone the node goes on with what it knows. Among others it ends: the cluster would change without it.
         """
-        self._failure = f"the metadata log cannot be written: {error}"
+        self.failure = f"the metadata log cannot be written: {error}"
         log.critical("metadata quorum stopped error=%s", error)
         if self._listener is not None:
-            self._listener.handle_failure(self._failure)
+            self._listener.handle_failure(self.failure)
         is_alone = self._raft.voters.is_only_voter(self._raft.settings.local)
         if not is_alone and not self._host.died.done():
-            self._host.died.set_result(self._failure)
+            self._host.died.set_result(self.failure)
 
     def _cannot_read(self, error: BaseException) -> None:
         """What is committed does not come to this node any more: it must not go on with what was."""
-        self._failure = f"the metadata log cannot be read: {error}"
+        self.failure = f"the metadata log cannot be read: {error}"
         log.critical("metadata quorum stopped error=%s", error, exc_info=error)
         if not self._host.died.done():
-            self._host.died.set_result(self._failure)
+            self._host.died.set_result(self.failure)

@@ -34,7 +34,7 @@ class FollowerFetch(ConsumerFetch):
         self._is_first_read = True
         self._news = plan.news
         if self._news is not None:
-            self._news.last_fetch_ms = broker.replication.now_ms()
+            self._news.fetched(broker.replication.now_ms())
 
     def read(self) -> tuple[Results, int]:
         news = self._news
@@ -114,4 +114,5 @@ class FollowerFetch(ConsumerFetch):
                     throttle.record(len(data.records or NO_RECORDS))
         if self._news is not None:  # an error may have come after the partition was settled
             self._news.fresh.update({target: None for target, data in results if data.error_code})
+            self._news.answered_ms = self._broker.replication.now_ms()
         return super().respond(results)

@@ -77,6 +77,7 @@ class Leadership:
         "leader_epoch",
         "partition_epoch",
         "pending",
+        "since_ms",
     )
 
     def __init__(self, node_id: int, brokers: Brokers, lag_time_max_ms: int) -> None:
@@ -90,6 +91,8 @@ class Leadership:
         self.pending: IsrProposal | None = None
         self.leader_epoch = UNKNOWN
         self.partition_epoch = UNKNOWN
+        self.since_ms = float("-inf")
+        """When this node heard that this epoch had begun."""
         self.epoch_start_offset = UNKNOWN
         """Where the log ended when this epoch began: who has not come as far may lack committed records."""
 
@@ -117,6 +120,7 @@ class Leadership:
         if registration.leader_epoch > self.leader_epoch:
             self.leader_epoch = registration.leader_epoch
             self.epoch_start_offset = log_end_offset
+            self.since_ms = now_ms
             for follower in self.followers.values():
                 follower.reset(
                     log_end_offset,

@@ -140,6 +140,22 @@ class ReplicatedPartition:
         log_start_offset = self.replica.log.log_start_offset
         return log_start_offset if self.leading is None else self.leading.low_watermark(log_start_offset)
 
+    def is_surely_leader(self, silence_max_ms: float) -> bool:
+        """Whether every replica that could have been elected has followed this one a moment ago.
+
+        A node that stood still, or is cut off, leads on in its own eyes when others have elected a successor.
+        """
+        leading = self.leading
+        if leading is None:
+            return False
+        followed = dict.fromkeys(leading.isr, leading.since_ms)
+        followed.pop(self._context.node_id, None)
+        for news in self.watchers.values():
+            if news.broker_id in followed:
+                followed[news.broker_id] = max(followed[news.broker_id], news.followed_ms)
+        since_ms = self._context.now_ms() - silence_max_ms
+        return all(followed_ms >= since_ms for followed_ms in followed.values())
+
     def brokers_changed(self) -> None:
         """A broker was fenced or came back: who waits for it need not, or has to."""
         self.advance()

@@ -61,6 +61,11 @@ class Replication:
         self.loop = loop
         self.brokers = ImageBrokers(image, own_epoch)
         self.lag_time_max_ms = config.get_int("replica.lag.time.max.ms")
+        self.silence_max_ms = max(
+            config.get_int("broker.session.timeout.ms") - 2 * config.get_int("broker.heartbeat.interval.ms"),
+            2 * config.get_int("replica.fetch.wait.max.ms"),
+        )
+        """A leader whose followers are silent for longer may have been fenced, and another one elected."""
         self.sends_to_nearest = config["replica.selector.class"] == RACK_AWARE_SELECTOR
         self.fetcher_settings = _fetcher_settings(config)
         samples = config.get_int("replication.quota.window.num")

@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 class SessionNews:
     """One session's. Belongs to the event loop."""
 
-    __slots__ = ("_watched", "broker_id", "fresh", "last_fetch_ms", "times_told", "waiters")
+    __slots__ = (
+        "_watched",
+        "answered_ms",
+        "broker_id",
+        "followed_ms",
+        "fresh",
+        "last_fetch_ms",
+        "times_told",
+        "waiters",
+    )
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
@@ -30,9 +39,19 @@ class SessionNews:
         """How often there was something to hear at once; a fetch that is being read looks at it."""
         self.last_fetch_ms: float = 0
         """By a clock that never goes back."""
+        self.answered_ms = float("-inf")
+        self.followed_ms = float("-inf")
+        """When the last answer left that the follower has asked on after: until then at least it took this
+        node for the leader. When a fetch came says less: it may have lain here while this node stood still.
+        """
         self.waiters = WaitList()
         """The session's fetch, while it waits."""
         self._watched: dict[FetchTarget, ReplicatedPartition] = {}
+
+    def fetched(self, now_ms: float) -> None:
+        """The follower asks on."""
+        self.last_fetch_ms = now_ms
+        self.followed_ms = self.answered_ms
 
     def watch(self, target: FetchTarget, partition: ReplicatedPartition) -> None:
         """Hear of the partition's news from now on."""

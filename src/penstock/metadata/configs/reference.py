@@ -1,7 +1,8 @@
 """Every config key of the target release, by the kind of resource that has it.
 
 The keys of brokers, topics, groups and client metrics subscriptions stand in ``tables/``; names, types,
-defaults and rules are those of Apache Kafka 4.3.1. Keys of our own begin with ``penstock.``.
+defaults and rules are those of Apache Kafka 4.3.1. Keys of our own begin with ``penstock.``; those of schema
+validation are Confluent's.
 """
 
 from __future__ import annotations

@@ -18,6 +18,9 @@ _VOTER = re.compile(r"[0-9]+@(\[[0-9A-Fa-f:.%]+\]|[^:@\s]+):[0-9]+")
 _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^:@\s]+):[0-9]+")
 _DURATION = re.compile(r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?")
 
+SUBJECT_STRATEGIES = "io.confluent.kafka.serializers.subject."
+_STRATEGIES = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
+
 
 @cache
 def rule_of(notation: str) -> Rule | None:
@@ -90,6 +93,13 @@ def _throttled_replicas(name: str, value: ConfigValue) -> Problem | None:
     )
 
 
+def _subject_strategy(name: str, value: ConfigValue) -> Problem | None:
+    if str(value).removeprefix(SUBJECT_STRATEGIES) in _STRATEGIES:
+        return None
+    expected = ", ".join(_STRATEGIES)
+    return Problem(str(value), f"{name} must be one of {expected}, with {SUBJECT_STRATEGIES} before it")
+
+
 def _share_offset_reset(name: str, value: ConfigValue) -> Problem | None:
     if value in ("earliest", "latest") or _DURATION.fullmatch(str(value)):
         return None
@@ -119,6 +129,7 @@ _NAMED: dict[str, Rule] = {
     "not-empty": _not_empty,
     "or-minus-one [1..9]": _gzip_level,
     "throttled-replicas": _throttled_replicas,
+    "subject-strategy": _subject_strategy,
     "share-offset-reset": _share_offset_reset,
     "voters": _voters,
     "host-ports": _host_ports,

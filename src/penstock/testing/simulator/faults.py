@@ -113,13 +113,15 @@ class Faults:
         node.may_fail = True
         node.files.error_rate = self.rng.choice((0.01, 0.1))
 
-        def replace() -> None:
+        self.later(duration_s, lambda: self._replace_disk(node))
+
+    def _replace_disk(self, node: VirtualNode) -> None:
+        """Of one that gives errors, and what runs on it begins anew."""
+        if node.files.error_rate:
             node.files.error_rate = 0.0
             node.kill()
             node.may_fail = False
             node.start()
-
-        self.later(duration_s, replace)
 
     def is_safe(self) -> bool:
         """Whether a replica may lose something: none has, that has not made up for it, or is about to."""
@@ -196,6 +198,7 @@ class Faults:
         self._end_loss()
         for node in self.nodes:
             self._mend_disk(node)
+            self._replace_disk(node)
             node.resume()
             if self.rng.random() < 0.5:
                 self.directories.repair(node)

@@ -283,26 +283,32 @@ class _Run:
         )
 
     async def _read_all(self) -> None:
-        """All that there is, both ways, against all that anybody has seen."""
+        """All that there is, both ways, against all that anybody has seen.
+
+        What is committed first: its end waits for transactions that were left open, and for their markers.
+        """
+        committed: dict[Partition, set[bytes]] = {}
+        for reader in await self._readers(READ_COMMITTED):
+            committed[reader.partition] = set(reader.records.values())
+        for reader in await self._readers(READ_UNCOMMITTED):
+            self.cluster.history.check_whole(reader.partition, reader.records)
+        self.cluster.history.check_transactions(committed)
+
+    async def _readers(self, isolation: int) -> list[Consumer]:
+        """One of each partition, at its end."""
         readers = [
             Consumer(
                 self.cluster.settings, f"last-{partition}-{isolation}", self._new_rng(), partition, isolation
             )
             for partition in self.topics.partitions
-            for isolation in (READ_UNCOMMITTED, READ_COMMITTED)
         ]
         readings = [self.loop.create_task(reader.read_to_end()) for reader in readers]
         await self.cluster.until(
             "all is read to its end", lambda: all(reading.done() for reading in readings), RECOVERY_S
         )
-        committed: dict[Partition, set[bytes]] = {}
-        for reader, reading in zip(readers, readings, strict=True):
+        for reading in readings:
             reading.result()
-            if reader.isolation == READ_UNCOMMITTED:
-                self.cluster.history.check_whole(reader.partition, reader.records)
-            else:
-                committed[reader.partition] = set(reader.records.values())
-        self.cluster.history.check_transactions(committed)
+        return readers
 
     async def _find_offsets(self) -> None:
         """What transactions have committed for their groups."""

@@ -11,6 +11,8 @@ broker.rack: string
     Where this broker stands; used to spread replicas.
 controlled.shutdown.enable: boolean = true
     Hands leadership over before the broker stops.
+confluent.schema.registry.url: string
+    The schema registry that topics with schema validation are checked with.
 unstable.api.versions.enable: boolean = false internal
     Serves API versions that are still in development.
 unstable.feature.versions.enable: boolean = false internal

@@ -67,6 +67,14 @@ remote.log.copy.disable: boolean = false
     Stops further copies to remote storage and leaves what is there readable.
 remote.log.delete.on.disable: boolean = false
     Deletes remote data when tiered storage is turned off.
+confluent.key.schema.validation: boolean = false
+    Refuses records whose keys name no schema of the topic's subject.
+confluent.key.subject.name.strategy: string = io.confluent.kafka.serializers.subject.TopicNameStrategy subject-strategy
+    Under which subjects a key's schema has to be registered.
+confluent.value.schema.validation: boolean = false
+    Refuses records whose values name no schema of the topic's subject.
+confluent.value.subject.name.strategy: string = io.confluent.kafka.serializers.subject.TopicNameStrategy subject-strategy
+    Under which subjects a value's schema has to be registered.
 internal.segment.bytes: int internal
     Segment size in tests, below the usual minimum.
-"""
+"""  # noqa: E501

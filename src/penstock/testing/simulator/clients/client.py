@@ -74,6 +74,8 @@ class Client:
             name, f"10.1.{number % 251}.{number % 241}", 1 + rng.uniform(-1e-3, 1e-3)
         )
         self.leaders: dict[Partition, Leader] = {}
+        self._newest_epochs: dict[Partition, int] = {}
+        """Of leaders that it has heard of, whoever leads now: as Kafka's clients it believes none older."""
         self._peers: dict[Address, Peer] = {}
         self._coordinators: dict[tuple[int, str], Address] = {}
         self.task: asyncio.Task[None] | None = None
@@ -126,8 +128,9 @@ class Client:
                 continue
             for found in topic.partitions:
                 partition = Partition(topic.name, found.partition_index, topic.topic_id)
-                known = self.leaders.get(partition)
-                if found.leader_id in nodes and (known is None or found.leader_epoch >= known.epoch):
+                newest = self._newest_epochs.get(partition, found.leader_epoch)
+                if found.leader_id in nodes and found.leader_epoch >= newest:
+                    self._newest_epochs[partition] = found.leader_epoch
                     self.leaders[partition] = Leader(nodes[found.leader_id], found.leader_epoch)
 
     async def leader(self, partition: Partition, *, anew: bool) -> Leader:

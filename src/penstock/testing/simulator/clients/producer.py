@@ -17,6 +17,8 @@ from penstock.testing.simulator.clients.client import TRANSACTION, Client, Clien
 from penstock.testing.simulator.history import Partition
 
 TIMEOUT_MS: Final = 1_500
+FORMER_LEADER_S: Final = 10.0
+"""How long one that is a leader no more may take for one."""
 
 GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 RETRIABLE: Final = frozenset(
@@ -104,6 +106,7 @@ class Producer(Client):
         """
         self.history.sending(partition, values)
         sequence = self.sequences.get(partition, 0)
+        gaps_from_s: dict[int, float] = {}
         anew = False
         while True:
             try:
@@ -121,10 +124,21 @@ class Producer(Client):
                 self.batches += 1
                 self.history.acknowledged(partition, offset if code is ErrorCode.NONE else -1, values)
                 return ErrorCode.NONE
-            if code not in RETRIABLE:
+            if code not in RETRIABLE and not self._may_not_know_its_successor(partition, code, gaps_from_s):
                 return self.refused(partition, code)
             anew = True
             await self.pause()
+
+    def _may_not_know_its_successor(
+        self, partition: Partition, code: ErrorCode, gaps_from_s: dict[int, float]
+    ) -> bool:
+        """A leader that has not heard that it is one no more lacks the batches that its successor took, and
+        finds a gap: as Apache Kafka's does. Who learns of the successor's epoch goes on there; the same epoch
+        may not answer so for long. ``gaps_from_s``: by leader epoch, when it first did."""
+        if code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            return False
+        epoch = self.leaders[partition].epoch
+        return self.loop.now_s - gaps_from_s.setdefault(epoch, self.loop.now_s) < FORMER_LEADER_S
 
     def refused(self, partition: Partition, code: ErrorCode) -> ErrorCode:
         """An idempotent producer that repeats everything has no such errors."""

@@ -1,0 +1,369 @@
+"""Follow partitions as they grow: committed record batches, as soon as their transactions are committed.
+
+One fetch is in flight at each broker all the time; the broker answers when there is something. Partitions
+come and go while others are followed.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, Protocol
+
+from penstock.client.batches import AbortedTransaction, committed, whole_batches
+from penstock.client.cluster import Cluster
+from penstock.client.config import ClientConfig
+from penstock.client.connection import Connection
+from penstock.client.errors import (
+    ClientError,
+    OffsetOutOfRange,
+    ProtocolViolation,
+    ServerError,
+    UnknownPartition,
+    error_from,
+)
+from penstock.client.fetcher import FetchConfig
+from penstock.client.metadata import TopicPartition
+from penstock.client.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
+from penstock.protocol.batch import NO_LEADER_EPOCH, CorruptBatch
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import ZERO_UUID, FetchRequest, FetchResponse
+
+logger = logging.getLogger(__name__)
+
+_NO_SESSION_EPOCH: Final = -1
+_IDLE_S: Final = 0.05
+# One attempt; they are repeated for ever, and `close` waits for the one in hand.
+_ATTEMPT_MS: Final = 1_000
+# How often topics are looked at: for new partitions, and for topics that are not there yet.
+_LOOK_S: Final = 30.0
+_LOOK_FOR_MISSING_S: Final = 0.5
+
+Choice = Callable[[str, int], Collection[int]]
+"""``(topic, how many partitions it has) -> those to follow``."""
+_TOPIC_IS_GONE: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+)
+
+
+class Committed(NamedTuple):
+    """What one fetch brought of one partition: whole batches without those of aborted transactions.
+
+    ``next_offset``: where to read on; ``stable_end``: where committed records ended at the time.
+    """
+
+    spans: list[memoryview]
+    next_offset: int
+    stable_end: int
+
+
+class Taker(Protocol):
+    """Who takes what is followed. Called in the follower's thread."""
+
+    def counted(self, partitions: Mapping[str, int]) -> None:
+        """How many partitions each topic has, as far as they exist."""
+
+    def dropped(self, tp: TopicPartition) -> None:
+        """A partition is not followed any more."""
+
+    def begin(self, tp: TopicPartition, offset: int) -> None:
+        """Reading begins here: at the start, or anew, because what had been read is not the log any more."""
+
+    def take(self, arrived: Mapping[TopicPartition, Committed]) -> None:
+        """All that one answer brought."""
+
+    def failed(self, error: BaseException) -> None:
+        """The follower has stopped for good."""
+
+
+@dataclass(slots=True)
+class _Cursor:
+    offset: int
+    topic_id: bytes
+    node_id: int | None = None
+    """The broker that has been asked."""
+    empty_end: int = -1
+    """Where committed records ended when the last answer had none."""
+
+
+class Follower:
+    """A thread that reads on and on.
+
+    Args:
+        config: of the cluster; failures that may pass are tried again for ever.
+        fetch: ``isolation.level`` is always ``read_committed``.
+        topics: they need not exist yet.
+        choice: which of their partitions to follow.
+        from_end: topics whose partitions that are there when following begins are read from their end; all
+            others are read from their beginning.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        fetch: FetchConfig,
+        topics: Collection[str],
+        choice: Choice,
+        taker: Taker,
+        *,
+        name: str,
+        from_end: Collection[str] = (),
+    ) -> None:
+        self._from_end = frozenset(from_end)
+        self._cluster = Cluster(replace(config, api_timeout_ms=min(config.api_timeout_ms, _ATTEMPT_MS)))
+        self._fetch = fetch
+        self._topics = frozenset(topics)
+        self._choice = choice
+        self._taker = taker
+        self._is_chosen = False
+        self._look_at = 0.0
+        self._cursors: dict[TopicPartition, _Cursor] = {}
+        self._connections: dict[int, Connection] = {}
+        self._in_flight: dict[int, list[TopicPartition]] = {}
+        self._failures = 0
+        self.trouble: str | None = None
+        """What the last attempt failed with; None after one that did not."""
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop and wait for the thread."""
+        self._stopped.set()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(self._fetch.max_wait_ms / 1000 + 10)
+
+    def choose(self, choice: Choice) -> None:
+        """Follow other partitions from now on; new ones from their beginning."""
+        self._choice = choice
+        self._is_chosen = True
+
+    # The thread
+
+    def _run(self) -> None:
+        try:
+            while not self._stopped.is_set():
+                try:
+                    self._step()
+                except ClientError as error:
+                    self._recover(error)
+        except BaseException as error:
+            logger.exception("the follower of %s has stopped", self._cluster.config.servers_text)
+            self._taker.failed(error)
+        finally:
+            self._disconnect_all()
+            self._cluster.close()
+
+    def _step(self) -> None:
+        self._agree()
+        if not self._cursors:
+            self._stopped.wait(_IDLE_S)
+            return
+        self._ask()
+        node_id = self._answered()
+        if node_id is None:
+            return
+        asked = self._in_flight.pop(node_id)
+        response = self._connections[node_id].receive(FetchResponse)
+        arrived, failure = self._read(response, asked, node_id)
+        for tp in asked:
+            if self._is_asked(tp, node_id):
+                self._cursors[tp].node_id = None
+        for tp, found in arrived.items():
+            self._cursors[tp].offset = found.next_offset
+        self._ask()  # the next answer is on its way while this one is worked on
+        self._taker.take(arrived)
+        if failure is not None:
+            raise failure
+        self._failures = 0
+        self.trouble = None
+
+    def _agree(self) -> None:
+        """Now and then, take up partitions that are to be followed and drop those that are not."""
+        now = time.monotonic()
+        if now < self._look_at and not self._is_chosen:
+            return
+        self._is_chosen = False
+        self._look_at = now + _LOOK_S
+        choice = self._choice
+        found = self._cluster.refresh(self._topics).topics
+        counts = {name: len(found[name].partitions) for name in self._topics if name in found}
+        if len(counts) < len(self._topics):
+            self._look_at = now + _LOOK_FOR_MISSING_S
+        wanted = {
+            TopicPartition(name, number) for name, count in counts.items() for number in choice(name, count)
+        }
+        for tp in self._cursors.keys() - wanted:
+            del self._cursors[tp]
+            self._taker.dropped(tp)
+        new = sorted(wanted - self._cursors.keys())
+        asked = {tp: LATEST if tp.topic in self._from_end else EARLIEST for tp in new}
+        listed = list_offsets(self._cluster, asked, IsolationLevel.READ_COMMITTED)
+        self._from_end = frozenset()
+        for tp in new:
+            self._cursors[tp] = _Cursor(listed[tp].offset, found[tp.topic].topic_id)
+            self._taker.begin(tp, listed[tp].offset)
+        self._taker.counted(counts)
+
+    def _ask(self) -> None:
+        idle = [tp for tp, cursor in self._cursors.items() if cursor.node_id is None]
+        if not idle:
+            return
+        for node_id, partitions in self._cluster.leaders(idle).items():
+            if node_id in self._in_flight:
+                continue
+            if node_id not in self._connections:
+                self._connections[node_id] = self._cluster.open_connection(node_id)
+            self._connections[node_id].send(self._request(partitions))
+            self._in_flight[node_id] = partitions
+            for tp in partitions:
+                self._cursors[tp].node_id = node_id
+
+    def _request(self, partitions: list[TopicPartition]) -> FetchRequest:
+        topics: dict[str, FetchRequest.FetchTopic] = {}
+        for tp in partitions:
+            cursor = self._cursors[tp]
+            if tp.topic not in topics:
+                topics[tp.topic] = FetchRequest.FetchTopic(
+                    topic=tp.topic, topic_id=cursor.topic_id, partitions=[]
+                )
+            topics[tp.topic].partitions.append(
+                FetchRequest.FetchPartition(
+                    partition=tp.partition,
+                    current_leader_epoch=NO_LEADER_EPOCH,
+                    fetch_offset=cursor.offset,
+                    partition_max_bytes=self._fetch.max_partition_bytes,
+                )
+            )
+        return FetchRequest(
+            max_wait_ms=self._fetch.max_wait_ms,
+            min_bytes=self._fetch.min_bytes,
+            max_bytes=self._fetch.max_bytes,
+            isolation_level=1,
+            session_epoch=_NO_SESSION_EPOCH,
+            topics=list(topics.values()),
+        )
+
+    def _answered(self) -> int | None:
+        """A broker whose answer, or end, can be received; None when there is none for a while."""
+        poller = select.poll()
+        nodes = {self._connections[node_id].fileno(): node_id for node_id in self._in_flight}
+        for descriptor in nodes:
+            poller.register(descriptor, select.POLLIN)
+        ready = [nodes[descriptor] for descriptor, _ in poller.poll(self._fetch.max_wait_ms + 100)]
+        ready += [node_id for node_id in self._in_flight if self._connections[node_id].overdue]
+        return ready[0] if ready else None
+
+    def _read(
+        self, response: FetchResponse, asked: list[TopicPartition], node_id: int
+    ) -> tuple[dict[TopicPartition, Committed], ServerError | None]:
+        if response.error_code:
+            raise error_from(response.error_code, f"fetch from broker {node_id}")
+        names = {self._cursors[tp].topic_id: tp.topic for tp in asked if tp in self._cursors}
+        arrived: dict[TopicPartition, Committed] = {}
+        failure: ServerError | None = None
+        is_empty = not any(p.records for topic in response.responses for p in topic.partitions)
+        for topic in response.responses:
+            name = topic.topic or names.get(topic.topic_id, "")
+            for answer in topic.partitions:
+                tp = TopicPartition(name, answer.partition_index)
+                if not self._is_asked(tp, node_id):
+                    continue
+                if answer.error_code:
+                    failure = self._failure(answer.error_code, tp, node_id)
+                else:
+                    arrived[tp] = self._committed(tp, answer, is_empty)
+        return arrived, failure
+
+    def _is_asked(self, tp: TopicPartition, node_id: int) -> bool:
+        """Whether this broker's answer is to what the partition wants now: it may have been dropped, or begun
+        anew, since.
+        """
+        cursor = self._cursors.get(tp)
+        return cursor is not None and cursor.node_id == node_id
+
+    def _failure(self, code: int, tp: TopicPartition, node_id: int) -> ServerError:
+        offset = self._cursors[tp].offset
+        self._cluster.forget([tp.topic])
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            return OffsetOutOfRange(tp.topic, tp.partition, offset)
+        if code in _TOPIC_IS_GONE:
+            return UnknownPartition(tp.topic, tp.partition, self._cluster.config.servers_text, retriable=True)
+        return error_from(code, f"fetch of {tp} at offset {offset} from broker {node_id}")
+
+    def _committed(
+        self, tp: TopicPartition, answer: FetchResponse.PartitionData, is_empty: bool
+    ) -> Committed:
+        cursor = self._cursors[tp]
+        records = answer.records if isinstance(answer.records, memoryview) else memoryview(b"")
+        try:
+            batches = whole_batches(records)
+        except CorruptBatch as corrupt:
+            raise ProtocolViolation(f"fetch of {tp}: {corrupt}") from corrupt
+        aborted = [
+            AbortedTransaction(t.producer_id, t.first_offset) for t in answer.aborted_transactions or ()
+        ]
+        spans = list(committed(batches.data, aborted)) if aborted else [batches.data]
+        following = cursor.offset if batches.next_offset is None else batches.next_offset
+        # Compaction may leave nothing up to the end. What an answer says of the end is true of the next one's
+        # records.
+        if is_empty:
+            following = max(following, cursor.empty_end)
+        cursor.empty_end = answer.last_stable_offset if is_empty else -1
+        return Committed([span for span in spans if len(span)], following, answer.last_stable_offset)
+
+    # Failures
+
+    def _recover(self, error: ClientError) -> None:
+        """Give up what is in flight, and begin anew where a log is not what it was."""
+        self._disconnect_all()
+        if isinstance(error, OffsetOutOfRange):
+            logger.warning("%s: read again from its beginning", error)
+            self._restart({TopicPartition(error.topic, error.partition)})
+            return
+        # A broker that starts may not know a topic for a moment: only metadata tell that it is gone.
+        if not error.retriable and not isinstance(error, UnknownPartition):
+            raise error
+        self._failures += 1
+        self.trouble = str(error)
+        if self._failures == 1 or self._failures % 20 == 0:
+            logger.warning("following continues after: %s", error)
+        self._stopped.wait(self._cluster.policy.backoff_s(min(self._failures, 10)))
+        self._drop_gone()
+
+    def _restart(self, partitions: set[TopicPartition]) -> None:
+        for tp in partitions:
+            self._cursors.pop(tp, None)
+            self._taker.begin(tp, 0)
+        self._look_at = 0.0
+
+    def _drop_gone(self) -> None:
+        """Topics that don't exist any more, and those of the same name and another id: other topics."""
+        try:
+            known = self._cluster.refresh(self._topics).topics
+        except ClientError:
+            return  # the next step will meet it
+        gone = {
+            tp
+            for tp, cursor in self._cursors.items()
+            if tp.topic not in known
+            or (cursor.topic_id != ZERO_UUID and cursor.topic_id != known[tp.topic].topic_id)
+        }
+        if gone:
+            self._restart(gone)
+
+    def _disconnect_all(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        self._in_flight.clear()
+        for cursor in self._cursors.values():
+            cursor.node_id = None

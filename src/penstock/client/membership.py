@@ -1,0 +1,211 @@
+"""A member of a group of Kafka's classic protocol, for other ends than consuming: who is there, who leads.
+
+Brokers watch over the members and any admin tool lists the group, as with Kafka Connect's. What the members
+tell about themselves and what the group's leader answers to each is up to who uses this.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Final, NamedTuple, Protocol
+
+from penstock.client.cluster import Cluster
+from penstock.client.config import ClientConfig
+from penstock.client.coordinators import Coordinator, CoordinatorKind
+from penstock.client.errors import ClientError, ServerError, error_from
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+logger = logging.getLogger(__name__)
+
+_REJOIN: Final = frozenset(
+    (
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.MEMBER_ID_REQUIRED,
+    )
+)
+_LEAVE_S: Final = 5.0
+
+
+class GroupProtocol(NamedTuple):
+    """Groups of one type are joined by members that speak one of its protocols."""
+
+    type: str
+    name: str
+
+
+class Part(Protocol):
+    """What a member brings to its group. Called in the membership's thread."""
+
+    def metadata(self) -> bytes:
+        """What the others are to know of this member."""
+
+    def assign(self, members: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """As the group's leader: what each member is told, by the metadata of all, by member id."""
+
+    def assigned(self, member_id: str, generation: int, assignment: bytes) -> None:
+        """The group has formed."""
+
+    def revoked(self) -> None:
+        """The group forms anew, or this member is not heard in it."""
+
+
+class Membership:
+    """A thread that keeps this process in a group.
+
+    Args:
+        session_timeout_ms: a member that was not heard of for so long is out; brokers bound it by
+            ``group.min.session.timeout.ms``, 6 seconds by default.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        group_id: str,
+        protocol: GroupProtocol,
+        session_timeout_ms: int,
+        part: Part,
+    ) -> None:
+        self.group_id = group_id
+        self._protocol = protocol
+        self._session_timeout_ms = session_timeout_ms
+        self._part = part
+        self._cluster = Cluster(config)
+        self._coordinator = Coordinator(self._cluster, CoordinatorKind.GROUP, group_id)
+        self._member_id = ""
+        self._generation = -1
+        self._heard_s = 0.0
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"{group_id} membership", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Leave the group, so that the others need not wait for the session to end."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join(_LEAVE_S)
+
+    @property
+    def is_surely_in(self) -> bool:
+        """Whether the group can't have formed without this member since it was last heard: its coordinator
+        waits for so long, counted from when what it answered was sent.
+        """
+        return time.monotonic() - self._heard_s < self._session_timeout_ms / 1000
+
+    # The thread
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stopped.is_set():
+            try:
+                self._join()
+                failures = 0
+                self._beat()
+            except ClientError as error:
+                self._part.revoked()
+                if isinstance(error, ServerError) and error.code == ErrorCode.UNKNOWN_MEMBER_ID:
+                    self._member_id = ""
+                failures = self._pause(error, failures)
+        self._part.revoked()
+        self._leave()
+        self._cluster.close()
+
+    def _pause(self, error: ClientError, failures: int) -> int:
+        """After a failure: at once where the group merely forms anew."""
+        if isinstance(error, ServerError) and error.code in _REJOIN:
+            return 0
+        if not failures:
+            logger.warning("group %s: %s; it is tried again", self.group_id, error)
+        self._stopped.wait(self._cluster.policy.backoff_s(failures + 1))
+        return failures + 1
+
+    def _join(self) -> None:
+        own = self._part.metadata()
+        request = JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=self._session_timeout_ms,
+            rebalance_timeout_ms=self._session_timeout_ms,
+            member_id=self._member_id,
+            protocol_type=self._protocol.type,
+            protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name=self._protocol.name, metadata=own)],
+        )
+        joined = self._coordinator.retry(lambda: self._joined(request))
+        self._member_id, self._generation = joined.member_id, joined.generation_id
+        told: Mapping[str, bytes] = {}
+        if joined.leader == joined.member_id:
+            told = self._part.assign({member.member_id: member.metadata for member in joined.members})
+        sync = SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=self._generation,
+            member_id=self._member_id,
+            protocol_type=self._protocol.type,
+            protocol_name=self._protocol.name,
+            assignments=[
+                SyncGroupRequest.SyncGroupRequestAssignment(member_id=member_id, assignment=assignment)
+                for member_id, assignment in told.items()
+            ],
+        )
+        sent_s = time.monotonic()
+        synced = self._coordinator.call(sync, SyncGroupResponse)
+        self._check(synced.error_code, "SyncGroup")
+        self._heard_s = sent_s
+        self._part.assigned(self._member_id, self._generation, bytes(synced.assignment))
+
+    def _joined(self, request: JoinGroupRequest) -> JoinGroupResponse:
+        response = self._coordinator.call(request, JoinGroupResponse)
+        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:  # KIP-394
+            request.member_id = self._member_id = response.member_id
+            response = self._coordinator.call(request, JoinGroupResponse)
+        self._check(response.error_code, "JoinGroup")
+        return response
+
+    def _beat(self) -> None:
+        """Until the group forms anew, which raises, or this process leaves."""
+        request = HeartbeatRequest(
+            group_id=self.group_id, generation_id=self._generation, member_id=self._member_id
+        )
+        interval_s = min(self._session_timeout_ms / 6000, 1.0)
+        while not self._stopped.wait(interval_s):
+            sent_s = time.monotonic()
+            try:
+                response = self._coordinator.call(request, HeartbeatResponse)
+                self._check(response.error_code, "Heartbeat")
+                self._heard_s = sent_s
+            except ClientError as error:
+                is_decided = isinstance(error, ServerError) and error.code in _REJOIN
+                if is_decided or not self.is_surely_in:
+                    raise
+                self._coordinator.forget()
+
+    def _leave(self) -> None:
+        if not self._member_id:
+            return
+        request = LeaveGroupRequest(
+            group_id=self.group_id,
+            member_id=self._member_id,
+            members=[LeaveGroupRequest.MemberIdentity(member_id=self._member_id, group_instance_id=None)],
+        )
+        try:
+            self._coordinator.call(request, LeaveGroupResponse)
+        except ClientError as error:
+            logger.info("group %s was not left: %s", self.group_id, error)
+
+    def _check(self, code: int, what: str) -> None:
+        if code:
+            raise error_from(code, f"{what} of group '{self.group_id}'")
