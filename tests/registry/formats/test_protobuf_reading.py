@@ -145,6 +145,26 @@ def test_a_built_in_file_may_be_a_reference_too() -> None:
     assert not schema.incompatibilities(parse("PROTOBUF", text))
 
 
+def test_what_connects_converter_writes_is_a_descriptor() -> None:
+    """It uses an option of Confluent's without importing its file, and dates and times of Google's."""
+    text = """syntax = "proto3";
+        import "confluent/type/decimal.proto";
+        import "google/type/date.proto";
+        import "google/type/timeofday.proto";
+        message M {
+          confluent.type.Decimal d = 1 [(confluent.field_meta) = { params: [{ value: "6", key: "scale" }] }];
+          google.type.Date day = 2;
+          google.type.TimeOfDay at = 3;
+        }"""
+    schema = parse("PROTOBUF", text)
+    descriptor = base64.b64decode(schema.formatted("serialized"))
+    again = parse("PROTOBUF", base64.b64encode(descriptor).decode())
+    assert again.normalized().canonical() == schema.normalized().canonical()
+    names = [each.name for each in descriptor_pb2.FileDescriptorSet.FromString(schema.file_set()).file]
+    assert {"google/type/date.proto", "google/type/timeofday.proto"} < set(names)
+    assert "confluent/meta.proto" not in descriptor_pb2.FileDescriptorProto.FromString(descriptor).dependency
+
+
 def of_texts() -> list[object]:
     return [
         pytest.param(case, id=case.title)

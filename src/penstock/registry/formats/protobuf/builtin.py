@@ -57,6 +57,29 @@ package confluent.type;
 option java_package = "io.confluent.protobuf.type";
 message Variant { bytes metadata = 1; bytes value = 2; }
 """
+# Google's, which Confluent's converters import for dates and times.
+_DATE: Final = """
+syntax = "proto3";
+package google.type;
+option cc_enable_arenas = true;
+option go_package = "google.golang.org/genproto/googleapis/type/date;date";
+option java_multiple_files = true;
+option java_outer_classname = "DateProto";
+option java_package = "com.google.type";
+option objc_class_prefix = "GTP";
+message Date { int32 year = 1; int32 month = 2; int32 day = 3; }
+"""
+_TIME_OF_DAY: Final = """
+syntax = "proto3";
+package google.type;
+option cc_enable_arenas = true;
+option go_package = "google.golang.org/genproto/googleapis/type/timeofday;timeofday";
+option java_multiple_files = true;
+option java_outer_classname = "TimeOfDayProto";
+option java_package = "com.google.type";
+option objc_class_prefix = "GTP";
+message TimeOfDay { int32 hours = 1; int32 minutes = 2; int32 seconds = 3; int32 nanos = 4; }
+"""
 
 
 @cache
@@ -71,4 +94,6 @@ def builtin_files() -> Mapping[str, File]:
         "confluent/meta.proto": parse(_META),
         "confluent/type/decimal.proto": parse(_DECIMAL),
         "confluent/type/variant.proto": parse(_VARIANT),
+        "google/type/date.proto": parse(_DATE),
+        "google/type/timeofday.proto": parse(_TIME_OF_DAY),
     }

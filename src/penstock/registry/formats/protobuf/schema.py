@@ -17,7 +17,7 @@ from penstock.registry.formats.protobuf.compatibility import Side, incompatibili
 from penstock.registry.formats.protobuf.model import File
 from penstock.registry.formats.protobuf.names import Names
 from penstock.registry.formats.protobuf.text import printed
-from penstock.registry.formats.protobuf.to_descriptor import parsed, serialized
+from penstock.registry.formats.protobuf.to_descriptor import file_set, parsed, serialized
 from penstock.registry.formats.references import Reference, names, sorted_references
 from penstock.registry.formats.schema import Incompatibility, Schema
 
@@ -84,6 +84,10 @@ class ProtobufSchema(Schema):
             case "ignore_extensions":
                 return printed(self.file, without_extensions=True)
         return self.canonical()
+
+    def file_set(self) -> bytes:
+        """What reads messages: the descriptors of this file, at last, and of all that it imports."""
+        return file_set(self.file, self.names, self.imported)
 
     def _side(self) -> Side:
         return Side(self.file, self.names, {each.name: each for each in self.references})

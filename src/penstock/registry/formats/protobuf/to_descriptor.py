@@ -6,7 +6,7 @@ pool of its own for each schema: two schemas may give one name to different mess
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Any, Final
@@ -37,19 +37,39 @@ from penstock.registry.formats.protobuf.text import quoted
 
 FILE_NAME: Final = "default"  # as Confluent's registry calls it
 _DESCRIPTOR_PATH: Final = "google/protobuf/descriptor.proto"
+_META_PATH: Final = "confluent/meta.proto"
 _TYPES: Final = descriptor_pb2.FieldDescriptorProto.Type
 _LABELS: Final = {None: 1, "optional": 1, "required": 2, "repeated": 3}
 
 
 def serialized(file: File, names: Names, imported: Mapping[str, File]) -> bytes:
     """The descriptor's bytes. Raises SchemaError where the file can't be one."""
-    pool = _pool(file.all_imports, names, imported)
+    pool = _pool(_imports(file), names, imported)
     return bytes(_built(file, FILE_NAME, names, pool).SerializeToString(deterministic=True))
+
+
+def file_set(file: File, names: Names, imported: Mapping[str, File]) -> bytes:
+    """Descriptors of the file, at last, and of all that it imports: a serialized FileDescriptorSet."""
+    pool = _pool(_imports(file), names, imported)
+    _built(file, FILE_NAME, names, pool)
+    found: dict[str, bytes] = {}
+
+    def add(path: str) -> None:
+        descriptor = pool.FindFileByName(path)
+        for needed in descriptor.dependencies:
+            if needed.name not in found:
+                add(needed.name)
+        found[path] = descriptor.serialized_pb
+
+    add(FILE_NAME)
+    files = [descriptor_pb2.FileDescriptorProto.FromString(data) for data in found.values()]
+    return bytes(descriptor_pb2.FileDescriptorSet(file=files).SerializeToString())
 
 
 def parsed(data: bytes, imported: Mapping[str, File]) -> File:
     """The file of a serialized descriptor."""
-    imports = descriptor_pb2.FileDescriptorProto.FromString(data).dependency
+    sent = descriptor_pb2.FileDescriptorProto.FromString(data)
+    imports = [*sent.dependency, *([_META_PATH] if sent.package != "confluent" else [])]
     pool = _pool(imports, Names(File(), {**builtin_files(), **imported}), imported)
     descriptor = _class(pool, "FileDescriptorProto")()
     descriptor.ParseFromString(data)
@@ -88,8 +108,31 @@ def _needed(imports: Iterable[str], imported: Mapping[str, File]) -> set[str]:
         if path not in found:
             found.add(path)
             file = imported.get(path, builtin_files().get(path))
-            waiting += file.all_imports if file is not None else []
+            waiting += _imports(file) if file is not None else []
     return found
+
+
+def _imports(file: File) -> list[str]:
+    """With the file of Confluent's options where one is used: their converters leave its import out."""
+    if _META_PATH in file.all_imports or file.package == "confluent":
+        return file.all_imports
+    is_used = any(option.name.startswith("confluent.") for option in _all_options(file))
+    return [*file.all_imports, _META_PATH] if is_used else file.all_imports
+
+
+def _all_options(file: File) -> Iterator[Option]:
+    yield from file.options
+    waiting: list[Message | EnumType] = list(file.types)
+    while waiting:
+        each = waiting.pop()
+        yield from each.options
+        if isinstance(each, EnumType):
+            for constant in each.constants:
+                yield from constant.options
+            continue
+        waiting += each.types
+        for field in (*each.fields, *(field for oneof in each.oneofs for field in oneof.fields)):
+            yield from field.options
 
 
 @cache

@@ -1,0 +1,44 @@
+"""The schema registry of `penstock start --registry`: an ordinary one in a thread of the node's process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from penstock.client.errors import ClientError
+from penstock.client.settings import ConfigError
+from penstock.registry.api.server import RegistryServer
+from penstock.registry.store.image import Broken
+
+
+class EmbeddedRegistry:
+    """It speaks to the node by its listener, as one in another process does, and starts beside it.
+
+    ``failed`` gets what keeps it from starting, ``is_ready`` its URL once it has.
+    """
+
+    def __init__(self, bootstrap: str, host: str, port: int, is_ready: Callable[[str], None]) -> None:
+        self.failed: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        self._properties = {"kafkastore.bootstrap.servers": bootstrap}
+        self._address = (host, port)
+        self._is_ready = is_ready
+        self._server: RegistryServer | None = None
+        self._started = asyncio.create_task(self._start())
+
+    async def _start(self) -> None:
+        host, port = self._address
+        try:
+            self._server = RegistryServer(self._properties, host=host, port=port)
+            await asyncio.to_thread(self._server.start)
+        except (ConfigError, ClientError, Broken, OSError) as error:
+            self._server = None
+            self.failed.set_result(f"--registry: {error}")
+        else:
+            self._is_ready(self._server.url)
+            print(f"schema registry ready at {self._server.url}", flush=True)
+
+    async def close(self) -> None:
+        """Before the node stops, which it needs to leave its group."""
+        await self._started
+        if self._server is not None:
+            await asyncio.to_thread(self._server.close)

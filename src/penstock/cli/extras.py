@@ -1,0 +1,26 @@
+"""What a command needs beyond the smallest installation."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+
+from penstock.cli.connection import fail
+
+
+def require_packages(names: Sequence[str], extra: str, what: str) -> None:
+    """End the command where a package is not installed. ``names`` are what they are imported as."""
+    missing = [name for name in names if not _is_there(name)]
+    if missing:
+        fail(
+            f"{what} needs {', '.join(missing)}. Install the extra with: {sys.executable} -m pip install "
+            f"'penstock[{extra}]'"
+        )
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # its parent
+        return False

@@ -1,0 +1,122 @@
+"""`penstock registry`: a schema registry beside any Kafka cluster."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated, Final
+
+import javaproperties
+import typer
+
+from penstock.cli.connection import (
+    DEFAULT_BOOTSTRAP,
+    EXIT_USAGE,
+    Bootstrap,
+    CommandConfig,
+    client_settings,
+    fail,
+    require_broker,
+)
+from penstock.cli.extras import require_packages
+from penstock.cli.output import print_note
+from penstock.client.errors import ClientError
+from penstock.client.settings import ConfigError
+
+app = typer.Typer(name="registry", help="Run a schema registry.", no_args_is_help=True)
+
+DEFAULT_LISTEN: Final = "127.0.0.1:8081"
+_REQUIRED: Final = ("starlette", "uvicorn", "google.protobuf", "referencing", "jsonschema_specifications")
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps `start` a command of its own."""
+
+
+@app.command()
+def start(
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
+    ] = DEFAULT_LISTEN,
+    advertised: Annotated[
+        str | None,
+        typer.Option("--advertised", metavar="HOST", help="How other instances reach this one."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="A schema-registry.properties, as Confluent's."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A configuration of the registry; repeatable."),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+) -> None:
+    """Serve Confluent's schema registry API from the topic _schemas (docs/registry.md).
+
+    Any Kafka cluster will do. Started several times, one instance leads and the others forward writes to it.
+    """
+    require_extra()
+    from penstock.registry.api.server import RegistryServer
+
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    properties = _properties(config, settings or [], bootstrap, command_config)
+    host, port = split_address(listen)
+    try:
+        server = RegistryServer(properties, host=host, port=port, advertised=advertised)
+    except ConfigError as error:
+        fail(str(error), EXIT_USAGE)
+    except OSError as error:
+        fail(str(error))
+    servers = properties["kafkastore.bootstrap.servers"]
+    require_broker(servers)
+    from penstock.registry.store.image import Broken
+
+    try:
+        server.prepare()
+    except (ConfigError, ClientError, Broken, TimeoutError) as error:
+        fail(f"the registry can't start with the cluster at {servers}: {error}")
+    print_note(f"the schema registry is ready at {server.url}")
+    server.run()
+    print_note("the schema registry is not served any more")
+
+
+def require_extra() -> None:
+    """End the command where what the registry stands on is not installed."""
+    require_packages(_REQUIRED, "registry", "a schema registry")
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port; what is none ends the command."""
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdigit() or int(port) > 65535:
+        fail(f"--listen {address}: expected HOST:PORT", EXIT_USAGE)
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _properties(
+    file: Path | None, settings: list[str], bootstrap: str, command_config: Path | None
+) -> dict[str, str]:
+    """The file's, then those of the command line."""
+    found: dict[str, str] = {}
+    if file is not None:
+        try:
+            with file.open() as stream:
+                found = dict(javaproperties.load(stream))
+        except OSError as error:
+            fail(f"cannot read --config {file}: {error.strerror}", EXIT_USAGE)
+    if command_config is not None:
+        own = client_settings(bootstrap, command_config)
+        own.pop("log_level", None)
+        found |= {f"kafkastore.{name}": str(value) for name, value in own.items()}
+    for each in settings:
+        name, separator, value = each.partition("=")
+        if not separator:
+            fail(f"--set {each}: expected NAME=VALUE", EXIT_USAGE)
+        found[name.strip()] = value
+    if file is None or bootstrap != DEFAULT_BOOTSTRAP:
+        found["kafkastore.bootstrap.servers"] = bootstrap
+    found.setdefault("kafkastore.bootstrap.servers", bootstrap)
+    return found

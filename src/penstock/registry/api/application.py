@@ -1,0 +1,217 @@
+"""The ASGI application of one instance. Threads answer: they parse schemas, and wait for the log."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, unquote
+
+from anyio import CapacityLimiter, to_thread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Lifespan
+
+from penstock.registry.api import contexts, media, resources
+from penstock.registry.api.asked import Asked
+from penstock.registry.api.forwarding import FORWARD, Forwarded, Interrupted, Unreachable, forward
+from penstock.registry.api.resources import Resource
+from penstock.registry.store.store import NotLeader, Store
+from penstock.registry.subjects import RegistryError
+
+logger = logging.getLogger(__name__)
+
+_FORWARDING_FAILED: Final = 50003
+_UNKNOWN_LEADER: Final = 50004
+# A schema of the greatest size in JSON that escapes every character.
+_BODY_BYTES_MAX: Final = 8 << 20
+# Writes wait for their turn, and for leaders and brokers that are away: in threads that reads don't miss.
+_WRITE_THREADS: Final = 64
+# How soon a leader that could not be reached is tried again.
+_LOOK_S: Final = 0.2
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
+
+
+class _Sent(NamedTuple):
+    """A request as it came."""
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def target(self) -> str:
+        return f"{self.path}?{self.query}" if self.query else self.path
+
+    @property
+    def is_forwarded(self) -> bool:
+        return self.headers.get(FORWARD, "").lower() == "true"
+
+
+def application(store: Store, version: str, lifespan: Lifespan[Starlette] | None = None) -> Starlette:
+    """``version``: what ``/v1/metadata/version`` tells."""
+    api = _Api(store, version)
+
+    async def answer(request: Request) -> Response:
+        kind = media.answer_type(request.headers.get("accept"))
+        if kind is None:
+            return _failure(RegistryError(406, "HTTP 406 Not Acceptable"), media.V1)
+        try:
+            return await api.answer(await _received(request), kind)
+        except RegistryError as error:
+            return _failure(error, kind)
+
+    routes = [Route("/{path:path}", answer, methods=_METHODS)]
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={Exception: _unexpected})
+
+
+class _Api:
+    def __init__(self, store: Store, version: str) -> None:
+        self._store = store
+        self._version = version
+        self._writes = CapacityLimiter(_WRITE_THREADS)
+
+    async def answer(self, sent: _Sent, kind: str) -> Response:
+        """Raises RegistryError."""
+        path = sent.path.strip("/")
+        segments = [unquote(part) for part in path.split("/")] if path else []
+        query = tuple(parse_qsl(sent.query, keep_blank_values=True))
+        if segments[:2] == ["v1", "metadata"] and sent.method in ("GET", "HEAD"):
+            return _json(self._metadata(segments), kind)
+        segments, query = contexts.rewritten(segments, query)
+        if sent.method == "OPTIONS" and (allowed := resources.methods(segments)):
+            return Response(headers={"allow": ", ".join([*allowed, "OPTIONS"])})
+        resource, parameters = resources.find(sent.method, segments)
+        asked = Asked(parameters, query, _content(sent) if resource.has_body else None)
+        limiter = self._writes if resource.write is not None else None
+        return await to_thread.run_sync(partial(self._answer, resource, asked, sent, kind), limiter=limiter)
+
+    def _answer(self, resource: Resource, asked: Asked, sent: _Sent, kind: str) -> Response:
+        if resource.read is not None:
+            read = resource.read
+            found = self._store.read(lambda registry: read(registry, asked))
+            if found is not None or resource.write is None:
+                return _text(found, kind) if resource.is_text else _json(found, kind)
+        return self._write(resource, asked, sent, kind)
+
+    def _write(self, resource: Resource, asked: Asked, sent: _Sent, kind: str) -> Response:
+        """By the leader, whoever it is; a leader that is gone has a successor soon."""
+        write = resource.write
+        assert write is not None
+        election = self._store.election
+        deadline_s = time.monotonic() + self._store.config.timeout_ms / 1000
+        leadership = election.wait_for_leader(deadline_s - time.monotonic())
+        while leadership.leader is not None:
+            if leadership.is_own:
+                try:
+                    found = self._store.write(lambda registry: write(registry, asked))
+                    return Response(status_code=204) if found is None else _json(found, kind)
+                except NotLeader:
+                    pass
+            elif sent.is_forwarded:
+                break  # whoever sent it here will hear of another leader
+            else:
+                answer = self._forwarded(leadership.leader, sent, deadline_s)
+                if answer is not None:
+                    return Response(answer.body, answer.status, media_type=answer.content_type or kind)
+            if time.monotonic() >= deadline_s:
+                break
+            leadership = election.wait_for_another(leadership, min(_LOOK_S, deadline_s - time.monotonic()))
+            if leadership.leader is None:
+                leadership = election.wait_for_leader(deadline_s - time.monotonic())
+        raise RegistryError(_UNKNOWN_LEADER, "Leader not known.")
+
+    def _forwarded(self, leader: Any, sent: _Sent, deadline_s: float) -> Forwarded | None:
+        """The leader's answer; None where it does not lead or is not there. Raises RegistryError."""
+        timeout_s = self._store.config.timeout_ms / 1000
+        try:
+            found = forward(leader, sent.method, sent.target, sent.headers, sent.body, 2 * timeout_s)
+        except Unreachable as error:
+            if time.monotonic() >= deadline_s:
+                raise RegistryError(_FORWARDING_FAILED, f"Error while forwarding: {error}") from error
+            return None
+        except Interrupted as error:
+            raise RegistryError(_FORWARDING_FAILED, f"Error while forwarding: {error}") from error
+        if found.status >= 500 and _code_of(found.body) == _UNKNOWN_LEADER:
+            return None
+        if found.status < 300:
+            try:
+                self._store.catch_up()  # who has written here reads here
+            except RegistryError as error:
+                logger.warning("written at the leader, and not seen here yet: %s", error)
+        return found
+
+    def _metadata(self, segments: list[str]) -> Any:
+        match segments[2:]:
+            case ["id"]:
+                clusters = {
+                    "kafka-cluster": self._store.cluster_id,
+                    "schema-registry-cluster": self._store.config.group_id,
+                }
+                return {"scope": {"path": [], "clusters": clusters}}
+            case ["version"]:
+                return {"version": self._version}
+            case _:
+                raise RegistryError(404, "HTTP 404 Not Found")
+
+
+async def _received(request: Request) -> _Sent:
+    """Raises RegistryError."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > _BODY_BYTES_MAX:
+            raise RegistryError(413, f"the body has more than {_BODY_BYTES_MAX} bytes")
+    scope = request.scope
+    # As it was sent: subjects may have any characters, slashes among them.
+    path = scope["raw_path"].decode("latin-1").partition("?")[0]
+    query = scope["query_string"].decode("latin-1")
+    return _Sent(request.method, path, query, request.headers, bytes(body))
+
+
+def _content(sent: _Sent) -> Any:
+    """What the body says; None without one. Raises RegistryError."""
+    kind = sent.headers.get("content-type")
+    if not media.is_readable(kind):
+        raise RegistryError(415, "HTTP 415 Unsupported Media Type")
+    if not sent.body.strip():
+        return None
+    try:
+        return json.loads(sent.body)
+    except (ValueError, RecursionError) as error:
+        raise RegistryError(400, f"the body is no JSON: {error}") from None
+
+
+def _code_of(body: bytes) -> int | None:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return None
+    return found.get("error_code") if isinstance(found, dict) else None
+
+
+def _json(found: Any, kind: str, status: int = 200) -> Response:
+    text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    # Half a surrogate pair is no UTF-8, but JSON can say it.
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        text = json.dumps(found, separators=(",", ":"))
+    return Response(text.encode(), status, media_type=kind)
+
+
+def _text(found: str, kind: str) -> Response:
+    return Response(found.encode("utf-8", "replace"), media_type=kind)
+
+
+def _failure(error: RegistryError, kind: str) -> Response:
+    return _json({"error_code": error.code, "message": error.message}, kind, error.status)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    return _failure(RegistryError(500, f"{type(error).__name__}: {error}"), media.V1)

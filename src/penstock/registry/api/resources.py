@@ -1,0 +1,324 @@
+"""Every endpoint: its method, its path and what it asks of the registry.
+
+A read is answered by any instance from its own image. A write is decided by the leader, which forwards
+nothing; a registration of what is there already needs no leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from penstock.registry.api.asked import Asked, not_found, whole_number
+from penstock.registry.subjects import Decision, Registry, RegistryError
+
+Read = Callable[[Registry, Asked], Any]
+Write = Callable[[Registry, Asked], Decision]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """``read`` or ``write``; with both, what ``read`` gives is the answer unless it is None."""
+
+    method: str
+    path: str
+    read: Read | None = None
+    write: Write | None = None
+    is_text: bool = False
+    has_body: bool = False
+
+    def match(self, segments: Sequence[str]) -> dict[str, str] | None:
+        """The parameters of a path that is this one."""
+        parts = self.path.strip("/").split("/") if self.path != "/" else []
+        if len(parts) != len(segments):
+            return None
+        found = {}
+        for part, segment in zip(parts, segments, strict=True):
+            if part.startswith("{") and segment:
+                found[part[1:-1]] = segment
+            elif part != segment:
+                return None
+        return found
+
+
+def find(method: str, segments: Sequence[str]) -> tuple[Resource, dict[str, str]]:
+    """Raises RegistryError: 404, or 405 for a path that has other methods."""
+    method = "GET" if method == "HEAD" else method
+    matches = [(each, found) for each in RESOURCES if (found := each.match(segments)) is not None]
+    for resource, found in matches:
+        if resource.method == method:
+            return resource, found
+    if matches:
+        raise RegistryError(405, "HTTP 405 Method Not Allowed")
+    raise not_found()
+
+
+def methods(segments: Sequence[str]) -> list[str]:
+    """What a path answers to."""
+    found = {each.method for each in RESOURCES if each.match(segments) is not None}
+    return sorted(found | {"HEAD"} if "GET" in found else found)
+
+
+# Parameters
+
+
+def _subject(registry: Registry, asked: Asked) -> str:
+    """That of the path, or the one it is an alias of."""
+    return _unaliased(registry, asked.path["subject"])
+
+
+def _unaliased(registry: Registry, subject: str) -> str:
+    try:
+        alias = registry.config(subject).get("alias")
+    except RegistryError:
+        return subject  # it has no configuration
+    if not alias:
+        return subject
+    if subject.startswith(":.") and not alias.startswith(":."):
+        return f":{subject.split(':')[1]}:{alias}"
+    return str(alias)
+
+
+def _subject_asked(registry: Registry, asked: Asked) -> str | None:
+    subject = asked.optional("subject")
+    return _unaliased(registry, subject) if subject else subject
+
+
+def _owner(asked: Asked) -> str | None:
+    """Whose configuration or mode: None is the top level."""
+    return asked.path.get("subject")
+
+
+def _id(asked: Asked) -> int:
+    return whole_number(asked.path["id"])
+
+
+# Schemas
+
+
+def _schema_by_id(registry: Registry, asked: Asked) -> Any:
+    return registry.schema_by_id(
+        _id(asked),
+        subject=_subject_asked(registry, asked),
+        format=asked.text("format"),
+        reference_format=asked.text("referenceFormat"),
+        fetch_max_id=asked.flag("fetchMaxId"),
+    )
+
+
+def _schema_text_by_id(registry: Registry, asked: Asked) -> Any:
+    subject = _subject_asked(registry, asked)
+    return registry.schema_by_id(_id(asked), subject=subject, format=asked.text("format"))["schema"]
+
+
+def _subjects_of_id(registry: Registry, asked: Asked) -> Any:
+    subject = _subject_asked(registry, asked)
+    return registry.subjects_of_id(_id(asked), subject=subject, deleted=asked.flag("deleted"), **asked.page())
+
+
+def _versions_of_id(registry: Registry, asked: Asked) -> Any:
+    subject = _subject_asked(registry, asked)
+    return registry.versions_of_id(_id(asked), subject=subject, deleted=asked.flag("deleted"), **asked.page())
+
+
+def _schemas(registry: Registry, asked: Asked) -> Any:
+    return registry.schemas(
+        subject_prefix=asked.text("subjectPrefix"),
+        aliases=asked.flag("aliases"),
+        deleted=asked.flag("deleted"),
+        latest_only=asked.flag("latestOnly"),
+        rule_type=asked.text("ruleType"),
+        **asked.page(),
+    )
+
+
+# Subjects
+
+
+def _subjects(registry: Registry, asked: Asked) -> Any:
+    return registry.subjects(
+        subject_prefix=asked.optional("subjectPrefix"),
+        deleted=asked.flag("deleted"),
+        deleted_only=asked.flag("deletedOnly"),
+        **asked.page(),
+    )
+
+
+def _lookup(registry: Registry, asked: Asked) -> Any:
+    return registry.lookup(
+        _subject(registry, asked),
+        asked.body,
+        normalize=asked.flag("normalize"),
+        deleted=asked.flag("deleted"),
+        format=asked.text("format"),
+    )
+
+
+def _delete_subject(registry: Registry, asked: Asked) -> Decision:
+    return registry.delete_subject(_subject(registry, asked), permanent=asked.flag("permanent"))
+
+
+def _latest_with_metadata(registry: Registry, asked: Asked) -> Any:
+    return registry.latest_with_metadata(
+        _subject(registry, asked),
+        asked.texts("key"),
+        asked.texts("value"),
+        deleted=asked.flag("deleted"),
+        format=asked.text("format"),
+    )
+
+
+# Versions
+
+
+def _versions(registry: Registry, asked: Asked) -> Any:
+    return registry.versions(
+        _subject(registry, asked),
+        deleted=asked.flag("deleted"),
+        deleted_only=asked.flag("deletedOnly"),
+        deleted_as_negative=asked.flag("deletedAsNegative"),
+        **asked.page(),
+    )
+
+
+def _version(registry: Registry, asked: Asked) -> Any:
+    return registry.version(
+        _subject(registry, asked),
+        asked.path["version"],
+        deleted=asked.flag("deleted"),
+        format=asked.text("format"),
+        reference_format=asked.text("referenceFormat"),
+    )
+
+
+def _version_text(registry: Registry, asked: Asked) -> Any:
+    return _version(registry, asked)["schema"]
+
+
+def _referenced_by(registry: Registry, asked: Asked) -> Any:
+    subject = _subject(registry, asked)
+    deleted = asked.flag("deleted")
+    return registry.referenced_by(subject, asked.path["version"], deleted=deleted, **asked.page())
+
+
+def _registered(registry: Registry, asked: Asked) -> Any:
+    return registry.registered(
+        _subject(registry, asked),
+        asked.body,
+        normalize=asked.flag("normalize"),
+        format=asked.text("format"),
+    )
+
+
+def _register(registry: Registry, asked: Asked) -> Decision:
+    return registry.register(
+        _subject(registry, asked),
+        asked.body,
+        normalize=asked.flag("normalize"),
+        force=asked.flag("force"),
+        format=asked.text("format"),
+    )
+
+
+def _delete_version(registry: Registry, asked: Asked) -> Decision:
+    return registry.delete_version(
+        _subject(registry, asked), asked.path["version"], permanent=asked.flag("permanent")
+    )
+
+
+def _compatibility(registry: Registry, asked: Asked) -> Any:
+    return registry.compatibility(
+        _subject(registry, asked),
+        asked.body,
+        asked.path.get("version"),
+        verbose=asked.flag("verbose"),
+        normalize=asked.flag("normalize"),
+    )
+
+
+# Configurations, modes and contexts
+
+
+def _config(registry: Registry, asked: Asked) -> Any:
+    return registry.config(_owner(asked), default_to_global=asked.flag("defaultToGlobal"))
+
+
+def _set_config(registry: Registry, asked: Asked) -> Decision:
+    return registry.set_config(_owner(asked), asked.body)
+
+
+def _delete_config(registry: Registry, asked: Asked) -> Decision:
+    return registry.delete_config(_owner(asked))
+
+
+def _mode(registry: Registry, asked: Asked) -> Any:
+    return registry.mode(_owner(asked), default_to_global=asked.flag("defaultToGlobal"))
+
+
+def _set_mode(registry: Registry, asked: Asked) -> Decision:
+    return registry.set_mode(_owner(asked), asked.body, force=asked.flag("force"))
+
+
+def _delete_mode(registry: Registry, asked: Asked) -> Decision:
+    return registry.delete_mode(_owner(asked), recursive=asked.flag("recursive"))
+
+
+def _contexts(registry: Registry, asked: Asked) -> Any:
+    return registry.contexts(prefix=asked.text("contextPrefix"), **asked.page())
+
+
+def _delete_context(registry: Registry, asked: Asked) -> Decision:
+    return registry.delete_context(asked.path["context"])
+
+
+_VERSIONS: Final = "/subjects/{subject}/versions"
+_VERSION: Final = f"{_VERSIONS}/{{version}}"
+_CHECK: Final = f"/compatibility{_VERSIONS}"
+
+RESOURCES: Final = (
+    Resource("GET", "/", read=lambda registry, asked: {}),
+    Resource("POST", "/", read=lambda registry, asked: {}),
+    Resource("GET", "/schemas", read=_schemas),
+    Resource("GET", "/schemas/types", read=lambda registry, asked: registry.schema_types()),
+    Resource("GET", "/schemas/ids/{id}", read=_schema_by_id),
+    Resource("GET", "/schemas/ids/{id}/schema", read=_schema_text_by_id, is_text=True),
+    Resource("GET", "/schemas/ids/{id}/subjects", read=_subjects_of_id),
+    Resource("GET", "/schemas/ids/{id}/versions", read=_versions_of_id),
+    Resource(
+        "GET",
+        "/schemas/guids/{guid}",
+        read=lambda registry, asked: registry.schema_by_guid(asked.path["guid"], format=asked.text("format")),
+    ),
+    Resource(
+        "GET",
+        "/schemas/guids/{guid}/ids",
+        read=lambda registry, asked: registry.ids_of_guid(asked.path["guid"]),
+    ),
+    Resource("GET", "/subjects", read=_subjects),
+    Resource("POST", "/subjects/{subject}", read=_lookup, has_body=True),
+    Resource("DELETE", "/subjects/{subject}", write=_delete_subject),
+    Resource("GET", "/subjects/{subject}/metadata", read=_latest_with_metadata),
+    Resource("GET", _VERSIONS, read=_versions),
+    Resource("POST", _VERSIONS, read=_registered, write=_register, has_body=True),
+    Resource("GET", _VERSION, read=_version),
+    Resource("DELETE", _VERSION, write=_delete_version),
+    Resource("GET", f"{_VERSION}/schema", read=_version_text, is_text=True),
+    Resource("GET", f"{_VERSION}/referencedby", read=_referenced_by),
+    Resource("POST", _CHECK, read=_compatibility, has_body=True),
+    Resource("POST", f"{_CHECK}/{{version}}", read=_compatibility, has_body=True),
+    Resource("GET", "/config", read=_config),
+    Resource("PUT", "/config", write=_set_config, has_body=True),
+    Resource("DELETE", "/config", write=_delete_config),
+    Resource("GET", "/config/{subject}", read=_config),
+    Resource("PUT", "/config/{subject}", write=_set_config, has_body=True),
+    Resource("DELETE", "/config/{subject}", write=_delete_config),
+    Resource("GET", "/mode", read=_mode),
+    Resource("PUT", "/mode", write=_set_mode, has_body=True),
+    Resource("DELETE", "/mode", write=_delete_mode),
+    Resource("GET", "/mode/{subject}", read=_mode),
+    Resource("PUT", "/mode/{subject}", write=_set_mode, has_body=True),
+    Resource("DELETE", "/mode/{subject}", write=_delete_mode),
+    Resource("GET", "/contexts", read=_contexts),
+    Resource("DELETE", "/contexts/{context}", write=_delete_context),
+)

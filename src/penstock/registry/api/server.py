@@ -1,0 +1,91 @@
+"""A process, or a thread beside others, that serves a registry.
+
+server = RegistryServer({"kafkastore.bootstrap.servers": "localhost:9092"}, port=8081)
+server.run()                       # until SIGINT or SIGTERM; or start() and close(), beside other work
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Final
+
+from penstock.client.settings import ConfigError
+from penstock.registry.api.application import application
+from penstock.registry.store.config import StoreConfig, settings_from
+from penstock.registry.store.election import Identity
+from penstock.registry.store.store import Store
+from penstock.web.server import WebServer, listen
+
+DEFAULT_PORT: Final = 8081
+_STARTED_S: Final = 30.0
+_EVERYWHERE: Final = ("", "0.0.0.0", "::")
+
+
+class RegistryServer:
+    """One instance. All of one group on one cluster find each other, and one of them leads.
+
+    Args:
+        properties: Confluent's configurations: ``kafkastore.bootstrap.servers``, ``kafkastore.…`` for the
+            client, ``schema.compatibility.level`` and others (docs/registry.md).
+        host: the address to listen at. There is no TLS and no authentication: what can reach it can write.
+        port: 0 for any that is free.
+        advertised: how the other instances reach this one, a host name or an address. Default: the host;
+            needed where that is ``0.0.0.0``.
+
+    Raises ConfigError, OSError where it can't listen.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        *,
+        host: str = "127.0.0.1",
+        port: int = DEFAULT_PORT,
+        advertised: str | None = None,
+    ) -> None:
+        config = StoreConfig.from_properties(properties)
+        settings = settings_from(properties)
+        if advertised is None and host in _EVERYWHERE:
+            raise ConfigError(
+                f"listening on {host}: expected 'advertised', the host at which other instances reach it"
+            )
+        self._socket = listen(host, port)
+        bound = self._socket.getsockname()[1]
+        identity = Identity(advertised or host, bound, config.is_eligible)
+        self.url = identity.url
+        self.store = Store(config, settings, identity)
+        self._server = WebServer(application(self.store, version("penstock")))
+        self._thread: threading.Thread | None = None
+
+    def run(self) -> None:
+        """Serve until SIGINT or SIGTERM; `prepare` comes first."""
+        try:
+            self._server.run([self._socket])
+        finally:
+            self.store.close()
+
+    def prepare(self) -> None:
+        """Return once all schemas are known; who asks before waits. Raises as `Store.start`."""
+        try:
+            self.store.start()
+        except BaseException:
+            self._socket.close()
+            self.store.close()
+            raise
+
+    def start(self) -> None:
+        """Serve in a thread: who connects from now on is answered. Raises as `Store.start`."""
+        self.prepare()
+        self._thread = threading.Thread(
+            target=self._server.run, args=([self._socket],), name="schema registry", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Leave the group and stop."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(_STARTED_S)
+        self.store.close()

@@ -1,0 +1,128 @@
+"""Where a schema registry is and how to talk to it, under the property names of Confluent's clients."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from penstock.client.security import SecurityConfig
+from penstock.client.settings import (
+    ConfigError,
+    from_properties,
+    one_of,
+    property_names,
+    setting,
+    text,
+    whole_number,
+)
+
+URL: Final = "schema.registry.url"
+TLS_PREFIX: Final = "schema.registry."  # schema.registry.ssl.truststore.location and its kin
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class RegistryUrl(NamedTuple):
+    """Without user and password; ``path`` has no slash at its end."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}{self.path}"
+
+
+def _user_info(value: str) -> str:
+    if ":" not in value:
+        raise ValueError("user:password")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RegistryConfig:
+    """Hashable, so that what is known of a registry is shared by all who ask it in the same way."""
+
+    urls: tuple[RegistryUrl, ...]
+    url_user_info: str | None = setting("", None, text, is_secret=True)  # what the first URL has, if any
+    credentials_source: str = setting("basic.auth.credentials.source", "url", one_of("url", "user_info"))
+    user_info: str | None = setting("basic.auth.user.info", None, _user_info, is_secret=True)
+    connect_timeout_ms: int = setting("http.connect.timeout.ms", 10_000, whole_number(1))
+    read_timeout_ms: int = setting("http.read.timeout.ms", 30_000, whole_number(1))
+    retries_max: int = setting("max.retries", 3, whole_number(0))
+    retries_wait_ms: int = setting("retries.wait.ms", 200, whole_number(0))
+    retries_wait_max_ms: int = setting("retries.max.wait.ms", 2_000, whole_number(0))
+    tls: SecurityConfig = field(default_factory=SecurityConfig)
+
+    @classmethod
+    def names(cls) -> frozenset[str]:
+        """All properties, as they are written."""
+        tls = (name for name in property_names(SecurityConfig) if name.startswith("ssl."))
+        return (property_names(cls) - {""}) | {URL} | {TLS_PREFIX + name for name in tls}
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> RegistryConfig:
+        """Raises ConfigError."""
+        if URL not in properties:
+            raise ConfigError(f"'{URL}' is missing: expected http://host:port[,http://host:port...]")
+        urls, of_the_url = _parse_urls(properties[URL])
+        tls = {
+            name.removeprefix(TLS_PREFIX): value
+            for name, value in properties.items()
+            if name.startswith(TLS_PREFIX + "ssl.")
+        }
+        config = from_properties(
+            cls,
+            {name: value for name, value in properties.items() if name},
+            urls=urls,
+            url_user_info=of_the_url,
+            tls=from_properties(SecurityConfig, tls),
+        )
+        if config.credentials_source == "user_info" and config.user_info is None:
+            raise ConfigError(
+                "'basic.auth.credentials.source' is USER_INFO: expected 'basic.auth.user.info' as well"
+            )
+        return config
+
+    @property
+    def authorization(self) -> str | None:
+        """The header for basic authentication. A user that is given by property counts, else the URL's."""
+        user_info = self.user_info or self.url_user_info
+        if user_info is None:
+            return None
+        return "Basic " + base64.b64encode(user_info.encode()).decode()
+
+    @property
+    def urls_text(self) -> str:
+        return ",".join(map(str, self.urls))
+
+
+def _parse_urls(value: str) -> tuple[tuple[RegistryUrl, ...], str | None]:
+    urls: list[RegistryUrl] = []
+    user_info: str | None = None
+    for entry in filter(None, (part.strip() for part in value.split(","))):
+        expected = f"'{URL}': expected http://host[:port][,...] or https, found"
+        try:
+            parts = urlsplit(entry)
+            port = parts.port
+        except ValueError as problem:
+            raise ConfigError(f"{expected} {_without_user(entry)!r} ({problem})") from None
+        if parts.scheme not in _PORTS or not parts.hostname or parts.query or parts.fragment:
+            raise ConfigError(f"{expected} {_without_user(entry)!r}")
+        if parts.username is not None and user_info is None:
+            user_info = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        urls.append(
+            RegistryUrl(parts.scheme, parts.hostname, port or _PORTS[parts.scheme], parts.path.rstrip("/"))
+        )
+    if not urls:
+        raise ConfigError(f"'{URL}' is empty: expected http://host:port[,http://host:port...]")
+    return tuple(urls), user_info
+
+
+def _without_user(url: str) -> str:
+    """For a message: passwords are not shown."""
+    return url.rpartition("@")[2]

@@ -1,0 +1,31 @@
+"""What can go wrong between a client and a schema registry."""
+
+from __future__ import annotations
+
+from penstock.client.errors import ClientError
+
+
+class RegistryError(ClientError):
+    """Base of everything that asking a registry raises."""
+
+
+class RegistryUnreachable(RegistryError):
+    """No registry of the list gave an answer that can be used, however often it was asked."""
+
+    retriable = True
+
+
+class RegistryRefused(RegistryError):
+    """The registry answered with an error: ``status`` is HTTP's, ``code`` its own (40403: no such schema)."""
+
+    def __init__(self, url: str, status: int, code: int, message: str) -> None:
+        super().__init__(f"{url} answered {status} (error code {code}): {message}")
+        self.url = url
+        self.status = status
+        self.code = code
+        self.message = message
+
+    @property
+    def is_absence(self) -> bool:
+        """Whether it says that there is no such thing, and not that it can't tell."""
+        return self.status == 404

@@ -1,0 +1,185 @@
+"""Who leads: the group protocol of Confluent's registry, so that their instances and ours may share a group.
+
+Each member tells where it listens and whether it may lead. The group's leader, which is somebody else's
+business, names the registry's: the one that leads already, where just one says so, else the eligible one with
+the smallest URL.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from penstock.client.config import ClientConfig
+from penstock.client.membership import GroupProtocol, Membership
+
+logger = logging.getLogger(__name__)
+
+PROTOCOL: Final = GroupProtocol("sr", "v0")
+_VERSION: Final = 1
+_NO_ERROR: Final = 0
+_DUPLICATE_URLS: Final = 1
+# What JSON of somebody else may lead to.
+_UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Where an instance is reached by the others."""
+
+    host: str
+    port: int
+    is_eligible: bool = True
+    scheme: str = "http"
+    is_leader: bool = False
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "version": _VERSION,
+            "host": self.host,
+            "port": self.port,
+            "master_eligibility": self.is_eligible,
+            "scheme": self.scheme,
+            "leader": self.is_leader,
+        }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Identity:
+        return cls(
+            str(found["host"]),
+            int(found["port"]),
+            bool(found.get("master_eligibility", True)),
+            str(found.get("scheme") or "http"),
+            bool(found.get("leader", False)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """What one generation of the group has agreed on. No leader: nobody may write."""
+
+    generation: int
+    leader: Identity | None
+    is_own: bool
+
+
+NOBODY: Final = Leadership(-1, None, False)
+
+
+def choose(members: Mapping[str, Identity]) -> str | None:
+    """The member id of the leader. Pure."""
+    eligible = sorted((identity.url, member) for member, identity in members.items() if identity.is_eligible)
+    leading = [member for _, member in eligible if members[member].is_leader]
+    if len(leading) == 1:
+        return leading[0]
+    return eligible[0][1] if eligible else None
+
+
+def assignment(members: Mapping[str, Identity]) -> bytes:
+    """What all members are told."""
+    urls = {identity.url for identity in members.values()}
+    leader = choose(members)
+    told: dict[str, Any] = {
+        "version": _VERSION,
+        "error": _NO_ERROR if len(urls) == len(members) else _DUPLICATE_URLS,
+    }
+    if leader is not None:
+        told |= {"master": leader, "master_identity": members[leader].as_json()}
+    return json.dumps(told).encode()
+
+
+class Election:
+    """This instance in the group, and what the group has agreed on."""
+
+    def __init__(
+        self, config: ClientConfig, group_id: str, identity: Identity, session_timeout_ms: int
+    ) -> None:
+        self.identity = identity
+        self._changed = threading.Condition()
+        self._leadership = NOBODY
+        self._was_leader = False
+        self._member = Membership(config, group_id, PROTOCOL, session_timeout_ms, self)
+
+    def start(self) -> None:
+        self._member.start()
+
+    def close(self) -> None:
+        self._member.close()
+
+    @property
+    def leadership(self) -> Leadership:
+        return self._leadership
+
+    def leads(self, generation: int) -> bool:
+        """Whether this instance leads in that generation, and nobody else can by now."""
+        now = self._leadership
+        return now.is_own and now.generation == generation and self._member.is_surely_in
+
+    def wait_for_leader(self, timeout_s: float) -> Leadership:
+        """The leadership once there is a leader, or as it is after so long."""
+        return self._wait(lambda now: now.leader is not None, timeout_s)
+
+    def wait_for_another(self, than: Leadership, timeout_s: float) -> Leadership:
+        """The leadership once a later generation has a leader, or as it is after so long."""
+        return self._wait(lambda now: now.leader is not None and now is not than, timeout_s)
+
+    def _wait(self, is_wanted: Callable[[Leadership], bool], timeout_s: float) -> Leadership:
+        with self._changed:
+            self._changed.wait_for(lambda: is_wanted(self._leadership), timeout_s)
+            return self._leadership
+
+    # Called by the membership
+
+    def metadata(self) -> bytes:
+        return json.dumps(replace(self.identity, is_leader=self._was_leader).as_json()).encode()
+
+    def assign(self, members: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        found = {}
+        for member, metadata in members.items():
+            try:
+                found[member] = Identity.from_json(json.loads(metadata))
+            except _UNREADABLE:
+                logger.error("member %s does not say where it listens: %r", member, bytes(metadata[:200]))
+        return dict.fromkeys(members, assignment(found))
+
+    def assigned(self, member_id: str, generation: int, assignment: bytes) -> None:
+        try:
+            told = json.loads(assignment)
+            found = told.get("master_identity")
+            leader = None if found is None else Identity.from_json(found)
+        except _UNREADABLE:
+            logger.error("the group's leader does not say who leads: %r", assignment[:200])
+            self._set(NOBODY)
+            return
+        if told.get("error", _NO_ERROR) != _NO_ERROR:
+            logger.error(
+                "several registries of the group say that they listen at the same URL; none may lead until "
+                "each has one of its own (%s is this one's)",
+                self.identity.url,
+            )
+            self._set(NOBODY)
+            return
+        is_own = told.get("master") == member_id
+        self._was_leader = is_own
+        if leader is None:
+            logger.warning("no member of the registries' group may lead: writes are refused")
+        else:
+            logger.info("the leader is %s%s", leader.url, ", this one" if is_own else "")
+        self._set(Leadership(generation, leader, is_own))
+
+    def revoked(self) -> None:
+        self._set(NOBODY)
+
+    def _set(self, leadership: Leadership) -> None:
+        with self._changed:
+            self._leadership = leadership
+            self._changed.notify_all()

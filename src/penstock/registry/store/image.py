@@ -1,0 +1,125 @@
+"""What the topic says, kept by following it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+from penstock.client.config import ClientConfig
+from penstock.client.fetcher import FetchConfig
+from penstock.client.follower import Committed, Follower
+from penstock.client.metadata import TopicPartition
+from penstock.protocol.records import decode_batches
+from penstock.registry.subjects import Registry
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# News come at once; this is how often a quiet topic is asked for again.
+_MAX_WAIT_MS: Final = 500
+
+
+class Broken(Exception):
+    """The topic can't be followed any more; the message says why."""
+
+
+class NotRead(Exception):
+    """The topic has not been read to its end since the start, or since it was made anew."""
+
+
+class Image:
+    """A `Registry` beside the topic. Any thread may read; the follower's alone replays.
+
+    A topic that was truncated or made anew is read from its start, into a new registry.
+    """
+
+    def __init__(self, config: ClientConfig, topic: str, make: Callable[[], Registry]) -> None:
+        self._make = make
+        self._registry = make()
+        self._changed = threading.Condition(threading.RLock())
+        self._position = 0
+        self._is_read = False
+        self._error: BaseException | None = None
+        self._follower = Follower(
+            config,
+            FetchConfig(max_wait_ms=_MAX_WAIT_MS),
+            [topic],
+            lambda *_: [0],
+            self,
+            name="schema registry follower",
+        )
+
+    def start(self) -> None:
+        self._follower.start()
+
+    def close(self) -> None:
+        self._follower.close()
+
+    def read(self, question: Callable[[Registry], T]) -> T:
+        """The answer of the registry as it is now. Raises Broken, NotRead."""
+        with self._changed:
+            self._check()
+            if not self._is_read:
+                raise NotRead(self.trouble or "the topic has not been read to its end yet")
+            return question(self._registry)
+
+    def wait_until_read(self, timeout_s: float) -> bool:
+        """Until all that was committed has been replayed; False where that takes longer. Raises Broken."""
+        return self._wait(lambda: self._is_read, timeout_s)
+
+    def wait_for(self, offset: int, timeout_s: float) -> bool:
+        """Until the record at ``offset`` has been replayed; False where that takes longer. Raises Broken."""
+        return self._wait(lambda: self._position > offset, timeout_s)
+
+    @property
+    def trouble(self) -> str | None:
+        """What the follower waits for, where it does."""
+        return self._follower.trouble
+
+    def _wait(self, is_done: Callable[[], bool], timeout_s: float) -> bool:
+        with self._changed:
+            done = self._changed.wait_for(lambda: self._error is not None or is_done(), timeout_s)
+            self._check()
+            return done
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise Broken(str(self._error)) from self._error
+
+    # Called by the follower
+
+    def counted(self, partitions: Mapping[str, int]) -> None:
+        """One partition, as `topic` has made sure."""
+
+    def dropped(self, tp: TopicPartition) -> None:
+        """The topic is gone: what is known is told until there is another."""
+
+    def begin(self, tp: TopicPartition, offset: int) -> None:
+        with self._changed:
+            self._registry = self._make()
+            self._position = offset
+            self._is_read = False
+
+    def take(self, arrived: Mapping[TopicPartition, Committed]) -> None:
+        with self._changed:
+            for found in arrived.values():
+                for span in found.spans:
+                    for record in decode_batches(span):
+                        if record.offset >= self._position:
+                            self._replay(record.key, record.value, record.offset, record.timestamp)
+                self._position = max(self._position, found.next_offset)
+                self._is_read = self._is_read or self._position >= found.stable_end
+            self._changed.notify_all()
+
+    def failed(self, error: BaseException) -> None:
+        with self._changed:
+            self._error = error
+            self._changed.notify_all()
+
+    def _replay(self, key: bytes | None, value: bytes | None, offset: int, timestamp_ms: int) -> None:
+        problem = self._registry.replay(key, value, offset, timestamp_ms)
+        if problem is not None:
+            logger.warning("the record at offset %d is left out: %s", offset, problem)

@@ -1,0 +1,46 @@
+"""The topic: one partition, compacted, with as many replicas as asked for or as there are brokers."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from penstock.client.cluster import Cluster
+from penstock.client.configs import ConfigResource, ResourceType, describe_configs
+from penstock.client.settings import ConfigError
+from penstock.client.topics import NewTopic, create_topics
+from penstock.registry.store.config import StoreConfig
+
+logger = logging.getLogger(__name__)
+
+_CLEANUP: Final = "cleanup.policy"
+_COMPACT: Final = "compact"
+
+
+def require_topic(cluster: Cluster, config: StoreConfig) -> None:
+    """Make it where it is missing. Raises ConfigError for one that can't keep schemas, and ClientError."""
+    known = cluster.refresh()
+    if config.topic not in known.topics:
+        replicas = min(config.replication_factor, len(known.brokers))
+        if replicas < config.replication_factor:
+            logger.warning(
+                "topic %s gets %d of %d replicas: there are no more brokers",
+                *(config.topic, replicas, config.replication_factor),
+            )
+        asked = {**config.topic_config, _CLEANUP: _COMPACT}
+        create_topics(cluster, [NewTopic(config.topic, 1, asked, replicas)])
+    _verify(cluster, config.topic)
+
+
+def _verify(cluster: Cluster, topic: str) -> None:
+    """Somebody else may have made it."""
+    partitions = len(cluster.require_topics([topic], create=True)[topic].partitions)
+    if partitions != 1:
+        raise ConfigError(f"topic '{topic}' has {partitions} partitions, expected 1: schemas have one order")
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    for found in describe_configs(cluster, [resource], [_CLEANUP])[resource]:
+        if found.name == _CLEANUP and found.value != _COMPACT:
+            raise ConfigError(
+                f"topic '{topic}' has {_CLEANUP}={found.value}, expected {_COMPACT}: "
+                "schemas would be deleted when they are old"
+            )

@@ -1,0 +1,123 @@
+"""Appends to the topic, by one writer at a time.
+
+A former leader that has not heard yet that it is none must not write. So every writer takes the same
+transactional id over: that raises the epoch of the producer id, and once the new one has written a record,
+the leader of the partition refuses whatever still comes with an older epoch. The records are in no
+transaction: one request writes them, all or none, and readers of any isolation level see them at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.client.cluster import Cluster
+from penstock.client.delivery import ProducerIdentity
+from penstock.client.errors import (
+    ClientError,
+    DeliveryFailed,
+    ProtocolViolation,
+    RecordTooLarge,
+    ServerError,
+    ServerUnreachable,
+    error_from,
+)
+from penstock.client.frames import RecordBytes
+from penstock.client.metadata import TopicPartition
+from penstock.client.producer import ALL_REPLICAS
+from penstock.client.transactor import Transactor
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import ProduceRequest, ProduceResponse
+from penstock.protocol.records import Record as LogRecord
+from penstock.protocol.records import encode_batch
+from penstock.registry.subjects import Record
+
+# No transaction is ever begun; brokers want a time for one.
+_TRANSACTION_TIMEOUT_MS: Final = 60_000
+_TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+_FENCED: Final = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
+
+
+class Fenced(ClientError):
+    """Somebody else has taken the topic over; nothing was written."""
+
+
+class Writer:
+    """Belongs to one thread at a time. `claim` comes before the first `append`, and after a failed one."""
+
+    def __init__(self, cluster: Cluster, topic: str, transactional_id: str) -> None:
+        self._cluster = cluster
+        self._tp = TopicPartition(topic, 0)
+        self._transactor = Transactor(cluster, transactional_id, _TRANSACTION_TIMEOUT_MS)
+        self._identity: ProducerIdentity | None = None
+        self._sequence = 0
+
+    def claim(self) -> None:
+        """Take over: what others, or earlier attempts of this writer, have under way is refused once this one
+        has appended. Raises ClientError.
+        """
+        self._identity = None
+        self._identity = self._transactor.begin().identity
+        self._sequence = 0
+
+    def append(self, records: Sequence[Record]) -> int:
+        """Write them in one batch, with acks=all, and give the offset of the last.
+
+        Raises Fenced and RecordTooLarge, with nothing written. After any other ClientError they may be
+        written, now or later, until the next claim.
+        """
+        assert self._identity is not None, "not claimed"
+        now_ms = time.time_ns() // 1_000_000
+        batch = encode_batch(
+            [LogRecord(0, now_ms, record.key, record.value) for record in records],
+            producer_id=self._identity.producer_id,
+            producer_epoch=self._identity.producer_epoch,
+            base_sequence=self._sequence,
+        )
+        base_offset = self._cluster.retry(lambda: self._attempt(batch))
+        self._sequence = (self._sequence + len(records)) & 0x7FFFFFFF
+        return base_offset + len(records) - 1
+
+    def _attempt(self, batch: bytes) -> int:
+        [node_id] = self._cluster.leaders([self._tp])
+        try:
+            response = self._cluster.connection(node_id).call(self._request(batch), ProduceResponse)
+        except ServerUnreachable:
+            self._cluster.disconnect(node_id)
+            self._cluster.forget([self._tp.topic])
+            raise
+        answers = [answer for topic in response.responses for answer in topic.partition_responses]
+        if len(answers) != 1:
+            raise ProtocolViolation(f"broker {node_id} answered for {len(answers)} partitions, expected 1")
+        [answer] = answers
+        where = f"produce to {self._tp} at broker {node_id}"
+        code = answer.error_code
+        if code in _FENCED:
+            raise Fenced(f"{where}: a newer leader writes")
+        if code in _TOO_LARGE:
+            raise RecordTooLarge(
+                f"{where}: {len(batch)} bytes are more than the topic's max.message.bytes allows"
+            )
+        if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            raise DeliveryFailed(f"{where}: written, but at which offset is not known any more")
+        if code:
+            self._cluster.forget([self._tp.topic])
+            raise error_from(code, where, answer.error_message)
+        return answer.base_offset
+
+    def _request(self, batch: bytes) -> ProduceRequest:
+        topic = self._cluster.metadata.topics.get(self._tp.topic)
+        if topic is None:
+            raise ServerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic '{self._tp.topic}' is not there")
+        data = ProduceRequest.PartitionProduceData(index=self._tp.partition, records=RecordBytes(batch))
+        return ProduceRequest(
+            transactional_id=None,
+            acks=ALL_REPLICAS,
+            timeout_ms=self._cluster.config.request_timeout_ms,
+            topic_data=[
+                ProduceRequest.TopicProduceData(
+                    name=self._tp.topic, topic_id=topic.topic_id, partition_data=[data]
+                )
+            ],
+        )

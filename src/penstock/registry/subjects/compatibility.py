@@ -1,0 +1,126 @@
+"""Whether a schema may follow the versions of a subject, as its configuration says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from penstock.registry.formats.levels import Version, check
+from penstock.registry.subjects.configs import Config
+from penstock.registry.subjects.contracts import Metadata
+from penstock.registry.subjects.errors import RegistryError, invalid_schema, version_not_found
+from penstock.registry.subjects.fields import has_field, messages_on_fields
+from penstock.registry.subjects.json_fields import Json
+from penstock.registry.subjects.records import SchemaValue
+from penstock.registry.subjects.schemas import Asked, Contracted, refusing
+from penstock.registry.subjects.state import State
+from penstock.registry.subjects.versions import LATEST, number
+
+
+def asked(
+    state: State,
+    subject: str,
+    body: Mapping[str, Json],
+    version: str | None,
+    *,
+    verbose: bool,
+    normalize: bool,
+) -> Json:
+    """Against one version, or all (None). An unknown subject has nothing that is incompatible."""
+    if version is None:
+        earlier = state.image.versions(subject)
+    else:
+        wanted = number(version)
+        found = state.image.find(subject, wanted)
+        if found is None and wanted != LATEST:
+            version_not_found(wanted)
+        earlier = [found] if found is not None else []
+    request = Asked.read(subject, body)
+    config = state.config(subject)
+    try:
+        if request.is_empty:
+            invalid_schema("Empty schema")
+        _, parsed = canonical(
+            state,
+            request,
+            config,
+            is_new=state.validates_new_schemas(config),
+            normalize=normalize or bool(config.normalize),
+        )
+        messages = against(state, config, parsed, earlier)
+    except RegistryError as error:
+        if not verbose or error.code != 42201:
+            raise
+        messages = [error.message]
+    answer: dict[str, Json] = {"is_compatible": not messages}
+    return {**answer, "messages": messages} if verbose else answer
+
+
+def canonical(
+    state: State, request: Asked, config: Config, *, is_new: bool, normalize: bool
+) -> tuple[Asked, Contracted]:
+    """The request in the form that is stored, and its schema."""
+    request, schema = state.parser.asked(request, is_new=is_new)
+    if not state.takes_what_it_is_given(request.subject):
+        if state.validates_fields(config):
+            for message in messages_on_fields(schema):
+                invalid_schema(f"Invalid schema of type {schema.format}, details: {message}")
+        if normalize or schema.format == "PROTOBUF":
+            with refusing(schema.format):
+                normal = schema.normalized()  # of a Protobuf file it tells whether all its types are there
+            schema = normal if normalize else schema
+    with refusing(schema.format):
+        request = replace(request, schema=schema.canonical(), references=schema.references)
+    return request, Contracted(schema, request.metadata, request.rule_set, request.version)
+
+
+def against(state: State, config: Config, new: Contracted, earlier: Sequence[SchemaValue]) -> list[str]:
+    """Why a schema may not follow the versions of its subject (oldest first), or nothing."""
+    messages: list[str] = []
+    validates_fields = state.validates_fields(config)
+    if validates_fields:
+        previous = state.parser.stored(earlier[-1]) if earlier else None
+        messages += _on_reserved_fields(new, previous)
+    level = config.level
+    counted = _same_group(config.compatibilityGroup, new.metadata, earlier)
+    if not level.is_transitive:
+        counted = counted[-1:]
+    with refusing(new.schema.format):
+        messages += check(
+            level,
+            new.schema,
+            [Version(each.version, state.parser.stored(each).schema) for each in counted],
+            is_lenient=config.compatibilityPolicy == "LENIENT",
+        )
+    if messages:
+        shown = "true" if validates_fields else "false"
+        messages.append(f"{{validateFields: '{shown}', compatibility: '{level.value}'}}")
+    return messages
+
+
+def _same_group(
+    group: str | None, metadata: Metadata | None, earlier: Sequence[SchemaValue]
+) -> Sequence[SchemaValue]:
+    """The versions that have the same value in the property by which the subject's versions are grouped."""
+    if group is None:
+        return earlier
+    value = metadata.property(group) if metadata is not None else None
+    return [
+        each
+        for each in earlier
+        if (each.metadata.property(group) if each.metadata is not None else None) == value
+    ]
+
+
+def _on_reserved_fields(new: Contracted, previous: Contracted | None) -> list[str]:
+    """A name that is reserved stays so, and may not be a field."""
+    gone = previous.reserved - new.reserved if previous is not None else set()
+    return [
+        f"The new schema has reserved field {name} removed from its metadata which is present in the old "
+        "schema's metadata."
+        for name in sorted(gone)
+    ] + [
+        f"The new schema has field that conflicts with the reserved field {name}."
+        for name in sorted(new.reserved)
+        if has_field(new.schema, name)
+    ]

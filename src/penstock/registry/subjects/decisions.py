@@ -1,0 +1,16 @@
+"""What an operation decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.registry.subjects.json_fields import Json
+from penstock.registry.subjects.records import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Records to be written in this order, and what to answer once they are replayed."""
+
+    records: tuple[Record, ...]
+    answer: Json

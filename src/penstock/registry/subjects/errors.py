@@ -1,0 +1,112 @@
+"""What is refused, and by which of Confluent's error codes."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+
+class RegistryError(Exception):
+    """The answer to a request that is refused: `{"error_code": …, "message": …}` under an HTTP status."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+    @property
+    def status(self) -> int:
+        """The HTTP status: the first three digits of the code."""
+        return self.code if self.code < 1000 else self.code // 100
+
+    def __str__(self) -> str:
+        return f"{self.message} (error {self.code})"
+
+
+def subject_not_found(subject: str | None) -> NoReturn:
+    raise RegistryError(40401, f"Subject '{subject}' not found.")
+
+
+def version_not_found(version: int) -> NoReturn:
+    raise RegistryError(40402, f"Version {version} not found.")
+
+
+def schema_not_found(what: int | str | None = None) -> NoReturn:
+    raise RegistryError(40403, "Schema not found" if what is None else f"Schema {what} not found")
+
+
+def subject_soft_deleted(subject: str) -> NoReturn:
+    raise RegistryError(
+        40404, f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently"
+    )
+
+
+def subject_not_soft_deleted(subject: str) -> NoReturn:
+    raise RegistryError(40405, f"Subject '{subject}' was not deleted first before being permanently deleted")
+
+
+def version_soft_deleted(subject: str, version: int) -> NoReturn:
+    raise RegistryError(
+        40406,
+        f"Subject '{subject}' Version {version} was soft deleted.Set permanent=true to delete permanently",
+    )
+
+
+def version_not_soft_deleted(subject: str, version: int) -> NoReturn:
+    raise RegistryError(
+        40407,
+        f"Subject '{subject}' Version {version} was not deleted first before being permanently deleted",
+    )
+
+
+def compatibility_not_configured(subject: str | None) -> NoReturn:
+    raise RegistryError(40408, f"Subject '{subject}' does not have subject-level compatibility configured")
+
+
+def mode_not_configured(subject: str | None) -> NoReturn:
+    raise RegistryError(40409, f"Subject '{subject}' does not have subject-level mode configured")
+
+
+def incompatible(subject: str, messages: list[str]) -> NoReturn:
+    raise RegistryError(
+        40901,
+        "Schema being registered is incompatible with an earlier schema for subject "
+        f'"{subject}", details: [{", ".join(messages)}]',
+    )
+
+
+def invalid_schema(message: str) -> NoReturn:
+    raise RegistryError(42201, message)
+
+
+def invalid_version(version: str) -> NoReturn:
+    raise RegistryError(
+        42202,
+        f"The specified version '{version}' is not a valid version id. "
+        'Allowed values are between [1, 2^31-1] and the string "latest"',
+    )
+
+
+def invalid_mode(message: str | None = None) -> NoReturn:
+    raise RegistryError(
+        42204, message or "Invalid mode. Valid values are READWRITE, READONLY, IMPORT and FORWARD."
+    )
+
+
+def not_permitted(message: str) -> NoReturn:
+    raise RegistryError(42205, message)
+
+
+def referred_to(schema: object) -> NoReturn:
+    raise RegistryError(42206, f"One or more references exist to the schema {schema}.")
+
+
+def invalid_subject(subject: str) -> NoReturn:
+    raise RegistryError(42208, f"The specified subject '{subject}' is not a valid.")
+
+
+def too_large() -> NoReturn:
+    raise RegistryError(42209, "Register operation failed because schema is too large")
+
+
+def context_not_empty(context: str) -> NoReturn:
+    raise RegistryError(42211, f"The specified context '{context}' is not empty.")

@@ -1,0 +1,217 @@
+"""What the records of `_schemas` amount to. Each may be replayed twice, and a topic that was compacted
+gives the same image as the whole one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from penstock.registry.subjects import records
+from penstock.registry.subjects.configs import Config
+from penstock.registry.subjects.errors import RegistryError
+from penstock.registry.subjects.names import DEFAULT_CONTEXT, Name, beside, context_of, covers
+from penstock.registry.subjects.records import (
+    ContextKey,
+    SchemaKey,
+    SchemaValue,
+    SubjectKey,
+    UnreadableRecord,
+)
+
+
+@dataclass
+class ContextIds:
+    """The ids of a context: what each stands for, and the greatest that ever was."""
+
+    keys: dict[int, set[SchemaKey]] = field(default_factory=lambda: defaultdict(set))
+    by_fingerprint: dict[bytes, set[int]] = field(default_factory=lambda: defaultdict(set))
+    greatest: int = 0
+
+
+class Image:
+    """Subjects, versions, ids, configurations, modes and contexts, and who refers to whom."""
+
+    def __init__(self) -> None:
+        self.subjects: dict[str, dict[int, SchemaValue]] = {}
+        self.configs: dict[str | None, Config] = {}
+        self.modes: dict[str | None, str] = {}
+        self.contexts: set[str] = set()
+        self.referrers: dict[SchemaKey, set[SchemaKey]] = defaultdict(set)
+        self._ids: dict[str, ContextIds] = defaultdict(ContextIds)
+        self.on_removal: Callable[[], None] = lambda: None  # a version is gone, and may come again as another
+
+    # Replaying.
+
+    def replay(self, key: bytes | None, value: bytes | None, timestamp_ms: int | None) -> str | None:
+        """Why the record was left out, or None."""
+        try:
+            read = records.read_key(key)
+            match read:
+                case SchemaKey():
+                    return self._replay_schema(read, value, timestamp_ms)
+                case ContextKey():
+                    self._replay_context(read, value)
+                case SubjectKey("CONFIG" | "MODE"):
+                    self._replay_setting(read, value)
+                case SubjectKey("DELETE_SUBJECT") if value is not None and read.subject is not None:
+                    self._delete_softly(read.subject, records.read_last_deleted(value))
+                case SubjectKey("CLEAR_SUBJECT") if value is not None:
+                    self._forget_deleted(read.subject)
+        except (UnreadableRecord, RegistryError) as error:
+            return str(error)
+        return None
+
+    def _replay_schema(self, key: SchemaKey, value: bytes | None, timestamp_ms: int | None) -> str | None:
+        if value is None:
+            self._remove(key)
+            return None
+        read = records.read_schema(key, value, timestamp_ms)
+        same_id = self.keys_of_id(context_of(key.subject), read.id)
+        if any(self.at(each).schema != read.schema for each in same_id):
+            return f"{key}: the id {read.id} is that of another schema"
+        self._put(read)
+        return None
+
+    def _replay_setting(self, key: SubjectKey, value: bytes | None) -> None:
+        if key.keytype == "CONFIG":
+            if value is None:
+                self.configs.pop(key.subject, None)
+            else:
+                self.configs[key.subject] = records.read_config(value)
+        elif value is None:
+            self.modes.pop(key.subject, None)
+        else:
+            self.modes[key.subject] = records.read_mode(value)
+
+    def _replay_context(self, key: ContextKey, value: bytes | None) -> None:
+        if value is None:
+            self.contexts.discard(key.context)
+        else:
+            self.contexts.add(key.context)
+
+    def _put(self, value: SchemaValue) -> None:
+        if value.key.version in self.subjects.get(value.subject, {}):
+            self._remove(value.key)
+        self.subjects.setdefault(value.subject, {})[value.version] = value
+        ids = self._ids[context_of(value.subject)]
+        ids.keys[value.id].add(value.key)
+        ids.by_fingerprint[value.fingerprint].add(value.id)
+        ids.greatest = max(ids.greatest, value.id, 1)
+        for key in targets(value):
+            self.referrers[key].add(value.key)
+
+    def _remove(self, key: SchemaKey) -> None:
+        versions = self.subjects.get(key.subject, {})
+        value = versions.pop(key.version, None)
+        if value is None:
+            return
+        if not versions:
+            del self.subjects[key.subject]
+        ids = self._ids[context_of(key.subject)]
+        ids.keys[value.id].discard(key)
+        fingerprint = value.fingerprint
+        if all(self.at(each).fingerprint != fingerprint for each in ids.keys[value.id]):
+            ids.by_fingerprint[fingerprint].discard(value.id)
+            if not ids.by_fingerprint[fingerprint]:
+                del ids.by_fingerprint[fingerprint]
+        if not ids.keys[value.id]:
+            del ids.keys[value.id]
+        for target in targets(value):
+            self.referrers[target].discard(key)
+            if not self.referrers[target]:
+                del self.referrers[target]
+        self.on_removal()
+
+    def _delete_softly(self, subject: str, last_version: int) -> None:
+        versions = self.subjects.get(subject, {})
+        for number, value in versions.items():
+            if number <= last_version:
+                versions[number] = replace(value, deleted=True)
+
+    def _forget_deleted(self, scope: str | None) -> None:
+        for value in list(self.schemas()):
+            if value.deleted and covers(scope, value.subject):
+                self._remove(value.key)
+
+    # Looking at it.
+
+    def at(self, key: SchemaKey) -> SchemaValue:
+        return self.subjects[key.subject][key.version]
+
+    def find(self, subject: str, version: int, *, deleted: bool = False) -> SchemaValue | None:
+        """A version; -1 is the latest that is not deleted."""
+        if version == -1:
+            return self.latest(subject)
+        value = self.subjects.get(subject, {}).get(version)
+        return None if value is None or (value.deleted and not deleted) else value
+
+    def latest(self, subject: str) -> SchemaValue | None:
+        return max(self.versions(subject), key=lambda each: each.version, default=None)
+
+    def versions(self, subject: str, *, deleted: bool = False) -> list[SchemaValue]:
+        """Oldest first."""
+        found = self.subjects.get(subject, {})
+        return [found[number] for number in sorted(found) if deleted or not found[number].deleted]
+
+    def schemas(self) -> Iterator[SchemaValue]:
+        for versions in self.subjects.values():
+            yield from versions.values()
+
+    def subjects_in(self, scope: str | None, *, deleted: bool = False) -> list[str]:
+        """The subjects with versions that a name stands for: itself, those of a context, or all (None)."""
+        known: Iterable[str] = self.subjects
+        if scope is not None and Name.of(scope).subject:
+            known = (scope,) if scope in self.subjects else ()
+        return [
+            subject
+            for subject in known
+            if covers(scope, subject) and (deleted or self.latest(subject) is not None)
+        ]
+
+    def has_subjects(self, scope: str | None, *, deleted: bool = False) -> bool:
+        return bool(self.subjects_in(scope, deleted=deleted))
+
+    def known_contexts(self) -> list[str]:
+        """Those that have had schemas, but for the default one."""
+        return sorted(self.contexts - {DEFAULT_CONTEXT})
+
+    # Ids.
+
+    def keys_of_id(self, context: str, id: int) -> set[SchemaKey]:
+        return set(self._ids[context].keys.get(id, ())) if context in self._ids else set()
+
+    def id_of(self, context: str, fingerprint: bytes) -> int | None:
+        """The greatest, where the same schema was imported under several."""
+        found = self._ids[context].by_fingerprint.get(fingerprint) if context in self._ids else None
+        return max(found) if found else None
+
+    def greatest_id(self, context: str) -> int:
+        return self._ids[context].greatest if context in self._ids else 0
+
+    def next_id(self, context: str) -> int:
+        return self.greatest_id(context) + 1
+
+    def versions_of_id(self, context: str, id: int) -> dict[str, int]:
+        """By subject: the version that has the id, the latest if there are several, rather one that is not
+        deleted.
+        """
+        found: dict[str, SchemaValue] = {}
+        for value in sorted(map(self.at, self.keys_of_id(context, id)), key=lambda each: each.version):
+            known = found.get(value.subject)
+            if known is None or known.deleted or not value.deleted:
+                found[value.subject] = value
+        return {subject: found[subject].version for subject in sorted(found)}
+
+    # References.
+
+    def referring(self, key: SchemaKey, *, deleted: bool = False) -> list[SchemaValue]:
+        """The schemas that refer to a version."""
+        found = (self.at(each) for each in self.referrers.get(key, ()))
+        return [each for each in found if deleted or not each.deleted]
+
+
+def targets(value: SchemaValue) -> list[SchemaKey]:
+    """The versions that a schema refers to."""
+    return [SchemaKey(beside(value.subject, each.subject), each.version) for each in value.references]

@@ -1,0 +1,189 @@
+"""Schemas as requests send them, and their parsing with what they refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, Self
+
+from penstock.registry import formats
+from penstock.registry.formats import Reference, Schema, SchemaError
+from penstock.registry.formats.errors import bounded
+from penstock.registry.formats.references import Found
+from penstock.registry.subjects import json_fields, records
+from penstock.registry.subjects.contracts import Metadata, RuleSet, reserved_fields
+from penstock.registry.subjects.errors import invalid_schema
+from penstock.registry.subjects.image import Image
+from penstock.registry.subjects.json_fields import Json
+from penstock.registry.subjects.names import beside
+from penstock.registry.subjects.records import SchemaValue
+
+PARSED_MAX: Final = 1_000
+
+
+@contextmanager
+def refusing(format: str) -> Iterator[None]:
+    """What is found wrong with a schema is the answer to the request."""
+    try:
+        with bounded():
+            yield
+    except SchemaError as error:
+        invalid_schema(f"Invalid schema of type {format}, details: {error}")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A schema of a request. Version 0: none was given, -1: the latest; id -1: none was given."""
+
+    subject: str
+    schema: str
+    schema_type: str = "AVRO"
+    references: tuple[Reference, ...] = ()
+    metadata: Metadata | None = None
+    rule_set: RuleSet | None = None
+    version: int = 0
+    id: int = -1
+
+    @classmethod
+    def read(cls, subject: str, body: Mapping[str, Json]) -> Self:
+        found = json_fields.an_object(body, "the request")
+        for name in ("schemaTagsToAdd", "schemaTagsToRemove", "propagateSchemaTags"):
+            if found.get(name):
+                invalid_schema(f"{name} is not supported: write tags into the schema's text or its metadata")
+        number = json_fields.integer(found, "id", "the request")
+        return cls(
+            subject,
+            json_fields.text(found, "schema", "the request") or "",
+            json_fields.text(found, "schemaType", "the request") or "AVRO",
+            records.read_references(found.get("references"), "the request.references"),
+            Metadata.read(found.get("metadata")),
+            RuleSet.read(found.get("ruleSet")),
+            json_fields.integer(found, "version", "the request") or 0,
+            -1 if number is None else number,
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.schema.strip()
+
+    @property
+    def fingerprint(self) -> bytes:
+        return records.fingerprint(self.schema, self.references, self.metadata, self.rule_set)
+
+    def stored(self, version: int, id: int) -> SchemaValue:
+        """The version that it becomes."""
+        return SchemaValue(
+            self.subject,
+            version,
+            id,
+            self.schema,
+            self.schema_type,
+            self.references,
+            self.metadata,
+            self.rule_set,
+        )
+
+    def says_as(self, value: SchemaValue) -> bool:
+        """Whether nothing tells it from a stored schema but subject, version and id."""
+        return replace(value, deleted=False, md5=None, timestamp_ms=None) == replace(
+            self.stored(value.version, value.id), subject=value.subject
+        )
+
+
+@dataclass(frozen=True)
+class Contracted:
+    """A parsed schema with its contract: all that makes two schemas the same."""
+
+    schema: Schema
+    metadata: Metadata | None
+    rule_set: RuleSet | None
+    version: int
+
+    def finds(self, earlier: Contracted) -> bool:
+        """Whether a request for this schema means ``earlier``: one may have its references resolved in the
+        text, and either may be without `confluent:version`.
+        """
+        if self.schema.references and self.schema.references != earlier.schema.references:
+            return False
+        mine, its = self.metadata, earlier.metadata
+        my_version = mine.version() if mine is not None else None
+        its_version = its.version() if its is not None else None
+        if my_version is None and its_version is not None and its is not None:
+            mine, its = mine or Metadata(), its.without_version()
+        elif my_version is not None and its_version is None and mine is not None:
+            if my_version != earlier.version:
+                return False
+            mine, its = mine.without_version(), its or Metadata()
+        if self.schema.format != earlier.schema.format or (mine, self.rule_set) != (its, earlier.rule_set):
+            return False
+        return self.identity == earlier.identity
+
+    @cached_property
+    def identity(self) -> Hashable:
+        """Of the schema alone. It is asked for as often as there are versions."""
+        with refusing(self.schema.format):
+            return self.schema.identity()
+
+    @property
+    def reserved(self) -> set[str]:
+        return reserved_fields(self.metadata)
+
+
+class Parser:
+    """Parses with the references of an image, and keeps what it parsed of the stored schemas."""
+
+    def __init__(self, image: Image, bytes_max: int) -> None:
+        self._image = image
+        self._bytes_max = bytes_max
+        self._parsed: dict[SchemaValue, Contracted] = {}
+        image.on_removal = self._parsed.clear  # a reference may mean another schema from now on
+
+    def asked(self, asked: Asked, *, is_new: bool) -> tuple[Asked, Schema]:
+        """The schema of a request, and the request with the latest versions of references as numbers."""
+        numbered = replace(
+            asked, references=tuple(self._numbered(asked.subject, each) for each in asked.references)
+        )
+        return numbered, self._parse(numbered, is_new=is_new)
+
+    def stored(self, value: SchemaValue) -> Contracted:
+        parsed = self._parsed.get(value)
+        if parsed is None:
+            schema = self._parse(value, is_new=False)
+            parsed = Contracted(schema, value.metadata, value.rule_set, value.version)
+            if len(self._parsed) >= PARSED_MAX:
+                del self._parsed[next(iter(self._parsed))]
+            self._parsed[value] = parsed
+        return parsed
+
+    def _parse(self, asked: Asked | SchemaValue, *, is_new: bool) -> Schema:
+        if asked.schema_type not in formats.FORMATS:
+            invalid_schema(f"Invalid schema type {asked.schema_type}")
+
+        def find(reference: Reference) -> Found | None:
+            return self._found(asked.subject, reference, deleted=not is_new)
+
+        with refusing(asked.schema_type):
+            return formats.parse(
+                asked.schema_type,
+                asked.schema,
+                asked.references,
+                find,
+                is_new=is_new,
+                bytes_max=self._bytes_max,
+            )
+
+    def _numbered(self, subject: str, reference: Reference) -> Reference:
+        if reference.version != -1:
+            return reference
+        latest = self._image.latest(beside(subject, reference.subject))
+        return reference if latest is None else replace(reference, version=latest.version)
+
+    def _found(self, subject: str, reference: Reference, *, deleted: bool) -> Found | None:
+        """What a reference means; those of what was found in turn are written out with their context."""
+        value = self._image.find(beside(subject, reference.subject), reference.version, deleted=deleted)
+        if value is None:
+            return None
+        own = (replace(each, subject=beside(value.subject, each.subject)) for each in value.references)
+        return Found(value.schema, tuple(own))

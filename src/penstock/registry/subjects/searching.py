@@ -1,0 +1,204 @@
+"""Finding a schema again: by its text and contract, by id, by guid, by number, by its properties."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+
+from penstock.registry.subjects import answers
+from penstock.registry.subjects.compatibility import canonical
+from penstock.registry.subjects.completing import completed
+from penstock.registry.subjects.configs import Config
+from penstock.registry.subjects.errors import (
+    RegistryError,
+    schema_not_found,
+    subject_not_found,
+    version_not_found,
+)
+from penstock.registry.subjects.json_fields import Json
+from penstock.registry.subjects.names import DEFAULT_CONTEXT, Name, context_of, normalized
+from penstock.registry.subjects.records import SchemaKey, SchemaValue
+from penstock.registry.subjects.schemas import Asked
+from penstock.registry.subjects.state import State
+from penstock.registry.subjects.versions import number
+
+Found = tuple[Json, SchemaValue]  # the answer, and the version that it is about
+
+# By text and contract.
+
+
+def found_under_subject(
+    state: State,
+    config: Config,
+    request: Asked,
+    *,
+    normalize: bool,
+    deleted: bool = False,
+    latest_only: bool = False,
+) -> Found | None:
+    """The version that a request means: by its fingerprint, or by what it says, the latest first."""
+    if request.is_empty:
+        return None
+    image = state.image
+    request, parsed = canonical(state, request, config, is_new=False, normalize=normalize)
+    if latest_only:
+        latest = image.latest(request.subject)
+        candidates = [latest] if latest is not None else []
+    else:
+        context = context_of(request.subject)
+        id = image.id_of(context, request.fingerprint)
+        version = image.versions_of_id(context, id).get(request.subject) if id is not None else None
+        value = image.find(request.subject, version, deleted=deleted) if version is not None else None
+        if value is not None:
+            return answers.requested(request, value.version, value.id), value
+        candidates = image.versions(request.subject, deleted=deleted)
+    for value in reversed(candidates):
+        if parsed.finds(state.parser.stored(value)):
+            return answers.whole(value), value
+    return None
+
+
+def lookup(
+    state: State, subject: str, body: Mapping[str, Json], *, normalize: bool, deleted: bool, format: str
+) -> Json:
+    subject = normalized(subject)
+    normalize = normalize or bool(state.config(subject).normalize)
+    found: Found | None = None
+    for name in _in_each_context(state, subject):
+        try:
+            found = _looked_up(state, Asked.read(name, body), normalize=normalize, deleted=deleted)
+        except RegistryError as error:
+            if name == subject or error.code != 42201:
+                raise
+        if found is not None:
+            answer, value = found
+            return answers.formatted(state, value, answer, format)
+    if not state.image.has_subjects(subject, deleted=deleted):
+        subject_not_found(subject)
+    schema_not_found()
+
+
+def _looked_up(state: State, request: Asked, *, normalize: bool, deleted: bool) -> Found | None:
+    """As the request says it, or else with what a registration would add to it."""
+    config = state.config(request.subject)
+    found = found_under_subject(state, config, request, normalize=normalize, deleted=deleted)
+    latest = state.image.latest(request.subject)
+    if found is not None or latest is None:
+        return found
+    whole = completed(config, request, latest, None)
+    if whole == request:
+        return None
+    return found_under_subject(state, config, whole, normalize=normalize, deleted=deleted)
+
+
+# By subject and version.
+
+
+def version_of(
+    state: State, subject: str, version: str, *, deleted: bool, format: str, reference_format: str
+) -> Json:
+    value = version_in_contexts(state, subject, version, deleted=deleted)
+    answer = answers.formatted(state, value, answers.whole(value), format)
+    return answers.with_qualified_references(value, answer, reference_format)
+
+
+def version_in_contexts(state: State, subject: str, version: str, *, deleted: bool) -> SchemaValue:
+    """A version of a subject, or of one of that name in another context."""
+    subject, wanted = normalized(subject), number(version)
+    for name in _in_each_context(state, subject):
+        value = state.image.find(name, wanted, deleted=deleted)
+        if value is not None:
+            return value
+    if not state.image.has_subjects(subject, deleted=deleted):
+        subject_not_found(subject)
+    version_not_found(wanted)
+
+
+def latest_with_metadata(
+    state: State, subject: str, keys: Sequence[str], values: Sequence[str], *, deleted: bool, format: str
+) -> Json:
+    """The latest version whose metadata has all these properties."""
+    subject = normalized(subject)
+    wanted = set(dict(zip(keys, values, strict=False)).items())
+    for value in reversed(state.image.versions(subject, deleted=deleted)):
+        if value.metadata is not None and wanted <= set(value.metadata.properties):
+            return answers.formatted(state, value, answers.whole(value), format)
+    if not state.image.has_subjects(subject, deleted=deleted):
+        subject_not_found(subject)
+    schema_not_found()
+
+
+# By id.
+
+
+def schema_by_id(
+    state: State, id: int, subject: str | None, *, format: str, reference_format: str, fetch_max_id: bool
+) -> Json:
+    value = value_of_id(state, id, subject)
+    if value is None:
+        schema_not_found(id)
+    greatest = state.image.greatest_id(context_of(value.subject)) if fetch_max_id else None
+    answer = answers.formatted(state, value, answers.by_id(value, greatest), format)
+    return answers.with_qualified_references(value, answer, reference_format)
+
+
+def value_of_id(state: State, id: int, subject: str | None) -> SchemaValue | None:
+    """A version with the id: of the subject if it is given, in its context or another, or else of any in the
+    default one.
+    """
+    name = Name.of(subject or "")
+    for each in _in_each_context(state, str(name)) if name.subject else ():
+        version = state.image.versions_of_id(context_of(each), id).get(each)
+        if version is not None:
+            return state.image.at(SchemaKey(each, version))
+    if name.subject and name.is_qualified:
+        return None
+    versions = state.image.versions_of_id(name.context, id)
+    return state.image.at(SchemaKey(*next(iter(versions.items())))) if versions else None
+
+
+def versions_of_id(state: State, id: int, subject: str | None, *, deleted: bool) -> list[SchemaKey]:
+    """Every subject that has the schema of an id, in the context where it is found, and its version."""
+    value = value_of_id(state, id, subject)
+    if value is None:
+        schema_not_found()
+    found = state.image.versions_of_id(context_of(value.subject), id)
+    return [
+        SchemaKey(*each) for each in found.items() if state.image.find(*each, deleted=deleted) is not None
+    ]
+
+
+# By guid.
+
+
+def schema_by_guid(state: State, guid: str, *, format: str) -> Json:
+    for context, id in _ids_of_guid(state, guid):
+        value = value_of_id(state, id, Name(context, "").prefix)
+        if value is not None:
+            return answers.formatted(state, value, answers.by_id(value, None, is_anywhere=True), format)
+    schema_not_found(guid)
+
+
+def ids_of_guid(state: State, guid: str) -> Json:
+    return [{"context": context, "id": id} for context, id in _ids_of_guid(state, guid)]
+
+
+def _ids_of_guid(state: State, guid: str) -> Iterator[tuple[str, int]]:
+    """In the order of contexts; none for what is no guid."""
+    try:
+        fingerprint = uuid.UUID(guid).bytes
+    except ValueError:
+        return
+    for context in (DEFAULT_CONTEXT, *state.image.known_contexts()):
+        id = state.image.id_of(context, fingerprint)
+        if id is not None:
+            yield context, id
+
+
+def _in_each_context(state: State, subject: str) -> Iterator[str]:
+    """The subject; and if it names no context, the one of that name in each."""
+    yield subject
+    name = Name.of(subject)
+    if not name.is_qualified:
+        for context in state.image.known_contexts():
+            yield str(Name(context, name.subject))

@@ -1,0 +1,1 @@
+"""How Penstock serves HTTP: whoever has an application for starlette's kind of server runs it with this."""

@@ -1,0 +1,376 @@
+"""HTTP/2 without TLS beside HTTP/1.1 on one port (RFC 9113, 3.3): the first bytes tell which a connection is.
+
+h2 knows the protocol and does no I/O. What is here moves its bytes, keeps its windows, and runs uvicorn's
+application once for each stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Final
+from urllib.parse import unquote
+
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.errors import ErrorCodes
+from h2.events import (
+    ConnectionTerminated,
+    DataReceived,
+    Event,
+    RemoteSettingsChanged,
+    RequestReceived,
+    StreamEnded,
+    StreamReset,
+    WindowUpdated,
+)
+from h2.exceptions import H2Error, ProtocolError, StreamClosedError
+from h2.settings import SettingCodes, Settings
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.utils import get_local_addr, get_remote_addr
+from uvicorn.server import ServerState
+
+logger = logging.getLogger(__name__)
+
+Message = dict[str, Any]
+
+_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_STREAMS_MAX: Final = 100
+_HEADERS_BYTES_MAX: Final = 64 << 10
+#: What a client may send ahead of the application, on one stream. All streams together never wait for one.
+_WINDOW_BYTES: Final = 256 << 10
+_SETTINGS: Final = {
+    SettingCodes.MAX_CONCURRENT_STREAMS: _STREAMS_MAX,
+    SettingCodes.MAX_HEADER_LIST_SIZE: _HEADERS_BYTES_MAX,
+    SettingCodes.INITIAL_WINDOW_SIZE: _WINDOW_BYTES,
+}
+_FRAMES_A_WRITE: Final = 8
+#: Of HTTP/1.1, which HTTP/2 forbids (8.2.2).
+_NOT_FOR_HTTP2: Final = frozenset(
+    (b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade")
+)
+
+
+class EitherProtocol(asyncio.Protocol):
+    """A new connection, until it is known what it speaks."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self._config = config
+        self._state = server_state
+        self._app_state = app_state
+        self._received = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._state.connections.add(self)  # type: ignore[arg-type]
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later(self._config.timeout_keep_alive, transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        self._state.connections.discard(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if len(self._received) < len(_PREFACE) and _PREFACE.startswith(self._received):
+            return
+        self.connection_lost(None)
+        kind = Http2Protocol if self._received.startswith(_PREFACE) else HttpToolsProtocol
+        protocol = kind(config=self._config, server_state=self._state, app_state=self._app_state)
+        self._transport.set_protocol(protocol)
+        protocol.connection_made(self._transport)
+        protocol.data_received(self._received)
+
+    def shutdown(self) -> None:
+        self._transport.close()
+
+
+class Http2Protocol(asyncio.Protocol):
+    """One connection and its streams."""
+
+    def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any]) -> None:
+        self.config = config
+        self.app_state = app_state
+        self._state = server_state
+        self._streams: dict[int, _Stream] = {}
+        #: Those of streams that were reset count until they end: who resets and asks anew gains nothing.
+        self._running: set[asyncio.Task[None]] = set()
+        self._is_closing = False
+        self._is_flushing_soon = False
+        self._idle: asyncio.TimerHandle | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self.h2 = H2Connection(H2Configuration(client_side=False, header_encoding=None))
+        # What is changed in the settings it has would hold only once the client confirms it.
+        self.h2.local_settings = Settings(client=False, initial_values=_SETTINGS)
+        self.h2.decoder.max_header_list_size = _HEADERS_BYTES_MAX
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.client = get_remote_addr(transport)
+        self.server = get_local_addr(transport)
+        self._state.connections.add(self)  # type: ignore[arg-type]
+        self.h2.initiate_connection()
+        self.h2.increment_flow_control_window(_STREAMS_MAX * _WINDOW_BYTES)
+        self.flush()
+        self._watch_idleness()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._state.connections.discard(self)
+        self._is_closing = True
+        self._writable.set()
+        if self._idle is not None:
+            self._idle.cancel()
+        for stream in self._streams.values():
+            stream.close()
+        self._streams.clear()
+
+    def shutdown(self) -> None:
+        """What is under way may end; nothing new begins."""
+        self._is_closing = True
+        if not self._streams:
+            self._transport.close()
+
+    def pause_writing(self) -> None:
+        """Answers to pings and settings must not pile up for a client that reads nothing."""
+        self._writable.clear()
+        self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+        self._transport.resume_reading()
+
+    def eof_received(self) -> None:
+        return None
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for event in self.h2.receive_data(data):
+                self._handle(event)
+        except H2Error as error:
+            logger.info("%s broke the protocol: %s", self.client, error)
+            self.flush()
+            self._transport.close()
+        else:
+            self.flush()
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case RequestReceived():
+                self._begin(event)
+            case DataReceived() if event.stream_id in self._streams:
+                self._streams[event.stream_id].received(event.data, event.flow_controlled_length)
+            case DataReceived():  # of a stream that was answered: the connection's window is what it took
+                self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            case StreamEnded() if event.stream_id in self._streams:
+                self._streams[event.stream_id].ended()
+            case StreamReset() if event.stream_id in self._streams:
+                self._streams.pop(event.stream_id).close()
+                self._watch_idleness()
+            case WindowUpdated(stream_id=0) | RemoteSettingsChanged():
+                for stream in self._streams.values():
+                    stream.has_room.set()
+            case WindowUpdated() if event.stream_id in self._streams:
+                self._streams[event.stream_id].has_room.set()
+            case ConnectionTerminated():
+                self._transport.close()
+
+    def _begin(self, event: RequestReceived) -> None:
+        if self._is_closing or len(self._running) >= _STREAMS_MAX:
+            with contextlib.suppress(StreamClosedError):  # it may be reset already, by what came with it
+                self.h2.reset_stream(event.stream_id, ErrorCodes.REFUSED_STREAM)
+            return
+        stream = _Stream(self, event.stream_id, event.headers or ())
+        self._streams[event.stream_id] = stream
+        self._watch_idleness()
+        task = asyncio.get_running_loop().create_task(stream.run())
+        for tasks in (self._running, self._state.tasks):
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    def finished(self, stream: _Stream) -> None:
+        self._streams.pop(stream.id, None)
+        self._watch_idleness()
+        if self._is_closing and not self._streams:
+            self._transport.close()
+
+    def _watch_idleness(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        if not self._streams and not self._is_closing:
+            loop = asyncio.get_running_loop()
+            self._idle = loop.call_later(self.config.timeout_keep_alive, self._transport.close)
+
+    @property
+    def default_headers(self) -> list[tuple[bytes, bytes]]:
+        return self._state.default_headers
+
+    def flush_soon(self) -> None:
+        """Once for all that is sent in this turn of the loop: rows have frames of their own."""
+        if not self._is_flushing_soon:
+            self._is_flushing_soon = True
+            asyncio.get_running_loop().call_soon(self.flush)
+
+    def flush(self) -> None:
+        self._is_flushing_soon = False
+        data = self.h2.data_to_send()
+        if data and not self._transport.is_closing():
+            self._transport.write(data)
+
+    async def writable(self) -> None:
+        await self._writable.wait()
+
+
+class _Stream:
+    """One request and its answer, as ASGI's receive and send."""
+
+    def __init__(
+        self, connection: Http2Protocol, number: int, headers: Iterable[tuple[bytes, bytes]]
+    ) -> None:
+        self.id = number
+        self.has_room = asyncio.Event()
+        self._connection = connection
+        self._scope = _scope(connection, list(headers))
+        self._body: deque[tuple[bytes, int]] = deque()
+        self._has_all = False
+        self._was_told_all = False
+        self._has_news = asyncio.Event()
+        self._is_closed = False
+        self._has_begun = False
+        self._has_ended = False
+
+    # What the connection tells
+
+    def received(self, data: bytes, window_bytes: int) -> None:
+        self._body.append((data, window_bytes))
+        self._has_news.set()
+
+    def ended(self) -> None:
+        self._has_all = True
+        self._has_news.set()
+
+    def close(self) -> None:
+        """The client is gone, or wants no more of this."""
+        self._is_closed = True
+        self._has_news.set()
+        self.has_room.set()
+
+    # The application
+
+    async def run(self) -> None:
+        try:
+            await self._connection.config.loaded_app(self._scope, self._receive, self._send)
+        except Exception:
+            if not self._is_closed:
+                logger.exception("%s %s failed", self._scope["method"], self._scope["path"])
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        if not self._is_closed:
+            try:
+                if not self._has_begun:
+                    self._connection.h2.send_headers(self.id, [(b":status", b"500")], end_stream=True)
+                elif not self._has_ended:
+                    self._connection.h2.reset_stream(self.id, ErrorCodes.INTERNAL_ERROR)
+                if not self._has_all:  # nobody will read the rest
+                    self._connection.h2.reset_stream(self.id, ErrorCodes.NO_ERROR)
+            except ProtocolError as error:
+                logger.debug("stream %d was closed before its end was sent: %s", self.id, error)
+            self._connection.flush()
+        self._connection.finished(self)
+
+    async def _receive(self) -> Message:
+        while not self._is_closed:
+            if self._body:
+                data, window_bytes = self._body.popleft()
+                self._connection.h2.acknowledge_received_data(window_bytes, self.id)
+                self._connection.flush()
+                self._was_told_all = self._has_all and not self._body
+                return {"type": "http.request", "body": data, "more_body": not self._was_told_all}
+            if self._has_all and not self._was_told_all:
+                self._was_told_all = True
+                return {"type": "http.request", "body": b"", "more_body": False}
+            if self._has_ended:
+                break
+            self._has_news.clear()
+            await self._has_news.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        """What is sent to a client that is gone is lost, as with uvicorn's own protocols."""
+        if self._is_closed:
+            return
+        match message["type"]:
+            case "http.response.start":
+                sent = [(b":status", b"%d" % message["status"]), *self._connection.default_headers]
+                named = ((name.lower(), value) for name, value in message.get("headers", ()))
+                sent += [(name, value) for name, value in named if name not in _NOT_FOR_HTTP2]
+                self._connection.h2.send_headers(self.id, sent)
+                self._connection.flush()
+                self._has_begun = True
+            case "http.response.body":
+                is_last = not message.get("more_body", False)
+                data = b"" if self._scope["method"] == "HEAD" else message.get("body", b"")
+                await self._send_data(data, is_last)
+
+    async def _send_data(self, data: bytes, is_last: bool) -> None:
+        """As the client's window and the socket take it."""
+        h2 = self._connection.h2
+        left = memoryview(data)
+        while left and not self._is_closed:
+            await self._connection.writable()
+            self.has_room.clear()
+            for _ in range(_FRAMES_A_WRITE):
+                if self._is_closed:
+                    return
+                size = min(len(left), h2.local_flow_control_window(self.id), h2.max_outbound_frame_size)
+                if size <= 0:
+                    break
+                h2.send_data(self.id, left[:size].tobytes())
+                left = left[size:]
+            self._connection.flush_soon()
+            if left and h2.local_flow_control_window(self.id) <= 0:
+                await self.has_room.wait()
+        if is_last and not self._is_closed:
+            h2.end_stream(self.id)
+            self._has_ended = True
+            self._has_news.set()
+            self._connection.flush_soon()
+
+
+def _scope(connection: Http2Protocol, headers: list[tuple[bytes, bytes]]) -> Message:
+    """h2 has seen to it that the pseudo headers are there, once each."""
+    pseudo = {name: value for name, value in headers if name.startswith(b":")}
+    named = [(name, value) for name, value in headers if not name.startswith(b":")]
+    if b":authority" in pseudo:
+        named = [(b"host", pseudo[b":authority"]), *(each for each in named if each[0] != b"host")]
+    raw_path, _, query = pseudo.get(b":path", b"/").partition(b"?")
+    return {
+        "type": "http",
+        "asgi": {"version": connection.config.asgi_version, "spec_version": "2.3"},
+        "http_version": "2",
+        "method": pseudo[b":method"].decode("ascii"),
+        "scheme": pseudo.get(b":scheme", b"http").decode("ascii"),
+        "path": unquote(raw_path.decode("latin-1")),
+        "raw_path": raw_path,
+        "query_string": query,
+        "root_path": connection.config.root_path,
+        "headers": named,
+        "client": connection.client,
+        "server": connection.server,
+        "state": connection.app_state.copy(),
+    }
