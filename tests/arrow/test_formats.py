@@ -84,15 +84,16 @@ def test_a_long_value_is_shown_in_part():
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_no_rows_and_nothing_but_nulls(name):
-    assert decode(name, []) == ([], {})
-    assert decode(name, [None, None]) == ([None, None], {})
-    made = make_format(name)
+    schema = "n INT" if name == "csv" else None
+    assert decode(name, [], schema) == ([], {})
+    assert decode(name, [None, None], schema) == ([None, None], {})
+    made = make_format(name, schema)
     assert pickle.loads(pickle.dumps(made)) == made
 
 
 def test_what_is_no_format_is_told():
-    with pytest.raises(ConfigError, match="unknown format 'avro': expected one of binary, string, json"):
-        make_format("avro")
+    with pytest.raises(ConfigError, match="unknown format 'xml': expected one of binary, bytes, string"):
+        make_format("xml")
     with pytest.raises(ConfigError, match="'string' takes no schema"):
         make_format("string", "id INT")
     with pytest.raises(ConfigError, match="invalid schema 'id': expected a type"):

@@ -146,7 +146,7 @@ def test_positions(servers, make_topic, produce):
         ({"start": {0: 5, 1: 5}, "end": {0: 5, 1: 3}}, r"'start' of \S+-1 is offset 5: .* up to 'end', 3"),
         ({"end": {"other": {0: 1}}}, r"it names other-0"),
         ({"columns": ["values"]}, r"unknown column 'values'"),
-        ({"value_format": "avro"}, r"unknown format 'avro'"),
+        ({"value_format": "xml"}, r"unknown format 'xml'"),
         ({"value_format": "json", "value_schema": "id"}, r"invalid schema 'id'"),
         ({"decode_errors": "ignore"}, r"'decode_errors': expected"),
         (

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
-from typing import Final
+from functools import lru_cache, partial
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.arrow.decoded import Decoded, Format
-from penstock.arrow.layout import ERROR_COLUMN, HEADERS, Layout
+from penstock.arrow.layout import ERROR_COLUMN, HEADERS, KEPT_COLUMNS, Layout
 from penstock.client.fetcher import PartitionRange
 from penstock.protocol.batch import Buffer
 from penstock.protocol.columns import BinaryColumn, HeadersColumn, RecordColumns, decode_columns
@@ -37,32 +38,61 @@ class UndecodableRecord(ValueError):
         self.part = part
 
 
+class DeadLetter(NamedTuple):
+    """A record that could not be decoded, as it is. ``reasons``: key or value, its format, what is wrong."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    reasons: tuple[tuple[str, str, str], ...]
+
+
+KeepDeadLetters: TypeAlias = Callable[[list[DeadLetter]], None]
+
+
 def record_batches(
-    batches: memoryview, wanted: PartitionRange, layout: Layout, *, check_crcs: bool = True
+    batches: memoryview,
+    wanted: PartitionRange,
+    layout: Layout,
+    *,
+    check_crcs: bool = True,
+    dead_letters: KeepDeadLetters | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of ``batches`` that lie in the range, some MB at a time.
+    """The records of ``batches`` that lie in the range, some MB at a time; ``dead_letters`` takes those that
+    the layout leaves out.
 
     Raises UndecodableRecord, CorruptBatch, MalformedRecords.
     """
     schema = layout.schema
     names = frozenset(schema.names)
-    wants_error = ERROR_COLUMN in names
+    wants_error = ERROR_COLUMN in names or layout.decode_errors == "dead-letter"
     rest = batches
     while len(rest):
         columns = decode_columns(
             rest,
             wanted.start,
             wanted.end,
-            include_headers="headers" in names,
-            include_keys="key" in names or wants_error,
-            include_values="value" in names or wants_error,
+            include_headers="headers" in names or layout.decode_errors == "dead-letter",
+            include_keys="key" in names or "_error_key" in names or wants_error,
+            include_values="value" in names or "_error_value" in names or wants_error,
             check_crc=check_crcs,
             stop_at_rows=ROWS_PER_BATCH,
             stop_at_bytes=_BYTES_PER_BATCH,
         )
         if columns.rows:
             arrays = _Arrays(columns, wanted, layout)
-            yield pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
+            batch = pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
+            letters = arrays.dead_letters() if layout.decode_errors == "dead-letter" else []
+            if letters:
+                assert dead_letters is not None
+                dead_letters(letters)
+                batch = batch.filter(pa.array(arrays.is_good()))
+            if batch.num_rows:
+                yield batch
         if not columns.end_position:
             return
         rest = rest[columns.end_position :]
@@ -113,17 +143,62 @@ class _Arrays:
         return _headers(self._columns.headers, self._columns.rows)
 
     def errors(self) -> pa.Array:
-        """What was wrong in each row; key and value are decoded for it whether they are columns or not."""
+        """What was wrong in each row."""
+        reasons = self._reasons()
+        if not reasons:
+            return pa.nulls(self._columns.rows, pa.string())
+        texts = {row: "; ".join(f"{part}: {why}" for part, _, why in told) for row, told in reasons.items()}
+        return pa.array([texts.get(row) for row in range(self._columns.rows)], pa.string())
+
+    def kept(self, part: str) -> pa.Array:
+        """The bytes of keys or values in rows with an error, null in others."""
+        if not self._reasons():
+            return pa.nulls(self._columns.rows, pa.binary())
+        return pc.if_else(pa.array(self.is_good()), pa.scalar(None, pa.binary()), self._bytes(part))
+
+    def is_good(self) -> np.ndarray:
+        good = np.ones(self._columns.rows, bool)
+        good[list(self._reasons())] = False
+        return good
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """The rows that are not good, as they came."""
+        reasons = self._reasons()
+        if not reasons:
+            return []
+        offsets = np.frombuffer(self._columns.offset, np.int64)
+        timestamps_ms = np.frombuffer(self._columns.timestamp, np.int64)
+        key, value, headers = self._bytes("key"), self._bytes("value"), self.headers()
+        return [
+            DeadLetter(
+                self._wanted.topic,
+                self._wanted.partition,
+                int(offsets[row]),
+                int(timestamps_ms[row]),
+                key[row].as_py(),
+                value[row].as_py(),
+                tuple((each["key"], each["value"]) for each in headers[row].as_py() or ()),
+                tuple(told),
+            )
+            for row, told in sorted(reasons.items())
+        ]
+
+    def _reasons(self) -> dict[int, list[tuple[str, str, str]]]:
+        """Row → part, format and what was wrong; key and value are decoded for it whether they are columns or
+        not.
+        """
         self.key()
         self.value()
-        texts: dict[int, list[str]] = {}
-        for part, decoded in sorted(self._decoded.items()):
-            for row, why in decoded.bad.items():
-                texts.setdefault(row, []).append(f"{part}: {why}")
-        if not texts:
-            return pa.nulls(self._columns.rows, pa.string())
-        told = ["; ".join(texts[row]) if row in texts else None for row in range(self._columns.rows)]
-        return pa.array(told, pa.string())
+        found: dict[int, list[tuple[str, str, str]]] = {}
+        for part, how in (("key", self._layout.key), ("value", self._layout.value)):
+            for row, why in self._decoded[part].bad.items():
+                found.setdefault(row, []).append((part, how.name, why))
+        return found
+
+    def _bytes(self, part: str) -> pa.Array:
+        column = self._columns.key if part == "key" else self._columns.value
+        assert column is not None
+        return _binary(column, self._columns.rows, pa.binary())
 
     def _decode(self, part: str, column: BinaryColumn | None, how: Format) -> pa.Array:
         assert column is not None
@@ -149,6 +224,7 @@ _MAKERS: Final[Mapping[str, Callable[[_Arrays], pa.Array]]] = {
     "timestampType": _Arrays.timestamp_type,
     "headers": _Arrays.headers,
     ERROR_COLUMN: _Arrays.errors,
+    **{name: partial(_Arrays.kept, part=part) for name, part in KEPT_COLUMNS.items()},
 }
 
 

@@ -40,6 +40,17 @@ def valid_rows(column: pa.Array) -> np.ndarray:
     return np.asarray(column.is_valid().to_numpy(zero_copy_only=False), bool)
 
 
+def spans(column: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where each value starts, how long it is, and the bytes. A null has none."""
+    _, offsets, data = column.buffers()
+    bounds = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset)
+    bytes_of = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    lengths = np.diff(bounds)
+    if column.null_count:
+        lengths = np.where(valid_rows(column), lengths, 0)
+    return bounds[:-1].astype(np.int64), lengths, bytes_of
+
+
 def spread(values: pa.Array, rows: np.ndarray, count: int) -> pa.Array:
     """A column of ``count`` rows with ``values`` in ``rows`` and null elsewhere."""
     if len(rows) == count:

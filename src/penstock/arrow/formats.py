@@ -7,16 +7,18 @@ endian, as many bytes as the type has. No Python object is made for a record tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.arrow.csv_format import Csv
 from penstock.arrow.ddl import parse_ddl
-from penstock.arrow.decoded import Decoded, Format, shown, spread, valid_rows
+from penstock.arrow.decoded import Decoded, Format, shown, spans, spread, valid_rows
 from penstock.arrow.json_format import Json, JsonText
+from penstock.arrow.schema_choice import SchemaChoice
 from penstock.client.settings import ConfigError
 
 _UUID_BYTES: Final = 16
@@ -72,7 +74,7 @@ class FixedWidth:
 
     def decode(self, column: pa.BinaryArray) -> Decoded:
         dtype = np.dtype(self.dtype)
-        starts, lengths, data = _spans(column)
+        starts, lengths, data = spans(column)
         wrong = lengths != dtype.itemsize
         if not wrong.any():  # a null has no bytes, so there is none either
             first = int(starts[0]) if len(starts) else 0
@@ -102,7 +104,7 @@ class Uuid:
         return pa.string()
 
     def decode(self, column: pa.BinaryArray) -> Decoded:
-        starts, lengths, data = _spans(column)
+        starts, lengths, data = spans(column)
         letters = np.zeros((len(lengths), _UUID_LETTERS), np.uint8)
         texts = np.flatnonzero(lengths == _UUID_LETTERS)
         letters[texts] = _LOWER[_gather(data, starts[texts], _UUID_LETTERS)]
@@ -124,8 +126,10 @@ BINARY: Final = Binary()
 # Format name → what makes it, given the schema or None. The name is what `keyFormat` and `valueFormat` take.
 FORMATS: Final[Mapping[str, Callable[[pa.DataType | None], Format]]] = {
     "binary": lambda schema: BINARY,
+    "bytes": lambda schema: BINARY,
     "string": lambda schema: String(),
     "json": lambda schema: JsonText() if schema is None else Json(schema),
+    "csv": lambda schema: Csv(pa.struct([]) if schema is None else schema),
     "short": lambda schema: FixedWidth("short", ">i2"),
     "int": lambda schema: FixedWidth("int", ">i4"),
     "long": lambda schema: FixedWidth("long", ">i8"),
@@ -133,37 +137,72 @@ FORMATS: Final[Mapping[str, Callable[[pa.DataType | None], Format]]] = {
     "double": lambda schema: FixedWidth("double", ">f8"),
     "uuid": lambda schema: Uuid(),
 }
-_WITH_SCHEMA: Final = ("json",)
+_WITH_SCHEMA: Final = ("json", "csv")
+# Those whose columns come from a schema of a registry; they are loaded when they are asked for.
+REGISTERED: Final = ("avro", "json-schema", "protobuf")
+FORMAT_NAMES: Final = (*FORMATS, *REGISTERED)
 
 
-def make_format(name: str, schema: str | pa.Schema | pa.DataType | None = None) -> Format:
-    """The format of that name. ``schema``: DDL as Spark takes it, or Arrow's. Raises ConfigError."""
-    if name not in FORMATS:
-        raise ConfigError(f"unknown format {name!r}: expected one of {', '.join(FORMATS)}")
-    if schema is not None and name not in _WITH_SCHEMA:
+def make_format(name: str, schema: SchemaChoice | str | pa.Schema | pa.DataType | None = None) -> Format:
+    """The format of that name. ``schema``: DDL as Spark takes it, or Arrow's; or all that there is to choose.
+
+    Raises ConfigError, and where a registry is asked what its client raises.
+    """
+    choice = schema if isinstance(schema, SchemaChoice) else SchemaChoice(schema)
+    if name not in FORMAT_NAMES:
+        raise ConfigError(f"unknown format {name!r}: expected one of {', '.join(FORMAT_NAMES)}")
+    if name in REGISTERED:
+        return _registered(name, choice)
+    if (choice.subject, choice.version, choice.message) != (None, None, None):
+        raise ConfigError(f"the format {name!r} has no subject, version or message in a registry")
+    if choice.schema is not None and name not in _WITH_SCHEMA:
         raise ConfigError(f"the format {name!r} takes no schema, only {', '.join(_WITH_SCHEMA)} does")
+    return FORMATS[name](_arrow_schema(choice.schema))
+
+
+def make_fitting(name: str, choice: SchemaChoice, fits: Callable[[pa.DataType], bool]) -> Format:
+    """`make_format`, and where the latest version of a subject does not fit, the newest one that does.
+
+    A schema may be registered between the planning of a query, which fixed its columns, and its start.
+    """
+    made = make_format(name, choice)
+    if fits(made.type) or name not in REGISTERED or choice.schema is not None or choice.version is not None:
+        return made
+    from penstock.arrow.registered import versions_of
+
+    for version in reversed(versions_of(choice)):
+        earlier = make_format(name, replace(choice, version=version))
+        if fits(earlier.type):
+            return earlier
+    return made
+
+
+def _arrow_schema(schema: str | pa.Schema | pa.DataType | None) -> pa.DataType | None:
     if isinstance(schema, str):
         try:
             schema = parse_ddl(schema)
         except ValueError as problem:
             raise ConfigError(f"invalid schema {schema!r}: expected {problem}") from None
-    if isinstance(schema, pa.Schema):
-        schema = pa.struct(list(schema))
-    return FORMATS[name](schema)
+    return pa.struct(list(schema)) if isinstance(schema, pa.Schema) else schema
+
+
+def _registered(name: str, choice: SchemaChoice) -> Format:
+    try:
+        from penstock.arrow.registered import make_registered
+    except ImportError as error:
+        raise ConfigError(
+            f"the format {name!r} needs more than is installed ({error}): pip install 'penstock[registry]'"
+        ) from error
+    if choice.schema is not None and not isinstance(choice.schema, str):
+        raise ConfigError(
+            f"the format {name!r} takes its schema as a text, found {type(choice.schema).__name__}"
+        )
+    if choice.message is not None and name != "protobuf":
+        raise ConfigError(f"the format {name!r} has no messages to choose from, only protobuf has")
+    return make_registered(name, choice)
 
 
 # --- columns of bytes ---------------------------------------------------------------------------------------
-
-
-def _spans(column: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where each value starts, how long it is, and the bytes. A null has none."""
-    _, offsets, data = column.buffers()
-    bounds = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset)
-    bytes_of = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-    lengths = np.diff(bounds)
-    if column.null_count:
-        lengths = np.where(valid_rows(column), lengths, 0)
-    return bounds[:-1].astype(np.int64), lengths, bytes_of
 
 
 def _gather(data: np.ndarray, starts: np.ndarray, width: int) -> np.ndarray:

@@ -16,8 +16,10 @@ HEADERS: Final = pa.list_(
     pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 )
 ERROR_COLUMN: Final = "_error"
-DecodeErrors = Literal["fail", "null"]
-DECODE_ERRORS: Final[tuple[DecodeErrors, ...]] = ("fail", "null")
+# The bytes of key and value as they are, in rows with an error.
+KEPT_COLUMNS: Final = {"_error_key": "key", "_error_value": "value"}
+DecodeErrors = Literal["fail", "null", "column", "dead-letter"]
+DECODE_ERRORS: Final[tuple[DecodeErrors, ...]] = ("fail", "null", "column", "dead-letter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,9 @@ class Layout:
     """Which columns there are, and what the bytes of keys and values become. Can be pickled.
 
     ``decode_errors``: a value that its format cannot read ends the read (``fail``), or is null and told about
-    in the column ``_error`` (``null``). ``columns`` None is all. ``timestamp_unit``: Kafka's own is ms; Spark
-    knows us alone.
+    in the column ``_error`` (``null``), with its bytes beside it (``column``), or its record is left out and
+    handed to whoever keeps dead letters (``dead-letter``). ``columns`` None is all. ``timestamp_unit``:
+    Kafka's own is ms; Spark knows us alone.
     """
 
     key: Format = BINARY
@@ -49,8 +52,10 @@ class Layout:
         ]
         if self.include_headers:
             fields.append(pa.field("headers", HEADERS))
-        if self.decode_errors == "null":
+        if self.decode_errors in ("null", "column"):
             fields.append(pa.field(ERROR_COLUMN, pa.string()))
+        if self.decode_errors == "column":
+            fields += [pa.field(name, pa.binary()) for name in KEPT_COLUMNS]
         whole = pa.schema(fields)
         return whole if self.columns is None else pa.schema([whole.field(name) for name in self.columns])
 

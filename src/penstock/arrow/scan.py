@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from penstock.arrow.batches import record_batches
+from penstock.arrow.batches import KeepDeadLetters, record_batches
 from penstock.arrow.layout import Layout
 from penstock.arrow.read_ahead import read_ahead
 from penstock.client.batches import batch_ends
@@ -28,21 +28,32 @@ class ScannedBatch(NamedTuple):
 
 
 def scan(
-    fetched: Iterator[Fetched], layout: Layout, *, check_crcs: bool, threads: int = 1
+    fetched: Iterator[Fetched],
+    layout: Layout,
+    *,
+    check_crcs: bool,
+    threads: int = 1,
+    dead_letters: KeepDeadLetters | None = None,
 ) -> Iterator[ScannedBatch]:
     """The records of what is fetched, in its order; ``fetched`` runs in a thread of its own.
 
     With one thread decoding is done by the caller's, in the order and as far as it asks for batches; with
-    more, as many others decode ahead of it. Raises whatever ``fetched`` and decoding raise, in its place.
+    more, as many others decode ahead of it. ``dead_letters``, for a layout that leaves some out, is called by
+    the one thread. Raises whatever ``fetched`` and decoding raise, in its place.
     """
     if threads == 1:
-        return _scan_here(fetched, layout, check_crcs)
+        return _scan_here(fetched, layout, check_crcs, dead_letters)
+    assert dead_letters is None
     return _scan_in_threads(fetched, layout, check_crcs, threads)
 
 
-def _scan_here(fetched: Iterator[Fetched], layout: Layout, check_crcs: bool) -> Iterator[ScannedBatch]:
+def _scan_here(
+    fetched: Iterator[Fetched], layout: Layout, check_crcs: bool, dead_letters: KeepDeadLetters | None
+) -> Iterator[ScannedBatch]:
     for answer in read_ahead(fetched, lambda answer: len(answer.batches), _MAX_BYTES_AHEAD):
-        for batch in record_batches(answer.batches, answer.range, layout, check_crcs=check_crcs):
+        for batch in record_batches(
+            answer.batches, answer.range, layout, check_crcs=check_crcs, dead_letters=dead_letters
+        ):
             yield ScannedBatch(answer.range, batch)
 
 

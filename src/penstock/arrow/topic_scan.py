@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from penstock.arrow.formats import make_format
+from penstock.arrow.decoded import Format
+from penstock.arrow.formats import REGISTERED, make_format
 from penstock.arrow.layout import DECODE_ERRORS, DecodeErrors, Layout
 from penstock.arrow.loss import LossRule
 from penstock.arrow.positions import Position, resolve
 from penstock.arrow.ranges import fetch_ranges
 from penstock.arrow.scan import ScannedBatch, scan
+from penstock.arrow.schema_choice import SchemaChoice
 from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
 from penstock.client.errors import UnknownPartition
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _MAX_DECODING_THREADS: Final = 4
+# Reading writes nothing, dead letters neither.
+_DECODE_ERRORS: Final = tuple(choice for choice in DECODE_ERRORS if choice != "dead-letter")
 # Nobody should wait a minute to learn that the address is wrong.
 _FIRST_CONTACT_MS: Final = 10_000
 _LOSS_ADVICE: Final = "pass fail_on_data_loss=False"
@@ -44,8 +48,9 @@ def read(
     columns: Sequence[str] | None = None,
     key_format: str = "binary",
     value_format: str = "binary",
-    key_schema: str | pa.Schema | pa.DataType | None = None,
-    value_schema: str | pa.Schema | pa.DataType | None = None,
+    key_schema: SchemaChoice | str | pa.Schema | pa.DataType | None = None,
+    value_schema: SchemaChoice | str | pa.Schema | pa.DataType | None = None,
+    registry: str | Mapping[str, str] | None = None,
     decode_errors: DecodeErrors = "fail",
     include_headers: bool = False,
     isolation_level: str = "read_committed",
@@ -67,10 +72,14 @@ def read(
         columns: these only, in this order. All there are: key, value, topic, partition, offset, timestamp,
             timestampType, headers (with ``include_headers``), ``_error`` (with ``decode_errors="null"``).
         key_format, value_format: ``binary``, ``string``, ``json``, ``short``, ``int``, ``long``, ``float``,
-            ``double`` (Kafka's serializers) or ``uuid``.
-        key_schema, value_schema: for ``json``, as DDL (``"id BIGINT, name STRING"``) or Arrow's; without one
-            documents are checked and stay text.
-        decode_errors: ``"fail"``, or ``"null"`` with the reason in the column ``_error``.
+            ``double`` (Kafka's serializers), ``uuid``, ``csv``, ``avro``, ``json-schema`` or ``protobuf``.
+        key_schema, value_schema: for ``json`` and ``csv``, as DDL (``"id BIGINT, name STRING"``) or Arrow's;
+            without one JSON documents are checked and stay text. For ``avro``, ``json-schema`` and
+            ``protobuf`` the text of the schema to read by, or a `SchemaChoice`; without one the latest of
+            the topic's subject, ``<topic>-value`` or ``<topic>-key``, in the registry.
+        registry: URLs of a schema registry, or the properties of its client (``schema.registry.url``, …).
+        decode_errors: ``"fail"``; ``"null"`` with the reason in the column ``_error``; ``"column"``, with the
+            record's bytes in ``_error_key`` and ``_error_value`` as well.
         isolation_level: ``read_committed`` leaves out records of open and aborted transactions.
         fail_on_data_loss: whether records that are gone when they should be read are an error or a warning.
         threads: how many decode. By default the caller's alone, which is faster than the network mostly is;
@@ -79,11 +88,12 @@ def read(
 
     Raises ConfigError for arguments, UnknownPartition, ServerUnreachable and other ClientErrors.
     """
-    if decode_errors not in DECODE_ERRORS:
-        raise ConfigError(f"'decode_errors': expected one of {DECODE_ERRORS}, found {decode_errors!r}")
+    if decode_errors not in _DECODE_ERRORS:
+        raise ConfigError(f"'decode_errors': expected one of {_DECODE_ERRORS}, found {decode_errors!r}")
+    names = [topics] if isinstance(topics, str) else list(topics)
     layout = Layout(
-        key=make_format(key_format, key_schema),
-        value=make_format(value_format, value_schema),
+        key=_format("key", key_format, key_schema, names, registry),
+        value=_format("value", value_format, value_schema, names, registry),
         decode_errors=decode_errors,
         include_headers=include_headers,
     ).select(columns)
@@ -184,6 +194,20 @@ class TopicScan:
                 yield from fetch_ranges(fetcher, cluster, self._ranges, self._loss)
             finally:
                 fetcher.close()
+
+
+def _format(
+    part: str,
+    name: str,
+    schema: SchemaChoice | str | pa.Schema | pa.DataType | None,
+    topics: Sequence[str],
+    registry: str | Mapping[str, str] | None,
+) -> Format:
+    if name not in REGISTERED:
+        return make_format(name, schema)
+    choice = schema if isinstance(schema, SchemaChoice) else SchemaChoice(schema)
+    properties = {"schema.registry.url": registry} if isinstance(registry, str) else registry
+    return make_format(name, choice.completed(part, topics, properties))
 
 
 def _configs(

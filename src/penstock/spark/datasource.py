@@ -37,12 +37,12 @@ class PenstockDataSource(DataSource):
         return source_schema(parse_general(self.options).layout)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = parse_batch(self.options)
+        options = parse_batch(self.options, schema)
         _require_schema(schema, options)
         return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        options = parse_streaming(self.options)
+        options = parse_streaming(self.options, schema)
         _require_schema(schema, options)
         return StreamReader(options)
 

@@ -118,15 +118,19 @@ def cache_directory() -> Path:
 
 
 def _write_launch_home(home: Path, script: str) -> Path:
-    launcher = home / "bin" / "java"
+    write_launcher(home / "bin" / "java", script)
+    return home
+
+
+def write_launcher(launcher: Path, script: str) -> None:
+    """A script that can be run, whole or not there whoever else writes it too. Raises OSError."""
     if launcher.exists() and launcher.read_text() == script:
-        return home
+        return
     launcher.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=launcher.parent, delete=False) as unfinished:
         unfinished.write(script)
     os.chmod(unfinished.name, 0o755)
-    os.replace(unfinished.name, launcher)  # whole or not there, whoever else writes it at the same time
-    return home
+    os.replace(unfinished.name, launcher)
 
 
 if __name__ == "__main__":  # for other programs that start Spark: JAVA_HOME=$(python -m penstock.spark.java)

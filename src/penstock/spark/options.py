@@ -56,6 +56,22 @@ _WITHOUT_EFFECT: Final = frozenset(
         "ssl.trustmanager.algorithm",
     )
 )
+# Options that are spelled like Kafka's properties as well.
+_SPELLINGS: Final = {
+    **{
+        f"{part}.{name}": f"{part}{camel}"
+        for part in ("key", "value")
+        for name, camel in (
+            ("format", "Format"),
+            ("schema", "Schema"),
+            ("schema.subject", "SchemaSubject"),
+            ("schema.version", "SchemaVersion"),
+            ("schema.message", "SchemaMessage"),
+        )
+    },
+    "decode.errors": "decodeErrors",
+    "dead.letter.topic": "deadLetterTopic",
+}
 _REFUSED: Final = {
     "auto.offset.reset": "use the option startingOffsets",
     "enable.auto.commit": "Spark keeps offsets in the checkpoint",
@@ -85,6 +101,11 @@ class Options:
         }
         if "bootstrap.servers" in given:
             self._kafka.setdefault("bootstrap.servers", given.pop("bootstrap.servers"))
+        for dotted, camel in _SPELLINGS.items():
+            if dotted in given:
+                value = given.pop(dotted)
+                if given.setdefault(camel.lower(), value) != value:
+                    raise ConfigError(f"options '{dotted}' and '{camel}' differ: both say the same")
         self._given = given
         self._names: list[str] = []
 
@@ -110,6 +131,12 @@ class Options:
                 f"options '{name}' and 'kafka.{name}' differ: {self._given[name]!r} and {text!r}"
             )
         return self.take(name, parse, default)
+
+    def take_properties(self, names: Iterable[str]) -> dict[str, str]:
+        """Those that are given of somebody's properties, as they are."""
+        known = sorted(names)
+        self._names += known
+        return {name: self._given.pop(name) for name in known if name in self._given}
 
     def ignore(self, *names: str) -> None:
         """Options that Spark adds, or that its own Kafka source knows and this one needs not."""

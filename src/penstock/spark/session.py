@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.spark.class_data import class_data_options
 from penstock.spark.java import find_java, launch_home
 from penstock.spark.profiles import PROFILES, ProfileName
+from penstock.spark.python import worker_python
 from penstock.spark.shipping import DIRECTORY, make_library
 
 if TYPE_CHECKING:
@@ -87,7 +88,9 @@ def build_session(
     import pyspark
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    is_local = master.startswith("local")
+    python = worker_python(Path(pyspark.__file__).parent) if is_local else sys.executable
+    os.environ.setdefault("PYSPARK_PYTHON", python)
     settings = settings_for(master, profile, extra_conf or {})
     log4j = Path(__file__).with_name("log4j2.properties").as_uri()
     settings[DRIVER_JAVA] = _joined(

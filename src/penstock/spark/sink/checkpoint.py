@@ -18,6 +18,9 @@ from penstock.spark.sink.locations import Location
 
 #: The key beside topics in the offsets of a ``penstock`` source: ``{"id": group, "cluster": cluster id}``.
 GROUP_KEY: Final = "@group"
+#: Instead of topics in the offsets of a host (`penstock.spark.hosting`): ``{number: {"at": offsets, "group":
+#: …}}``, a group for those alone that the batch moves.
+MEMBERS_KEY: Final = "@members"
 
 _OPTION: Final = "checkpointLocation"
 _STATE_VERSION: Final = 1
@@ -131,19 +134,26 @@ def parse_offset_entry(data: bytes) -> OffsetEntry:
 def _groups(lines: list[str], *, has_ids: bool) -> Iterator[GroupOffsets]:
     for line in lines:
         offsets = _offsets(line.partition(":")[2] if has_ids and not line.startswith("{") else line)
-        group = offsets.pop(GROUP_KEY, None)
-        if not isinstance(group, dict):
+        members = offsets.get(MEMBERS_KEY)
+        if isinstance(members, dict):
+            yield from (_group(each["group"], each["at"]) for each in members.values() if "group" in each)
             continue
-        yield GroupOffsets(
-            str(group["id"]),
-            group.get("cluster"),
-            {
-                TopicPartition(topic, int(number)): int(offset)
-                for topic, partitions in offsets.items()
-                if not topic.startswith("@")
-                for number, offset in partitions.items()
-            },
-        )
+        group = offsets.pop(GROUP_KEY, None)
+        if isinstance(group, dict):
+            yield _group(group, offsets)
+
+
+def _group(group: Mapping[str, Any], offsets: Mapping[str, Any]) -> GroupOffsets:
+    return GroupOffsets(
+        str(group["id"]),
+        group.get("cluster"),
+        {
+            TopicPartition(topic, int(number)): int(offset)
+            for topic, partitions in offsets.items()
+            if not topic.startswith("@")
+            for number, offset in partitions.items()
+        },
+    )
 
 
 def _offsets(text: str) -> dict[str, Any]:

@@ -38,8 +38,13 @@ class SinkColumns:
     timestamp: str | None
 
 
-def find_columns(schema: StructType, has_topic_option: bool) -> SinkColumns:
-    """Raises ConfigError for a missing column or one of the wrong type."""
+def find_columns(
+    schema: StructType, has_topic_option: bool, encoded: frozenset[str] = frozenset()
+) -> SinkColumns:
+    """``encoded``: key and value, where a format says which types they may be.
+
+    Raises ConfigError for a missing column or one of the wrong type.
+    """
     fields = {field.name.lower(): field for field in schema}
     if "value" not in fields:
         raise ConfigError(f"the column 'value' is missing: found {', '.join(schema.names) or 'no columns'}")
@@ -54,7 +59,7 @@ def find_columns(schema: StructType, has_topic_option: bool) -> SinkColumns:
         "timestamp": "timestamp",
     }
     for name, types in expected.items():
-        if name in fields and not _is_fit(name, fields[name].dataType):
+        if name in fields and name not in encoded and not _is_fit(name, fields[name].dataType):
             found = fields[name].dataType.simpleString()
             raise ConfigError(f"the column '{name}' has the type {found}, expected {types}")
     names = {name: fields[name].name if name in fields else None for name in expected if name != "value"}

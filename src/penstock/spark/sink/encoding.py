@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.arrow.encoding import Encoding, Unwritable
 from penstock.client.errors import RecordTooLarge
+from penstock.client.settings import ConfigError
 from penstock.protocol.batch import parse_header
 from penstock.protocol.columns import encode_batches
 from penstock.protocol.records import decode_batch, encode_batch
 from penstock.spark.sink.columns import SinkColumns, row_columns
 from penstock.spark.sink.options import BatchConfig
 from penstock.spark.sink.partitioner import Partitioner, RowRefused
+
+if TYPE_CHECKING:
+    from penstock.arrow.column_encoder import ColumnEncoder
 
 
 class TopicLimits(NamedTuple):
@@ -35,12 +40,19 @@ class RowEncoder:
     """One task's rows, in their order. Subclasses say what is known of a topic."""
 
     def __init__(
-        self, columns: SinkColumns, topic: str | None, batch: BatchConfig, *, transactional: bool = False
+        self,
+        columns: SinkColumns,
+        topic: str | None,
+        batch: BatchConfig,
+        *,
+        transactional: bool = False,
+        encodings: Sequence[Encoding] = (),
     ) -> None:
         self._columns = columns
         self._topic = topic
         self._batch = batch
         self._transactional = transactional
+        self._encoders = list(_encoders(columns, encodings))
         self._topics: dict[str, tuple[Partitioner, TopicLimits]] = {}
 
     def limits_of(self, topic: str) -> TopicLimits:
@@ -54,12 +66,23 @@ class RowEncoder:
                 limits = self.limits_of(topic)
                 self._topics[topic] = Partitioner(topic, limits.partitions), limits
             partitioner, limits = self._topics[topic]
+            part = self._in_formats(topic, part)
             for partition, data in self._batches(part, partitioner, limits.max_batch_bytes):
                 if limits.max_batch_bytes is None or len(data) <= limits.max_batch_bytes:
                     yield EncodedBatch(topic, partition, data)
                 else:
                     for smaller in split_batch(data, topic, limits.max_batch_bytes):
                         yield EncodedBatch(topic, partition, smaller)
+
+    def _in_formats(self, topic: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+        for name, encoder in self._encoders:
+            at = rows.schema.get_field_index(name)
+            try:
+                encoded = encoder.encode(topic, rows.column(at))
+            except Unwritable as problem:
+                raise RowRefused(f"the column '{name}' for topic '{topic}': {problem}") from None
+            rows = rows.set_column(at, name, encoded)
+        return rows
 
     def _by_topic(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         if rows.num_rows == 0:
@@ -96,6 +119,26 @@ class RowEncoder:
                 transactional=self._transactional,
             ):
                 yield number, encoded if isinstance(encoded, bytearray) else bytearray(encoded)
+
+
+def _encoders(columns: SinkColumns, encodings: Sequence[Encoding]) -> Iterator[tuple[str, ColumnEncoder]]:
+    """What writes which column. Raises ConfigError."""
+    names = {"key": columns.key, "value": columns.value}
+    for encoding in encodings:
+        name = names[encoding.part]
+        if name is not None:
+            yield name, _encoder(encoding)
+
+
+def _encoder(encoding: Encoding) -> ColumnEncoder:
+    try:
+        from penstock.arrow.column_encoder import ColumnEncoder
+    except ImportError as error:
+        raise ConfigError(
+            f"the format '{encoding.name}' needs more than is installed ({error}): pip install "
+            "'penstock[registry]'"
+        ) from error
+    return ColumnEncoder(encoding)
 
 
 def split_batch(data: bytearray, topic: str, max_batch_bytes: int) -> Iterator[bytearray]:

@@ -86,7 +86,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
                 "does not see the session's spark.sql.streaming.checkpointLocation"
             )
         self._options = options
-        self._columns = find_columns(schema, options.topic is not None)
+        self._columns = find_columns(schema, options.topic is not None, options.encoded_parts)
         self._driver = driver
         self._checkpoint_uri = Location.open(options.checkpoint, "checkpointLocation").uri
 
@@ -174,10 +174,10 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
         if marker is None or run.run_id not in marker.past:
             publisher.recover()
 
-    @staticmethod
     def _first_state(
-        reports: Sequence[TaskStaged], batch_id: int, cluster_id: str | None
+        self, reports: Sequence[TaskStaged], batch_id: int, cluster_id: str | None
     ) -> SinkState | None:
+        """None where nothing tells a topic to keep the marker under."""
         topic = next((topic for report in reports for topic, _, _ in report.index), None)
         return None if topic is None else SinkState(batch_id, topic, cluster_id)
 
@@ -208,7 +208,7 @@ class ExactlyOnceBatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
-        self._columns = find_columns(schema, options.topic is not None)
+        self._columns = find_columns(schema, options.topic is not None, options.encoded_parts)
         self._job_id = uuid.uuid4().hex
         self._staging_uri = (
             None if options.staging is None else Location.open(options.staging, "stagingLocation").uri
@@ -262,7 +262,9 @@ class _Encoder(RowEncoder):
     """Asks for what each topic takes, so that no batch has to be split by the driver."""
 
     def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
-        super().__init__(columns, options.topic, options.batch, transactional=True)
+        super().__init__(
+            columns, options.topic, options.batch, transactional=True, encodings=options.encodings
+        )
         self._options = options
 
     def limits_of(self, topic: str) -> TopicLimits:

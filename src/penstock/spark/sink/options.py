@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from penstock.arrow.encoding import Encoding
 from penstock.client.config import ClientConfig
 from penstock.client.producer import ProducerConfig
 from penstock.client.settings import ConfigError, from_properties, one_of, setting, text, whole_number
 from penstock.protocol.compression import LEVELS, Codec
 from penstock.spark.options import Options
+from penstock.spark.sink.formats import take_encodings
 
 # Options of the query itself, which Spark hands to the sink as well.
 _OF_THE_QUERY = ("queryName",)
@@ -62,6 +64,12 @@ class SinkOptions:
     transaction: TransactionConfig = field(default_factory=TransactionConfig)
     checkpoint: str | None = None
     staging: str | None = None
+    encodings: tuple[Encoding, ...] = ()
+
+    @property
+    def encoded_parts(self) -> frozenset[str]:
+        """Which of key and value are of whatever type, and written in a format."""
+        return frozenset(each.part for each in self.encodings)
 
     @property
     def is_exactly_once(self) -> bool:
@@ -75,6 +83,7 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
     delivery = Delivery(options.take("delivery", one_of(*(kind.value for kind in Delivery)), "at-least-once"))
     checkpoint = options.take("checkpointLocation", text, None)
     staging = options.take("stagingLocation", text, None)
+    encodings = take_encodings(options)
     options.ignore(*_OF_THE_QUERY)
     properties = options.finish(ProducerConfig, BatchConfig, TransactionConfig)
     sink = SinkOptions(
@@ -86,6 +95,7 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
         transaction=from_properties(TransactionConfig, properties),
         checkpoint=checkpoint,
         staging=staging,
+        encodings=encodings,
     )
     if sink.is_exactly_once and not sink.producer.idempotent:
         raise ConfigError(

@@ -29,7 +29,9 @@ class TaskWritten(WriterCommitMessage):
 
 class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        self._task = WriteTask(options, find_columns(schema, options.topic is not None))
+        self._task = WriteTask(
+            options, find_columns(schema, options.topic is not None, options.encoded_parts)
+        )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self._task.run(iterator)
@@ -37,7 +39,9 @@ class BatchWriter(DataSourceArrowWriter):
 
 class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        self._task = WriteTask(options, find_columns(schema, options.topic is not None))
+        self._task = WriteTask(
+            options, find_columns(schema, options.topic is not None, options.encoded_parts)
+        )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self._task.run(iterator)
@@ -73,7 +77,7 @@ class _Encoder(RowEncoder):
     """How large a batch may be the broker says when it is sent; the producer splits it then."""
 
     def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
-        super().__init__(columns, options.topic, options.batch)
+        super().__init__(columns, options.topic, options.batch, encodings=options.encodings)
         self._cluster = shared_cluster(options.client)
 
     def limits_of(self, topic: str) -> TopicLimits:

@@ -2,29 +2,81 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import get_args
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructType
+
 from penstock.arrow.decoded import Format
-from penstock.arrow.formats import FORMATS, make_format
-from penstock.arrow.layout import DECODE_ERRORS, Layout
-from penstock.client.settings import boolean, one_of, text
+from penstock.arrow.formats import FORMAT_NAMES, REGISTERED, make_fitting
+from penstock.arrow.layout import DECODE_ERRORS, DecodeErrors, Layout
+from penstock.arrow.schema_choice import SchemaChoice
+from penstock.client.settings import ConfigError, boolean, one_of, text, whole_number
+from penstock.registry.client.config import RegistryConfig
 from penstock.spark.options import Options
+from penstock.spark.source.subscription import Assigned, Subscription, Topics
+
+_POLICIES: Mapping[str, DecodeErrors] = {choice: choice for choice in get_args(DecodeErrors)}
 
 
-def take_layout(options: Options) -> Layout:
-    """``keyFormat``, ``keySchema`` and the same for values, ``decodeErrors``, ``includeHeaders``.
+def take_layout(options: Options, subscription: Subscription, planned: StructType | None) -> Layout:
+    """``keyFormat``, ``keySchema`` and the same for values, ``decodeErrors``, ``includeHeaders``; and the
+    properties of a schema registry. ``planned``: the columns that Spark has fixed already.
 
-    Raises ConfigError.
+    Raises ConfigError; where a registry is asked, what its client raises.
     """
-    policy = options.take("decodeErrors", one_of(*DECODE_ERRORS), "fail")
+    policy = _POLICIES[options.take("decodeErrors", one_of(*DECODE_ERRORS), "fail")]
+    registry = options.take_properties(RegistryConfig.names())
     return Layout(
-        key=_take_format(options, "key"),
-        value=_take_format(options, "value"),
-        decode_errors="null" if policy == "null" else "fail",
+        key=_take_format(options, "key", subscription, registry, planned),
+        value=_take_format(options, "value", subscription, registry, planned),
+        decode_errors=policy,
         include_headers=options.take("includeHeaders", boolean, False),
         timestamp_unit="us",
     )
 
 
-def _take_format(options: Options, part: str) -> Format:
-    name = options.take(f"{part}Format", one_of(*FORMATS), "binary")
-    schema = options.take(f"{part}Schema", text, "")
-    return make_format(name, schema or None)
+def take_dead_letter_topic(options: Options, layout: Layout) -> str | None:
+    """Where records go that are left out. Raises ConfigError."""
+    topic = options.take("deadLetterTopic", text, None)
+    if (topic is not None) != (layout.decode_errors == "dead-letter"):
+        raise ConfigError("options 'decodeErrors' dead-letter and 'deadLetterTopic' go together: found one")
+    return topic
+
+
+def _take_format(
+    options: Options,
+    part: str,
+    subscription: Subscription,
+    registry: Mapping[str, str],
+    planned: StructType | None,
+) -> Format:
+    name = options.take(f"{part}Format", one_of(*FORMAT_NAMES), "binary")
+    choice = SchemaChoice(
+        schema=options.take(f"{part}Schema", text, None),
+        subject=options.take(f"{part}SchemaSubject", text, None),
+        version=options.take(f"{part}SchemaVersion", whole_number(1), 0) or None,
+        message=options.take(f"{part}SchemaMessage", text, None),
+    )
+    if name in REGISTERED:
+        choice = choice.completed(part, _topics(subscription), registry or None)
+
+    def fits(kind: pa.DataType) -> bool:
+        if planned is None or part not in planned.names:
+            return True
+        made = from_arrow_type(kind, prefer_timestamp_ntz=True)
+        return bool(made == planned[part].dataType)
+
+    return make_fitting(name, choice, fits)
+
+
+def _topics(subscription: Subscription) -> list[str]:
+    """Those that are known by name."""
+    match subscription:
+        case Topics(names):
+            return list(names)
+        case Assigned(wanted):
+            return sorted({tp.topic for tp in wanted})
+    return []

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from pyspark.sql.types import StructType
+
 from penstock.arrow.layout import Layout
 from penstock.client.config import ClientConfig
 from penstock.client.fetcher import FetchConfig
 from penstock.client.settings import ConfigError, boolean, from_properties, one_of, text, whole_number
 from penstock.spark.options import Options
-from penstock.spark.source.decoding import take_layout
+from penstock.spark.source.decoding import take_dead_letter_topic, take_layout
 from penstock.spark.source.durations import duration_ms
 from penstock.spark.source.offsets import (
     COMMITTED,
@@ -44,6 +46,7 @@ class SourceOptions:
     starting: Position
     ending: Position
     layout: Layout
+    dead_letter_topic: str | None
     fail_on_data_loss: bool
     max_offsets_per_trigger: int | None
     min_offsets_per_trigger: int | None
@@ -73,15 +76,17 @@ def parse_general(options: Mapping[str, str]) -> SourceOptions:
     return _parse(Options(options), streaming=None)
 
 
-def parse_batch(options: Mapping[str, str]) -> SourceOptions:
-    return _parse(Options(options), streaming=False)
+def parse_batch(options: Mapping[str, str], planned: StructType | None = None) -> SourceOptions:
+    """``planned``: the columns that Spark has fixed, if it has."""
+    return _parse(Options(options), streaming=False, planned=planned)
 
 
-def parse_streaming(options: Mapping[str, str]) -> SourceOptions:
-    return _parse(Options(options), streaming=True)
+def parse_streaming(options: Mapping[str, str], planned: StructType | None = None) -> SourceOptions:
+    """``planned``: the columns that Spark has fixed, if it has."""
+    return _parse(Options(options), streaming=True, planned=planned)
 
 
-def _parse(options: Options, streaming: bool | None) -> SourceOptions:
+def _parse(options: Options, streaming: bool | None, planned: StructType | None = None) -> SourceOptions:
     if streaming:
         for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
             options.refuse(name, "a streaming query has no end; use a batch read, or Trigger.AvailableNow")
@@ -91,7 +96,8 @@ def _parse(options: Options, streaming: bool | None) -> SourceOptions:
         "starting": _take_position(options, "starting", streaming, group_id),
         "ending": _take_position(options, "ending", streaming, None),
     }
-    layout = take_layout(options)
+    layout = take_layout(options, subscription, planned)
+    dead_letter_topic = take_dead_letter_topic(options, layout)
     fail_on_data_loss = options.take("failOnDataLoss", boolean, True)
     max_offsets = options.take("maxOffsetsPerTrigger", whole_number(1, _MAX_INT64), 0)
     min_offsets = options.take("minOffsetsPerTrigger", whole_number(1, _MAX_INT64), 0)
@@ -128,6 +134,7 @@ def _parse(options: Options, streaming: bool | None) -> SourceOptions:
         fetch=from_properties(FetchConfig, properties),
         subscription=subscription,
         layout=layout,
+        dead_letter_topic=dead_letter_topic,
         fail_on_data_loss=fail_on_data_loss,
         max_offsets_per_trigger=max_offsets or None,
         min_offsets_per_trigger=min_offsets or None,

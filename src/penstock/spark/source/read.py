@@ -17,6 +17,7 @@ from penstock.arrow.ranges import fetch_ranges
 from penstock.arrow.scan import scan
 from penstock.client.fetcher import Fetched, PartitionRange
 from penstock.spark.connections import give_back_reader, take_reader
+from penstock.spark.source.dead_letters import DeadLetterTopic
 from penstock.spark.source.options import SourceOptions
 from penstock.spark.worker_memory import settle_worker
 
@@ -44,8 +45,22 @@ def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Ite
     Raises DataLoss, UndecodableRecord, ClientError.
     """
     settle_worker()
-    for scanned in scan(_fetched(options, ranges), options.layout, check_crcs=options.fetch.check_crcs):
-        yield scanned.batch
+    fetched = _fetched(options, ranges)
+    check_crcs = options.fetch.check_crcs
+    if options.dead_letter_topic is None:
+        for scanned in scan(fetched, options.layout, check_crcs=check_crcs):
+            yield scanned.batch
+        return
+    letters = DeadLetterTopic(options.task_client, options.dead_letter_topic)
+    is_done = False
+    try:
+        for scanned in scan(fetched, options.layout, check_crcs=check_crcs, dead_letters=letters.keep):
+            yield scanned.batch
+        letters.flush()
+        is_done = True
+    finally:
+        if not is_done:
+            letters.give_up()
 
 
 def _fetched(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Iterator[Fetched]:

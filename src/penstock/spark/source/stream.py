@@ -36,7 +36,7 @@ from penstock.spark.source.options import SourceOptions
 from penstock.spark.source.planning import TriggerDelay, limit_rows, plan_ranges, share_whole, split_ranges
 from penstock.spark.source.read import RangePartition, loss_rule, read_ranges
 from penstock.spark.source.retries import with_retries
-from penstock.spark.source.tail import Tail
+from penstock.spark.source.tail import Ends, Tail
 
 # While there is nothing to read, a trigger may last as long as a commit to the group commonly takes.
 _IDLE_SETTLE_S: Final = 0.1
@@ -45,19 +45,22 @@ SparksOffsets = Mapping[str, Mapping[str, Any]]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, options: SourceOptions) -> None:
+    """``ends``: of whoever knows them already, on the driver; None: it looks by itself."""
+
+    def __init__(self, options: SourceOptions, ends: Ends | None = None) -> None:
         self._options = options
+        self._ends = ends
         self._driver: _Driver | None = None
 
     @property
     def _here(self) -> _Driver:
         """The state on the driver; executors, who get a pickled reader, never need it."""
         if self._driver is None:
-            self._driver = _Driver(self._options)
+            self._driver = _Driver(self._options, self._ends)
         return self._driver
 
     def __getstate__(self) -> dict[str, object]:
-        return {"_options": self._options, "_driver": None}
+        return {"_options": self._options, "_ends": None, "_driver": None}
 
     def initialOffset(self) -> JsonOffsets:
         return self._here.initial().to_json()
@@ -94,10 +97,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class _Driver:
     """One query's source in its life on the driver."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, ends: Ends | None) -> None:
         self._options = options
         self._cluster = Cluster(options.client)
-        self.tail = Tail(self._cluster, options.subscription, options.fetch.isolation)
+        self.tail = ends or Tail(self._cluster, options.subscription, options.fetch.isolation)
         self._follower: GroupFollower | None = None
         self._group: GroupRef | None = None
         if options.group_id is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from penstock.client.cluster import Cluster
 from penstock.client.connection import Connection
@@ -28,8 +28,29 @@ _WAKE_BYTES: Final = 1
 _DELETED_MEANWHILE_MAX: Final = 3
 
 
+class Ends(Protocol):
+    """Where some partitions end, and what else a checkpoint says of them. One thread."""
+
+    @property
+    def last_listed(self) -> Offsets: ...
+
+    def ends(self, known: Offsets) -> Offsets:
+        """The ends now; ``known``, what the caller has read already, decides whether to watch or to ask."""
+        ...
+
+    def list_now(self) -> None:
+        """Ask the leaders. Raises ClientError."""
+        ...
+
+    def checkpointed(self, offsets: Offsets, group: GroupRef | None) -> Checkpointed:
+        """``offsets`` of partitions listed, with what else a checkpoint keeps."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class Tail:
-    """The ends of a subscription's partitions. One thread."""
+    """The ends of a subscription's partitions: the `Ends` of whoever reads them alone."""
 
     def __init__(
         self,
@@ -58,7 +79,6 @@ class Tail:
         return self._listed
 
     def ends(self, known: Offsets) -> Offsets:
-        """The ends now; ``known``, what the caller has read already, decides whether to watch or to ask."""
         if known == self._listed and not self._is_due():
             return dict(self._listed)
         self.list_now()
@@ -67,7 +87,6 @@ class Tail:
         return dict(self._listed)
 
     def list_now(self) -> None:
-        """Ask the leaders. Raises ClientError."""
         now = self._clock()
         for attempts_left in reversed(range(_DELETED_MEANWHILE_MAX)):
             if now - self._partitions_at >= MAX_AGE_S:
@@ -84,7 +103,6 @@ class Tail:
         self._listed_at = now
 
     def checkpointed(self, offsets: Offsets, group: GroupRef | None) -> Checkpointed:
-        """``offsets`` of partitions listed, with what else a checkpoint keeps."""
         known = self._cluster.metadata.topics
         ids = {tp.topic: known[tp.topic].topic_id for tp in offsets if tp.topic in known}
         named = {topic: uuid_to_text(uuid) for topic, uuid in ids.items() if uuid != ZERO_UUID}

@@ -1,0 +1,185 @@
+"""Which Arrow type an Avro type is read into: one that Spark has as well; and defaults as its values."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+
+from penstock.client.settings import ConfigError
+from penstock.registry.formats.avro.types import Type
+
+PRECISION_MAX: Final = 38
+DURATION_BYTES: Final = 12
+UUID_BYTES: Final = 16
+_SIMPLE: Final = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+    "enum": pa.string(),
+    "fixed": pa.binary(),
+}
+_TIMESTAMPS: Final = {
+    "timestamp-millis": pa.timestamp("us", "UTC"),
+    "timestamp-micros": pa.timestamp("us", "UTC"),
+    "local-timestamp-millis": pa.timestamp("us"),
+    "local-timestamp-micros": pa.timestamp("us"),
+}
+
+
+def logical(of: Type) -> str:
+    """The logical type that counts here; empty where there is none, or one that is read as what is below."""
+    name = of.properties.get("logicalType")
+    if not isinstance(name, str):
+        return ""
+    match of.kind:
+        case "int" if name == "date":
+            return name
+        case "long" if name in _TIMESTAMPS:
+            return name
+        case "fixed" if name == "uuid" and of.size == UUID_BYTES:
+            return name
+        case "bytes" | "fixed" if name == "decimal" and decimal_of(of) is not None:
+            return name
+    return ""
+
+
+def decimal_of(of: Type) -> tuple[int, int] | None:
+    """Precision and scale, where they are such as Avro allows."""
+    precision, scale = of.properties.get("precision"), of.properties.get("scale", 0)
+    try:
+        precision, scale = int(precision), int(scale)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return (precision, scale) if 0 <= scale <= precision and precision > 0 else None
+
+
+def arrow_type(of: Type, path: str = "", inside: tuple[Type, ...] = ()) -> pa.DataType:
+    """The column of an Avro type. Raises ConfigError for what no column is, with the path to it."""
+    if any(of is each for each in inside):
+        raise ConfigError(
+            f"{_at(path)} is of the type {of.full_name}, which contains itself: a column has no such type. "
+            "Give a reader schema that leaves the field out, or read the bytes"
+        )
+    inside = (*inside, of)
+    match of.kind:
+        case "record":
+            if not of.fields:
+                raise ConfigError(f"{_at(path)} is the record {of.full_name} without fields: no column")
+            return pa.struct(
+                [pa.field(f.name, arrow_type(f.type, f"{path}.{f.name}", inside)) for f in of.fields]
+            )
+        case "array":
+            return pa.list_(pa.field("element", arrow_type(of.items[0], f"{path}[]", inside)))
+        case "map":
+            return pa.map_(pa.string(), arrow_type(of.items[0], f"{path}{{}}", inside))
+        case "union":
+            return _union_type(of, path, inside)
+    match logical(of):
+        case "":
+            if of.kind == "null":
+                raise ConfigError(f"{_at(path)} is always null: no column has that type")
+            return _SIMPLE[of.kind]
+        case "date":
+            return pa.date32()
+        case "uuid":
+            return pa.string()
+        case "decimal":
+            precision, scale = decimal_of(of) or (0, 0)
+            if precision > PRECISION_MAX:
+                raise ConfigError(
+                    f"{_at(path)} is a decimal of precision {precision}: expected up to {PRECISION_MAX}"
+                )
+            return pa.decimal128(precision, scale)
+    return _TIMESTAMPS[logical(of)]
+
+
+def _union_type(of: Type, path: str, inside: tuple[Type, ...]) -> pa.DataType:
+    others = [each for each in of.items if each.kind != "null"]
+    if not others:
+        raise ConfigError(f"{_at(path)} is always null: no column has that type")
+    kinds = [arrow_type(each, path, inside) for each in others]
+    if common := _common(kinds):
+        return common
+    return pa.struct([pa.field(member(at), kind) for at, kind in enumerate(kinds)])
+
+
+def _common(kinds: list[pa.DataType]) -> pa.DataType | None:
+    """One type that holds all of a union, as Spark has it: alone, or numbers of one kind."""
+    if len(set(map(str, kinds))) == 1:
+        return kinds[0]
+    for numbers in ([pa.int32(), pa.int64()], [pa.float32(), pa.float64()]):
+        if all(kind in numbers for kind in kinds):
+            return numbers[1]
+    return None
+
+
+def member(at: int) -> str:
+    """The field of a union's branch, nulls not counted: Spark's name for it."""
+    return f"member{at}"
+
+
+def is_spread(of: Type) -> bool:
+    """Whether a union is a struct of its branches."""
+    kinds = [arrow_type(each) for each in of.items if each.kind != "null"]
+    return _common(kinds) is None
+
+
+def default_scalar(of: Type, default: Any, column: pa.DataType) -> pa.Scalar:
+    """A field's default as a value of its column. Raises ValueError for one that does not fit."""
+    try:
+        return pa.array([_value(of, default)], column)[0]
+    except (ValueError, TypeError, KeyError, OverflowError, pa.ArrowException) as problem:
+        raise ValueError(f"the default {default!r} is no value of {of.full_name}: {problem}") from None
+
+
+def _value(of: Type, given: Any) -> Any:
+    match of.kind:
+        case "union":
+            return _union_value(of, given)
+        case "record":
+            return {f.name: _value(f.type, given.get(f.name, f.default)) for f in of.fields}
+        case "array":
+            return [_value(of.items[0], each) for each in given]
+        case "map":
+            return [(key, _value(of.items[0], each)) for key, each in given.items()]
+        case "bytes" | "fixed":
+            data = given.encode("latin-1")
+            return _decimal(of, data) if logical(of) == "decimal" else data
+        case "float" | "double":
+            return float(given)
+        case "int" | "long":
+            return int(given) * (1000 if logical(of).endswith("timestamp-millis") else 1)
+    return given
+
+
+def _union_value(of: Type, given: Any) -> Any:
+    """Of the branch that the default is for: the first that takes it (Avro 1.12)."""
+    at = -1
+    for branch in of.items:
+        at += branch.kind != "null"
+        try:
+            value = None if given is None else _value(branch, given)
+            if (given is None) != (branch.kind == "null"):
+                continue
+            if given is not None:
+                pa.array([value], arrow_type(branch))
+        except (ValueError, TypeError, KeyError, AttributeError, pa.ArrowException):
+            continue
+        return {member(at): value} if given is not None and is_spread(of) else value
+    raise ValueError("no branch takes it")
+
+
+def _decimal(of: Type, data: bytes) -> Decimal:
+    _, scale = decimal_of(of) or (0, 0)
+    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale)
+
+
+def _at(path: str) -> str:
+    return f"field '{path.lstrip('.')}' of the Avro schema" if path else "the Avro schema"

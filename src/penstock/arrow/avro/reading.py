@@ -1,0 +1,470 @@
+"""Avro data read by columns: a cursor for each row, and nodes that move all of them at once.
+
+A node reads one value in each of ``rows`` (places of cursors, rising) and gives an array of as many. A row
+that turns out bad is noted with the reason, its cursor goes to its end, and what is read of it counts for
+nothing. Nothing here trusts a length: whatever leaves its row's bytes is bad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.arrow.framed import cut
+
+# Elements that take no bytes (nulls, empty records) could otherwise be as many as a length can say.
+_EMPTY_ELEMENTS_MAX: Final = 1 << 16
+_DEPTH_MAX: Final = 64
+_VARINT_BYTES_MAX: Final = 10
+_PADDING: Final = 16
+_US_PER_MS: Final = 1000
+_MS_MAX: Final = (2**63 - 1) // _US_PER_MS
+
+
+class Cursor:
+    """Where each row is, and where it ends, in one buffer."""
+
+    def __init__(self, data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> None:
+        # So that a number may be looked at where the data ends; whether it belongs to its row is asked later.
+        self.data = np.concatenate([data, np.zeros(_PADDING, np.uint8)])
+        self.at = starts.astype(np.int64)
+        self.end = self.at + lengths
+        self.bad: dict[int, str] = {}
+        self.is_bad = np.zeros(len(starts), bool)
+        self.depth = 0
+
+    def fail(self, rows: np.ndarray, reason: str) -> None:
+        """The first reason of a row counts."""
+        for row in rows.tolist():
+            self.bad.setdefault(row, reason)
+        self.is_bad[rows] = True
+        self.at[rows] = self.end[rows]
+
+    def move(self, rows: np.ndarray, at: np.ndarray, what: str) -> None:
+        """To places behind what was read; a row that has fewer bytes is bad."""
+        over = at > self.end[rows]
+        if over.any():
+            self.at[rows] = np.minimum(at, self.end[rows])
+            self.fail(rows[over], f"the data ends within {what}")
+        else:
+            self.at[rows] = at
+
+    def skip(self, rows: np.ndarray, count: np.ndarray | int, what: str) -> np.ndarray:
+        """Over so many bytes; where they began. Lengths that are none are bad, and read as zero bytes."""
+        starts: np.ndarray = self.at[rows]
+        if isinstance(count, np.ndarray):
+            wrong = (count < 0) | (count > self.end[rows] - starts)
+            if wrong.any():
+                for row, size in zip(rows[wrong], count[wrong], strict=True):
+                    self.fail(
+                        np.array([row]),
+                        f"the length {size} of {what} is more than the data that is left"
+                        if size > 0
+                        else f"the length {size} of {what} is less than 0",
+                    )
+                count[wrong] = 0
+                starts = self.at[rows]
+        self.move(rows, starts + count, what)
+        return starts
+
+    def long(self, rows: np.ndarray, what: str) -> np.ndarray:
+        """Zigzag varints."""
+        at = self.at[rows]
+        first = self.data[at]
+        found = (first & 0x7F).astype(np.uint64)
+        sizes = np.ones(len(rows), np.int64)
+        more = np.flatnonzero(first & 0x80)
+        for place in range(1, _VARINT_BYTES_MAX):
+            if not len(more):
+                break
+            next_bytes = self.data[np.minimum(at[more] + place, len(self.data) - 1)]
+            found[more] |= (next_bytes & 0x7F).astype(np.uint64) << np.uint64(7 * place)
+            sizes[more] += 1
+            more = more[next_bytes >= 0x80]
+        self.move(rows, at + sizes, what)
+        if len(more):
+            self.fail(rows[more], f"{what} is longer than {_VARINT_BYTES_MAX} bytes")
+        signs = -(found & np.uint64(1)).astype(np.int64)
+        numbers: np.ndarray = (found >> np.uint64(1)).astype(np.int64) ^ signs
+        return numbers
+
+    def fixed(self, rows: np.ndarray, dtype: str, what: str) -> np.ndarray:
+        """Numbers of so many bytes, little endian."""
+        size = np.dtype(dtype).itemsize
+        count = len(self.data) - size + 1
+        everywhere = np.ndarray((count,), dtype, self.data.data, strides=(1,))
+        starts = self.skip(rows, size, what)
+        numbers: np.ndarray = everywhere[np.minimum(starts, count - 1)]
+        return numbers
+
+    def slices(self, starts: np.ndarray, lengths: np.ndarray) -> pa.BinaryArray:
+        """The bytes from each start on; starts rise."""
+        return cut(self.data, starts, lengths)
+
+
+class Node(Protocol):
+    """How one Avro type, as it was written, becomes a column."""
+
+    def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """Null, of any type."""
+
+    type: pa.DataType
+
+    def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array:
+        return pa.nulls(len(rows), self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Boolean:
+    def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array:
+        starts = cursor.skip(rows, 1, "a boolean")
+        found = cursor.data[starts]
+        wrong = (found > 1) & (cursor.at[rows] > starts)
+        if wrong.any():
+            cursor.fail(rows[wrong], "a boolean is neither 0 nor 1")
+        return pa.array(found == 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """An int or a long, read as any number or time. ``factor`` is for what is written in ms."""
+
+    type: pa.DataType
+    bits: int
+    factor: int = 1
+
+    def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array:
+        found = cursor.long(rows, "an int" if self.bits == 32 else "a long")
+        if self.bits == 32:
+            wrong = found != found.astype(np.int32)
+            if wrong.any():
+                cursor.fail(rows[wrong], "an int has more than 32 bits")
+        if self.factor > 1:
+            wrong = (found > _MS_MAX) | (found < -_MS_MAX)
+            if wrong.any():
+                cursor.fail(rows[wrong], "a timestamp lies further away than a column of microseconds says")
+                found[wrong] = 0
+            found = found * self.factor
+        if pa.types.is_floating(self.type):
+            return pa.array(found.astype(self.type.to_pandas_dtype()))
+        if self.type.bit_width == 32:
+            found = found.astype(np.int32)
+        return pa.Array.from_buffers(self.type, len(found), [None, pa.py_buffer(np.ascontiguousarray(found))])
+
+
+@dataclass(frozen=True, slots=True)
+class Float:
+    type: pa.DataType
+    dtype: str
+
+    def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array:
+        return pa.array(cursor.fixed(rows, self.dtype, "a number")).cast(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string or bytes, read as either."""
+
+    type: pa.DataType
+
+    def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array:
+        lengths = cursor.long(rows, "a length")
+        starts = cursor.skip(rows, lengths, "a text")
+        found = cursor.slices(starts, lengths)
+        if pa.types.is_binary(self.type):
+            return found
+        try:
+            return found.cast(self.type)
+        except pa.ArrowInvalid:
+            return self._without_bad(found, cursor, rows)
+
+    def _without_bad(self, found: pa.BinaryArray, cursor: Cursor, rows: np.ndarray) -> pa.Array:
+        texts: list[str | None] = []
+        for at, value in enumerate(found.to_pylist()):
+            try:
+                texts.append(value.decode())
+            except UnicodeDecodeError as problem:
+                cursor.fail(rows[at : at + 1], f"a string is not UTF-8 ({problem.reason})")
+                texts.append(None)
+        return pa.array(texts, self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """What the reader has no place for, where it begins with its length."""
+
+    def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array:
+        cursor.skip(rows, cursor.long(rows, "a length"), "a text")
+        return pa.nulls(len(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """So many bytes; as a UUID's text where ``is_uuid``."""
+
+    size: int
+    is_uuid: bool = False
+
+    def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array:
+        starts = cursor.skip(rows, self.size, "a fixed")
+        lengths = np.minimum(self.size, cursor.end[rows] - starts)
+        found = cursor.slices(starts, lengths)
+        if not self.is_uuid:
+            return found
+        digits = pa.array([each.hex() for each in found.to_pylist()], pa.string())
+        ends = [8, 12, 16, 20, 32]
+        parts = [pc.utf8_slice_codeunits(digits, a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+        return pc.binary_join_element_wise(*parts, "-")
+
+
+@dataclass(frozen=True, slots=True)
+class DecimalNode:
+    """Big endian two's complement, in a fixed of ``size`` bytes or after a length. A reader of another
+    scale does not come here."""
+
+    type: pa.Decimal128Type
+    size: int | None
+
+    def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array:
+        if self.size is None:
+            lengths = cursor.long(rows, "a length")
+        else:
+            lengths = np.full(len(rows), self.size, np.int64)
+        starts = cursor.skip(rows, lengths, "a decimal")
+        data = cursor.data
+        negative = (data[starts] >= 0x80) & (lengths > 0)
+        words = np.empty((len(rows), 16), np.uint8)
+        fill = np.where(negative, 0xFF, 0).astype(np.uint8)
+        for place in range(16):  # the last byte is the lowest
+            there = place < lengths
+            words[:, place] = np.where(there, data[np.where(there, starts + lengths - 1 - place, 0)], fill)
+        found = pa.Array.from_buffers(self.type, len(rows), [None, pa.py_buffer(words)])
+        try:
+            found.validate(full=True)
+            too_long = lengths > 16
+        except pa.ArrowInvalid:
+            too_long = np.ones(len(rows), bool)
+        if too_long.any():
+            # Longer ones may be padded with signs, which are all alike.
+            self._check_each(cursor, rows, starts, lengths, np.flatnonzero(too_long), words)
+        return found
+
+    def _check_each(
+        self,
+        cursor: Cursor,
+        rows: np.ndarray,
+        starts: np.ndarray,
+        lengths: np.ndarray,
+        which: np.ndarray,
+        words: np.ndarray,
+    ) -> None:
+        """``words``: the column's own memory."""
+        highest = 10**self.type.precision
+        for at in which:
+            data = cursor.data[starts[at] : starts[at] + lengths[at]].tobytes()
+            if abs(int.from_bytes(data, "big", signed=True)) >= highest:
+                reason = f"a decimal has more digits than {self.type.precision}"
+                cursor.fail(rows[at : at + 1], reason)
+                words[at] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Enum:
+    """``symbols``: what each number of the writer is to the reader; None for one that it has not."""
+
+    symbols: Sequence[str | None]
+    names: Sequence[str]
+
+    def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array:
+        found = cursor.long(rows, "an enum")
+        wrong = (found < 0) | (found >= len(self.symbols))
+        if wrong.any():
+            cursor.fail(rows[wrong], f"an enum has a number beyond its {len(self.symbols)} symbols")
+            found[wrong] = 0
+        for at, symbol in enumerate(self.symbols):
+            if symbol is None and (missing := (found == at) & ~wrong).any():
+                cursor.fail(rows[missing], f"the symbol '{self.names[at]}' is none of the reader's enum")
+        return pa.array(self.symbols, pa.string()).take(pa.array(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """The default of a field that the writer did not have: takes no bytes."""
+
+    value: pa.Scalar
+
+    def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array:
+        return pa.repeat(self.value, len(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What the reader can't read, of writers that have it in one branch of a union."""
+
+    type: pa.DataType
+    reason: str
+
+    def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array:
+        cursor.fail(rows, self.reason)
+        return pa.nulls(len(rows), self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """``written``: the fields in the writer's order, with the reader's place or None; ``absent``: the others.
+    ``type`` None where it is skipped."""
+
+    type: pa.StructType | None
+    written: Sequence[tuple[int | None, Node]]
+    absent: Sequence[tuple[int, Constant]]
+
+    def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array:
+        columns: dict[int, pa.Array] = {}
+        for place, node in self.written:
+            column = node.read(cursor, rows)
+            if place is not None:
+                columns[place] = column
+        for place, constant in self.absent:
+            columns[place] = constant.read(cursor, rows)
+        if self.type is None:
+            return pa.nulls(len(rows))
+        arrays = [columns[place] for place in range(self.type.num_fields)]
+        return pa.StructArray.from_arrays(arrays, fields=list(self.type))
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A value as one branch of a union that is a struct of its branches."""
+
+    type: pa.StructType
+    place: int
+    node: Node
+
+    def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array:
+        found = self.node.read(cursor, rows)
+        arrays = [
+            found if at == self.place else pa.nulls(len(rows), each.type) for at, each in enumerate(self.type)
+        ]
+        return pa.StructArray.from_arrays(arrays, fields=list(self.type))
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """The writer's branches, each read into the one type that the reader has for all; None where skipped."""
+
+    type: pa.DataType | None
+    branches: Sequence[Node]
+
+    def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array:
+        found = cursor.long(rows, "a union")
+        wrong = (found < 0) | (found >= len(self.branches))
+        if wrong.any():
+            cursor.fail(rows[wrong], f"a union has a number beyond its {len(self.branches)} branches")
+            found[wrong] = 0
+        if len(rows) and (found == found[0]).all():
+            return self.branches[int(found[0])].read(cursor, rows)
+        pieces: list[pa.Array] = [] if self.type is None else [pa.nulls(0, self.type)]
+        order: list[np.ndarray] = []
+        for number, branch in enumerate(self.branches):
+            of_branch = np.flatnonzero(found == number)
+            if len(of_branch):
+                pieces.append(branch.read(cursor, rows[of_branch]))
+                order.append(of_branch)
+        if self.type is None:
+            return pa.nulls(len(rows))
+        return _in_order(pieces, order, len(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """An array, or with ``is_map`` a map, in blocks; ``type`` None where it is skipped."""
+
+    type: pa.DataType | None
+    item: Node
+    item_type: pa.DataType
+    is_map: bool
+    is_empty: bool  # whether elements may take no bytes
+    key: Node
+
+    def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array:
+        keys: list[pa.Array] = [pa.nulls(0, pa.string())]
+        items: list[pa.Array] = [pa.nulls(0, self.item_type)]
+        owners: list[np.ndarray] = []
+        for places in self._elements(cursor, rows):
+            if self.is_map:
+                keys.append(self.key.read(cursor, rows[places]))
+            found = self.item.read(cursor, rows[places])
+            if self.type is not None:
+                items.append(found)
+                owners.append(places)
+        if self.type is None:
+            return pa.nulls(len(rows))
+        owner = np.concatenate(owners) if owners else np.empty(0, np.int64)
+        order = np.argsort(owner, kind="stable")
+        bounds = np.zeros(len(rows) + 1, np.int32)
+        np.cumsum(np.bincount(owner, minlength=len(rows)), out=bounds[1:])
+        values = pa.concat_arrays(items).take(pa.array(order))
+        if not self.is_map:
+            return pa.ListArray.from_arrays(pa.array(bounds), values, type=self.type)
+        names = pa.concat_arrays(keys).take(pa.array(order))
+        if names.null_count:  # of rows that are bad: a map's keys are never null
+            names = pc.fill_null(names, "")
+        return pa.MapArray.from_arrays(pa.array(bounds), names, values, type=self.type)
+
+    def _elements(self, cursor: Cursor, rows: np.ndarray) -> Iterator[np.ndarray]:
+        """Which rows have a next element: block by block, and in a block one by one."""
+        active = np.arange(len(rows))
+        seen = np.zeros(len(rows), np.int64)
+        while len(active):
+            counts = cursor.long(rows[active], "a count")
+            sized = np.flatnonzero(counts < 0)
+            if len(sized):
+                cursor.long(rows[active[sized]], "a size")  # of the block in bytes, for those who skip
+                counts[sized] = np.where(counts[sized] == -(2**63), 2**63 - 1, -counts[sized])
+            left = cursor.end[rows[active]] - cursor.at[rows[active]]
+            if self.is_empty:
+                left = _EMPTY_ELEMENTS_MAX - seen[active]
+            wrong = counts > left
+            if wrong.any():
+                cursor.fail(rows[active[wrong]], "a count is more than the data that is left")
+            going_on = (counts > 0) & ~cursor.is_bad[rows[active]]
+            active, counts = active[going_on], counts[going_on]
+            seen[active] += counts
+            for number in range(int(counts.max(initial=0))):
+                places = active[(counts > number) & ~cursor.is_bad[rows[active]]]
+                if len(places):
+                    yield places
+            active = active[~cursor.is_bad[rows[active]]]
+
+
+@dataclass(slots=True)
+class Again:
+    """A type inside itself, of what is skipped: ``node`` is set when all of it is known."""
+
+    node: Node | None = None
+
+    def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array:
+        assert self.node is not None
+        if cursor.depth >= _DEPTH_MAX:
+            cursor.fail(rows, f"types inside themselves are nested deeper than {_DEPTH_MAX}")
+        elif len(rows):
+            cursor.depth += 1
+            self.node.read(cursor, rows)
+            cursor.depth -= 1
+        return pa.nulls(len(rows))
+
+
+def _in_order(pieces: list[pa.Array], order: list[np.ndarray], count: int) -> pa.Array:
+    places = np.empty(count, np.int64)
+    if order:
+        places[np.concatenate(order)] = np.arange(count)
+    return pa.concat_arrays(pieces).take(pa.array(places))

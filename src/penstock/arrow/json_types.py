@@ -1,0 +1,223 @@
+"""Which column a JSON Schema is, and JSON documents read into it.
+
+Columns of objects, arrays, texts and numbers are read by Arrow's parser, all documents at once. Maps, and
+what may be of several types (left as JSON text), it does not know: such columns are read one by one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from penstock.arrow.decoded import Decoded, shown
+from penstock.arrow.json_format import Json
+from penstock.client.settings import ConfigError
+
+JsonValue: TypeAlias = Any
+_SIMPLE: Final = {
+    "string": pa.string(),
+    "integer": pa.int64(),
+    "number": pa.float64(),
+    "boolean": pa.bool_(),
+}
+_TIMES: Final = {"date": pa.date32(), "date-time": pa.timestamp("us", "UTC")}
+_LENGTH_MAX: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class JsonColumn:
+    """``type``: the column's. ``texts``: paths of what may be anything, and is left as JSON text."""
+
+    type: pa.DataType
+    texts: frozenset[str]
+    name: str = "json-schema"
+    is_slow: bool = True
+
+    def decode(self, column: pa.BinaryArray) -> Decoded:
+        if not self.texts and pa.types.is_struct(self.type) and not _has_map(self.type):
+            return Json(self.type).decode(column)
+        bad: dict[int, str] = {}
+        found: list[Any] = []
+        for row, value in enumerate(column.to_pylist()):
+            made = None
+            if value is not None:
+                try:
+                    made = self._value(json.loads(value.decode(), parse_constant=_refuse), self.type, "")
+                    made = pa.scalar(made, self.type)  # whatever is out of range is so here
+                except (ValueError, RecursionError, OverflowError, pa.ArrowException) as problem:
+                    made = None
+                    bad[row] = f"expected JSON of the schema, found {shown(value)} ({problem})"
+            found.append(made)
+        values = [None if each is None else each.as_py() for each in found]
+        return Decoded(pa.array(values, self.type), bad)
+
+    def _value(self, given: JsonValue, kind: pa.DataType, path: str) -> Any:
+        if path in self.texts:
+            return None if given is None else json.dumps(given, separators=(",", ":"), ensure_ascii=False)
+        if given is None:
+            if not path:
+                raise ValueError("it is null")
+            return None
+        if pa.types.is_struct(kind):
+            _expect(given, dict, path)
+            return {f.name: self._value(given.get(f.name), f.type, f"{path}.{f.name}") for f in kind}
+        if pa.types.is_map(kind):
+            _expect(given, dict, path)
+            return [(key, self._value(each, kind.item_type, f"{path}{{}}")) for key, each in given.items()]
+        if pa.types.is_list(kind):
+            _expect(given, list, path)
+            return [self._value(each, kind.value_type, f"{path}[]") for each in given]
+        if pa.types.is_boolean(kind):
+            return _expect(given, bool, path)
+        if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+            return _number(given, pa.types.is_integer(kind), path)
+        text = _expect(given, str, path)
+        return text if pa.types.is_string(kind) else pa.scalar(text).cast(kind).as_py()
+
+
+def column_of(schema: JsonValue, resolved: Mapping[str, str]) -> JsonColumn:
+    """The column of a schema, which may refer to ``resolved`` texts. Raises ConfigError."""
+    mapping = _Mapping(schema, {name: json.loads(text) for name, text in resolved.items()})
+    kind = mapping.type(schema, "", ())
+    if kind is None:
+        mapping.texts.add("")
+    return JsonColumn(kind or pa.string(), frozenset(mapping.texts))
+
+
+class _Mapping:
+    def __init__(self, root: JsonValue, resolved: Mapping[str, JsonValue]) -> None:
+        self._documents = {"": root, **resolved}
+        self.texts: set[str] = set()
+
+    def type(self, schema: JsonValue, path: str, inside: tuple[int, ...]) -> pa.DataType | None:
+        """None: anything."""
+        if not isinstance(schema, dict):
+            return None
+        if id(schema) in inside or len(inside) > _LENGTH_MAX:
+            raise ConfigError(
+                f"{_at(path)} contains itself: a column has no such type. Give a reader schema that leaves "
+                "the field out, or read the text"
+            )
+        inside = (*inside, id(schema))
+        if "$ref" in schema:
+            return self.type(self._target(schema["$ref"], path), path, inside)
+        for several in ("oneOf", "anyOf"):
+            if isinstance(schema.get(several), list):
+                others = [each for each in schema[several] if not _is_null(each)]
+                return self.type(others[0], path, inside) if len(others) == 1 else None
+        schema = self._merged(schema, path)
+        kinds = schema.get("type", "object" if "properties" in schema else _kinds_of_values(schema))
+        kinds = [each for each in (kinds if isinstance(kinds, list) else [kinds]) if each != "null"]
+        if sorted(map(str, kinds)) == ["integer", "number"]:
+            kinds = ["number"]
+        if len(kinds) != 1:
+            return None
+        return self._of_kind(str(kinds[0]), schema, path, inside)
+
+    def _of_kind(
+        self, kind: str, schema: dict[str, Any], path: str, inside: tuple[int, ...]
+    ) -> pa.DataType | None:
+        match kind:
+            case "object":
+                return self._object(schema, path, inside)
+            case "array":
+                items = schema.get("items")
+                return pa.list_(pa.field("element", self._part(items, f"{path}[]", inside)))
+            case "string":
+                return _TIMES.get(str(schema.get("format")), pa.string())
+        return _SIMPLE.get(kind)
+
+    def _object(self, schema: dict[str, Any], path: str, inside: tuple[int, ...]) -> pa.DataType | None:
+        properties = schema.get("properties")
+        if isinstance(properties, dict) and properties:
+            return pa.struct(
+                [pa.field(name, self._part(of, f"{path}.{name}", inside)) for name, of in properties.items()]
+            )
+        if isinstance(others := schema.get("additionalProperties"), dict):
+            return pa.map_(pa.string(), self._part(others, f"{path}{{}}", inside))
+        return None
+
+    def _part(self, schema: JsonValue, path: str, inside: tuple[int, ...]) -> pa.DataType:
+        kind = self.type(schema, path, inside)
+        if kind is None:
+            self.texts.add(path)
+        return kind or pa.string()
+
+    def _merged(self, schema: dict[str, Any], path: str) -> dict[str, Any]:
+        """With what ``allOf`` adds: of objects the properties, of all else what is not said before."""
+        parts = schema.get("allOf")
+        if not isinstance(parts, list):
+            return schema
+        merged = {name: value for name, value in schema.items() if name != "allOf"}
+        for part in parts:
+            if isinstance(part, dict) and "$ref" in part:
+                part = self._target(part["$ref"], path)
+            if not isinstance(part, dict):
+                continue
+            part = self._merged(part, path)
+            properties = {**merged.get("properties", {}), **part.get("properties", {})}
+            merged = {**part, **merged}
+            if properties:
+                merged["properties"] = properties
+        return merged
+
+    def _target(self, reference: JsonValue, path: str) -> JsonValue:
+        name, _, pointer = str(reference).partition("#")
+        found = self._documents.get(name)
+        for step in pointer.split("/")[1:]:
+            step = step.replace("~1", "/").replace("~0", "~")
+            if isinstance(found, list) and step.isdigit() and int(step) < len(found):
+                found = found[int(step)]
+            else:
+                found = found.get(step) if isinstance(found, dict) else None
+        if found is None:
+            raise ConfigError(
+                f"{_at(path)} refers to {reference!r}: expected '#/…' or a reference of the schema"
+            )
+        return found
+
+
+def _kinds_of_values(schema: dict[str, Any]) -> list[str]:
+    """Of a schema that names values and no type."""
+    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    names = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+    return sorted({names.get(type(value), "object") for value in values}) if isinstance(values, list) else []
+
+
+def _is_null(schema: JsonValue) -> bool:
+    return isinstance(schema, dict) and schema.get("type") == "null"
+
+
+def _has_map(kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind):
+        return True
+    if pa.types.is_struct(kind):
+        return any(_has_map(field.type) for field in kind)
+    return pa.types.is_list(kind) and _has_map(kind.value_type)
+
+
+def _expect(given: JsonValue, kind: type, path: str) -> Any:
+    if type(given) is not kind:
+        names = {dict: "an object", list: "an array", bool: "a boolean", str: "a text"}
+        raise ValueError(f"{path.lstrip('.') or 'it'} is {type(given).__name__}, expected {names[kind]}")
+    return given
+
+
+def _number(given: JsonValue, is_whole: bool, path: str) -> int | float:
+    if isinstance(given, bool) or not isinstance(given, (int, float)):
+        raise ValueError(f"{path.lstrip('.') or 'it'} is {type(given).__name__}, expected a number")
+    if is_whole and given != int(given):
+        raise ValueError(f"{path.lstrip('.') or 'it'} is {given}, expected a whole number")
+    return int(given) if is_whole else float(given)
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _at(path: str) -> str:
+    return f"field '{path.lstrip('.')}' of the JSON Schema" if path else "the JSON Schema"

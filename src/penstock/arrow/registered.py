@@ -1,0 +1,343 @@
+"""Formats whose columns come from a schema: Avro, JSON Schema and Protobuf, out of a registry or given.
+
+A query has one reader schema, fixed when it is planned. Values are read by it, whichever schema wrote them:
+the id before a value leads to that one in the registry, and how the one is read by the other is worked out
+once a process. Without a registry values have no id, and are of the given schema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
+
+from penstock.arrow.avro.resolution import Projection, Unreadable
+from penstock.arrow.decoded import Decoded, Format
+from penstock.arrow.framed import NoProjection, ReadSpans, cut, read_framed, read_whole
+from penstock.arrow.json_types import JsonColumn, column_of
+from penstock.arrow.protobuf_format import MessageReader, descriptor_of
+from penstock.arrow.schema_choice import SchemaChoice
+from penstock.client.settings import ConfigError
+from penstock.registry.client.config import RegistryConfig
+from penstock.registry.client.errors import RegistryRefused
+from penstock.registry.client.registry import Registered, RegistryClient, shared_registry
+from penstock.registry.formats import SchemaError, parse
+from penstock.registry.formats.avro.schema import AvroSchema
+from penstock.registry.formats.avro.types import Type
+from penstock.registry.formats.json_schema.schema import JsonSchema
+from penstock.registry.formats.protobuf.schema import ProtobufSchema
+
+_INDEXES_MAX: Final = 32
+
+# Format's name → the registry's name for it.
+SCHEMA_TYPES: Final = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
+Parsed: TypeAlias = AvroSchema | JsonSchema | ProtobufSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Avro:
+    """``text``: the reader's schema, with all that it refers to."""
+
+    text: str
+    registry: RegistryConfig | None
+    name: str = "avro"
+    is_slow: bool = False
+
+    @property
+    def type(self) -> pa.DataType:
+        return _avro_projection(self.text, None, 0).type
+
+    def decode(self, column: pa.BinaryArray) -> Decoded:
+        if self.registry is None:
+            return read_whole(column, self.type, _avro_projection(self.text, None, 0).read)
+        return read_framed(column, self.type, self._reader_of)
+
+    def _reader_of(self, schema_id: int) -> ReadSpans:
+        try:
+            return _avro_projection(self.text, self.registry, schema_id).read
+        except RegistryRefused as error:
+            raise _not_there(error) from None
+
+
+@dataclass(frozen=True, slots=True)
+class JsonDocuments:
+    """Documents say themselves what they are, so their ids lead to nothing that would be needed."""
+
+    column: JsonColumn
+    is_framed: bool
+    name: str = "json-schema"
+    is_slow: bool = True
+
+    @property
+    def type(self) -> pa.DataType:
+        return self.column.type
+
+    def decode(self, column: pa.BinaryArray) -> Decoded:
+        if not self.is_framed:
+            return self.column.decode(column)
+        return read_framed(column, self.type, lambda schema_id: self._read)
+
+    def _read(self, data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> Decoded:
+        return self.column.decode(cut(data, starts, lengths))
+
+
+@dataclass(frozen=True, slots=True)
+class Protobuf:
+    """``files``: the reader's descriptors, serialized; ``message``: the full name of the one to read."""
+
+    files: bytes
+    message: str
+    registry: RegistryConfig | None
+    name: str = "protobuf"
+    is_slow: bool = True
+
+    @property
+    def type(self) -> pa.DataType:
+        return _message_reader(self.files, self.message, None, 0, ()).type
+
+    def decode(self, column: pa.BinaryArray) -> Decoded:
+        if self.registry is None:
+            return read_whole(column, self.type, _message_reader(self.files, self.message, None, 0, ()).read)
+        return read_framed(column, self.type, self._reader_of)
+
+    def _reader_of(self, schema_id: int) -> ReadSpans:
+        def read(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> Decoded:
+            return self._read(schema_id, data, starts, lengths)
+
+        return read
+
+    def _read(self, schema_id: int, data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> Decoded:
+        """Before the message stands which one of the schema's file it is: mostly the first, in one byte."""
+        if len(starts) and lengths.min() > 0 and not data[starts].any():
+            return self._read_one(schema_id, (0,), data, starts + 1, lengths - 1)
+        groups: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        bad: dict[int, str] = {}
+        for row, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
+            try:
+                indexes, size = message_indexes(data[start : start + length].tobytes())
+                groups.setdefault(indexes, []).append((row, size))
+            except ValueError as problem:
+                bad[row] = str(problem)
+        pieces: list[pa.Array] = [pa.nulls(len(bad), self.type)]
+        order: list[int] = list(bad)
+        for indexes, members in groups.items():
+            rows, sizes = (np.array(each, np.int64) for each in zip(*members, strict=True))
+            found = self._read_one(schema_id, indexes, data, starts[rows] + sizes, lengths[rows] - sizes)
+            bad |= {int(rows[row]): why for row, why in found.bad.items()}
+            pieces.append(found.array)
+            order += rows.tolist()
+        return Decoded(pa.concat_arrays(pieces).take(pa.array(np.argsort(order))), bad)
+
+    def _read_one(
+        self,
+        schema_id: int,
+        indexes: tuple[int, ...],
+        data: np.ndarray,
+        starts: np.ndarray,
+        lengths: np.ndarray,
+    ) -> Decoded:
+        try:
+            reader = _message_reader(self.files, self.message, self.registry, schema_id, indexes)
+        except RegistryRefused as error:
+            why = str(_not_there(error))
+        except NoProjection as problem:
+            why = str(problem)
+        else:
+            return reader.read(data, starts, lengths)
+        return Decoded(pa.nulls(len(starts), self.type), dict.fromkeys(range(len(starts)), why))
+
+
+def message_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
+    """Which message of a file, level by level, and how many bytes say so. Raises ValueError."""
+    position = 0
+    numbers: list[int] = []
+    wanted = 1
+    while len(numbers) < wanted:
+        value = shift = 0
+        while True:
+            if position >= len(data) or shift > 28:
+                raise ValueError("expected the indexes of a message before it, found none")
+            byte = data[position]
+            position += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        number = (value >> 1) ^ -(value & 1)
+        if len(numbers) == 0 and wanted == 1:
+            if number == 0:
+                return (0,), position
+            wanted = number + 1
+        if number < 0 or wanted > _INDEXES_MAX:
+            raise ValueError("expected the indexes of a message before it, found others")
+        numbers.append(number)
+    return tuple(numbers[1:]), position
+
+
+def make_registered(name: str, choice: SchemaChoice) -> Format:
+    """The format of that name. Asks the registry where the schema is not given. Raises ConfigError, and what
+    a registry's client raises.
+    """
+    registry = None if choice.registry is None else RegistryConfig.from_properties(choice.registry)
+    parsed = _reader(name, choice, registry)
+    if isinstance(parsed, AvroSchema):
+        made: Format = Avro(parsed.formatted("resolved"), registry)
+    elif isinstance(parsed, JsonSchema):
+        column = column_of(json.loads(parsed.canonical()), parsed.resolved)
+        made = JsonDocuments(column, registry is not None)
+    else:
+        files = parsed.file_set()
+        message = choice.message or _message_names(files)[0]
+        descriptor_of(files, message)
+        made = Protobuf(files, message, registry)
+    made.type  # noqa: B018 - what no column can hold is told here
+    return made
+
+
+def versions_of(choice: SchemaChoice) -> list[int]:
+    """The versions of the subject that are there now."""
+    assert choice.registry is not None
+    assert choice.subject is not None
+    return shared_registry(RegistryConfig.from_properties(choice.registry)).versions(choice.subject)
+
+
+def _reader(name: str, choice: SchemaChoice, registry: RegistryConfig | None) -> Parsed:
+    wanted = SCHEMA_TYPES[name]
+    if choice.schema is not None:
+        try:
+            parsed = parse(wanted, str(choice.schema))
+        except SchemaError as problem:
+            raise ConfigError(f"invalid schema for the format '{name}': {problem}") from None
+        assert isinstance(parsed, (AvroSchema, JsonSchema, ProtobufSchema))
+        return parsed
+    if registry is None:
+        raise ConfigError(
+            f"the format '{name}' needs a schema: give one, or a registry that has it ('schema.registry.url')"
+        )
+    if choice.subject is None:
+        raise ConfigError(
+            f"the format '{name}' needs the subject of its schema where there are several topics"
+        )
+    client = shared_registry(registry)
+    found = (
+        client.latest(choice.subject)
+        if choice.version is None
+        else client.version(choice.subject, choice.version)
+    )
+    return _parsed(client, found, wanted, f"subject '{choice.subject}'")
+
+
+def _parsed(client: RegistryClient, found: Registered, wanted: str, what: str) -> Parsed:
+    if found.format != wanted:
+        raise ConfigError(f"{what} has a schema of the type {found.format}, expected {wanted}")
+    try:
+        parsed = client.parsed(found)
+    except SchemaError as problem:
+        raise ConfigError(f"{what} has a schema that can't be used: {problem}") from None
+    assert isinstance(parsed, (AvroSchema, JsonSchema, ProtobufSchema))
+    return parsed
+
+
+def _writer(registry: RegistryConfig, schema_id: int, wanted: str) -> Parsed:
+    """Raises NoProjection; RegistryRefused and RegistryUnreachable, which are no record's fault."""
+    client = shared_registry(registry)
+    try:
+        return _parsed(client, client.by_id(schema_id), wanted, "that id")
+    except ConfigError as problem:
+        raise NoProjection(str(problem)) from None
+
+
+def _not_there(error: RegistryRefused) -> NoProjection:
+    """Raises the error where it is about something else."""
+    if not error.is_absence:
+        raise error
+    return NoProjection(f"the registry has no such schema ({error})")
+
+
+@lru_cache(maxsize=64)
+def _avro_reader(text: str) -> Type:
+    parsed = parse("AVRO", text, is_new=False)
+    assert isinstance(parsed, AvroSchema)
+    return parsed.root
+
+
+@lru_cache(maxsize=1024)
+def _avro_known(text: str, registry: RegistryConfig | None, schema_id: int) -> Projection | str:
+    """What it is read by, or why nothing can."""
+    reader = _avro_reader(text)
+    if registry is None:
+        return Projection(reader, reader)
+    try:
+        writer = _writer(registry, schema_id, "AVRO")
+        assert isinstance(writer, AvroSchema)
+        return Projection(writer.root, reader)
+    except (NoProjection, Unreadable) as problem:
+        return str(problem)
+
+
+def _avro_projection(text: str, registry: RegistryConfig | None, schema_id: int) -> Projection:
+    known = _avro_known(text, registry, schema_id)
+    if isinstance(known, str):
+        raise NoProjection(known)
+    return known
+
+
+@lru_cache(maxsize=1024)
+def _message_known(
+    files: bytes, message: str, registry: RegistryConfig | None, schema_id: int, indexes: tuple[int, ...]
+) -> MessageReader | str:
+    reader = descriptor_of(files, message)
+    if registry is None:
+        return MessageReader(reader)
+    try:
+        return MessageReader(reader, _written_message(registry, schema_id, indexes, reader))
+    except NoProjection as problem:
+        return str(problem)
+
+
+def _message_reader(
+    files: bytes, message: str, registry: RegistryConfig | None, schema_id: int, indexes: tuple[int, ...]
+) -> MessageReader:
+    known = _message_known(files, message, registry, schema_id, indexes)
+    if isinstance(known, str):
+        raise NoProjection(known)
+    return known
+
+
+def _written_message(
+    registry: RegistryConfig, schema_id: int, indexes: tuple[int, ...], reader: Descriptor
+) -> Descriptor:
+    parsed = _writer(registry, schema_id, "PROTOBUF")
+    assert isinstance(parsed, ProtobufSchema)
+    files = parsed.file_set()
+    name = _indexed(files, indexes)
+    if name is None or name != reader.full_name:
+        raise NoProjection(f"it is the message {name or list(indexes)}, expected {reader.full_name}")
+    return descriptor_of(files, name)
+
+
+def _indexed(files: bytes, indexes: tuple[int, ...]) -> str | None:
+    """The full name of a message of the last file."""
+    file = FileDescriptorSet.FromString(files).file[-1]
+    name: str = file.package
+    messages: Sequence[DescriptorProto] = file.message_type
+    for index in indexes:
+        if index >= len(messages):
+            return None
+        name = f"{name}.{messages[index].name}".lstrip(".")
+        messages = messages[index].nested_type
+    return name
+
+
+def _message_names(files: bytes) -> list[str]:
+    file = FileDescriptorSet.FromString(files).file[-1]
+    if not file.message_type:
+        raise ConfigError("the Protobuf schema has no message")
+    return [f"{file.package}.{each.name}".lstrip(".") for each in file.message_type]

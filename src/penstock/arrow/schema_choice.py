@@ -1,0 +1,29 @@
+"""Which schema a column is to be read by, as options and arguments say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChoice:
+    """Which schema a column is read by: a text (DDL, Avro's JSON, a JSON Schema, a Protobuf file) or Arrow's,
+    or what a subject of the registry holds, as ``version`` or the latest. ``message``: which of Protobuf's.
+    ``registry``: properties of its client.
+    """
+
+    schema: str | pa.Schema | pa.DataType | None = None
+    subject: str | None = None
+    version: int | None = None
+    message: str | None = None
+    registry: Mapping[str, str] | None = field(default=None, repr=False)  # there may be a password in it
+
+    def completed(self, part: str, topics: Sequence[str], registry: Mapping[str, str] | None) -> SchemaChoice:
+        """With the registry, and the topic's subject (``<topic>-value``) where none is named."""
+        subject = self.subject
+        if subject is None and self.schema is None and len(topics) == 1:
+            subject = f"{topics[0]}-{part}"
+        return replace(self, subject=subject, registry=self.registry or registry)

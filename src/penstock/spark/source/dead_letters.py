@@ -1,0 +1,88 @@
+"""Records that a task could not decode, written to a topic as they are, with headers that say why.
+
+They are acknowledged before the task is done. A task that is run again writes them again: at least once.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Final
+
+from penstock.arrow.batches import DeadLetter
+from penstock.client.config import ClientConfig
+from penstock.client.producer import ProducerConfig
+from penstock.protocol.records import Record, encode_batch
+from penstock.spark.connections import discard_producer, shared_cluster, shared_producer
+
+PREFIX: Final = "__penstock.errors."
+# Records in a batch: a producer splits what a broker finds too large.
+_BATCH_BYTES: Final = 256 << 10
+
+
+class DeadLetterTopic:
+    """For one task. Letters of one partition stay in their order, in one partition."""
+
+    def __init__(self, client: ClientConfig, topic: str) -> None:
+        self._client = client
+        self._topic = topic
+        self._config = ProducerConfig()
+        self._is_used = False
+
+    def keep(self, letters: list[DeadLetter]) -> None:
+        """Raises ClientError."""
+        self._is_used = True
+        producer = shared_producer(self._client, self._config)
+        try:
+            count = len(
+                shared_cluster(self._client)
+                .require_topics([self._topic], create=True)[self._topic]
+                .partitions
+            )
+            for partition, group in groupby(letters, lambda letter: letter.partition % count):
+                batch: list[Record] = []
+                size = 0
+                for letter in group:
+                    batch.append(_record(letter))
+                    size += len(letter.key or b"") + len(letter.value or b"")
+                    if size >= _BATCH_BYTES:
+                        producer.send(self._topic, partition, bytearray(encode_batch(batch)))
+                        batch, size = [], 0
+                if batch:
+                    producer.send(self._topic, partition, bytearray(encode_batch(batch)))
+        except BaseException:
+            discard_producer(self._client, self._config)
+            raise
+
+    def flush(self) -> None:
+        """Wait until all are acknowledged. Raises ClientError."""
+        if not self._is_used:
+            return
+        try:
+            shared_producer(self._client, self._config).flush()
+        except BaseException:
+            discard_producer(self._client, self._config)
+            raise
+
+    def give_up(self) -> None:
+        """Forget what is not acknowledged: the task has failed."""
+        if self._is_used:
+            discard_producer(self._client, self._config)
+
+
+def _record(letter: DeadLetter) -> Record:
+    """The record with its own headers, then those that say why. Where key and value are bad, the key's are
+    told, and both reasons.
+    """
+    part, format_name, _ = letter.reasons[0]
+    why = "; ".join(f"{each}: {reason}" for each, _, reason in letter.reasons)
+    told = {
+        "topic": letter.topic,
+        "partition": str(letter.partition),
+        "offset": str(letter.offset),
+        "part": part,
+        "format": format_name,
+        "reason": why,
+    }
+    headers = [(name, value) for name, value in letter.headers]
+    headers += [(PREFIX + name, text.encode()) for name, text in told.items()]
+    return Record(0, letter.timestamp_ms, letter.key, letter.value, tuple(headers))

@@ -1,0 +1,418 @@
+"""Avro, JSON Schema, Protobuf and CSV as formats of a column: ids, evolution, bad data, with a registry."""
+
+import io
+import json
+import pickle
+import random
+import struct
+from datetime import UTC, date, datetime
+
+import fastavro
+import pyarrow as pa
+import pytest
+from google.protobuf import json_format, message_factory
+
+from penstock.arrow.formats import make_format
+from penstock.arrow.protobuf_format import descriptor_of
+from penstock.arrow.registered import message_indexes
+from penstock.arrow.schema_choice import SchemaChoice
+from penstock.client.settings import ConfigError
+from penstock.registry.client.errors import RegistryRefused, RegistryUnreachable
+from penstock.registry.formats import parse
+from small_registry import SmallRegistry
+
+FIRST = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
+SECOND = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "note", "type": "string"}, {"name": "id", "type": "int"}],
+}
+OTHER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}
+PROTO = """
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+message Order {
+  int64 id = 1;
+  optional string note = 2;
+  repeated Line lines = 3;
+  map<string, double> prices = 4;
+  google.protobuf.Timestamp at = 5;
+  State state = 6;
+  uint64 large = 7;
+  oneof pays { string card = 8; bool cash = 9; }
+  message Line { string sku = 1; int32 n = 2; }
+  enum State { NEW = 0; PAID = 1; }
+}
+message Other { int32 a = 1; message Inside { int32 b = 1; } }
+"""
+
+
+@pytest.fixture
+def registry():
+    with SmallRegistry().running() as running:
+        yield running
+
+
+def framed(number, data):
+    return struct.pack(">bI", 0, number) + data
+
+
+def avro(schema, *values):
+    out = []
+    for value in values:
+        buffer = io.BytesIO()
+        fastavro.schemaless_writer(buffer, fastavro.parse_schema(schema), value)
+        out.append(buffer.getvalue())
+    return out
+
+
+def decoded(made, values):
+    """(rows, bad rows); the format can be pickled, and the array is sound, also of a slice."""
+    made = pickle.loads(pickle.dumps(made))
+    found = made.decode(pa.array([b"before", *values], pa.binary()).slice(1))
+    found.array.validate(full=True)
+    assert found.array.type == made.type
+    assert all(not found.array[row].is_valid for row in found.bad)
+    return found.array.to_pylist(maps_as_pydicts="strict"), dict(found.bad)
+
+
+def of_subject(registry, name, subject="t-value", **more):
+    properties = {"schema.registry.url": registry.url, "max.retries": "0"}
+    return make_format(name, SchemaChoice(subject=subject, registry=properties, **more))
+
+
+def test_values_of_several_schemas_are_read_by_one(registry):
+    first = registry.add("t-value", json.dumps(FIRST))
+    made = of_subject(registry, "avro")
+    assert made.type == pa.struct([("id", pa.int32())])
+    second = registry.add("t-value", json.dumps(SECOND))  # while the query runs
+    other = registry.add("t-value", json.dumps(OTHER))
+    found, bad = decoded(
+        made,
+        [
+            framed(second, avro(SECOND, {"id": 1, "note": "x"})[0]),
+            None,
+            framed(first, avro(FIRST, {"id": 2})[0]),
+            framed(other, avro(OTHER, {"id": "3"})[0]),
+            framed(second, avro(SECOND, {"id": 4, "note": ""})[0]),
+            framed(99, b"\x02"),
+            b"\x01\x00\x00\x00\x01\x02",
+            b"\x00\x00",
+            framed(first, b"\x02\x02"),
+        ],
+    )
+    assert found == [{"id": 1}, None, {"id": 2}, None, {"id": 4}, None, None, None, None]
+    assert sorted(bad) == [3, 5, 6, 7, 8]
+    assert bad[3] == f"it has the schema id {other}: field 'id' was written as string, which int can't read"
+    assert bad[5].startswith("it has the schema id 99: the registry has no such schema (GET http")
+    assert bad[6].startswith("expected a zero byte and the id of a schema in four, found 6 bytes")
+    assert bad[8] == f"1 bytes are left over behind the datum (schema id {first})"
+    asked = [request for request in registry.requests if "/ids/" in request]
+    assert sorted(asked) == [f"GET /schemas/ids/{n}" for n in (first, second, other, 99)]
+
+
+def test_a_version_or_a_text_may_be_the_readers(registry):
+    registry.add("t-value", json.dumps(FIRST))
+    second = registry.add("t-value", json.dumps(SECOND))
+    data = [framed(second, avro(SECOND, {"id": 1, "note": "x"})[0])]
+    assert decoded(of_subject(registry, "avro"), data)[0] == [{"note": "x", "id": 1}]
+    assert decoded(of_subject(registry, "avro", version=1), data)[0] == [{"id": 1}]
+    wide = json.dumps(FIRST).replace("int", "long")
+    made = of_subject(registry, "avro", subject=None, schema=wide)
+    assert (made.type, decoded(made, data)[0]) == (pa.struct([("id", pa.int64())]), [{"id": 1}])
+
+
+def test_without_a_registry_values_have_no_id():
+    made = make_format("avro", json.dumps(SECOND))
+    found, bad = decoded(made, [*avro(SECOND, {"id": 5, "note": "n"}), None, b""])
+    assert found == [{"note": "n", "id": 5}, None, None]
+    assert list(bad) == [2]
+
+
+def test_schemas_that_refer_to_others_are_found(registry):
+    registry.add("part", json.dumps(FIRST))
+    whole = {"type": "record", "name": "W", "fields": [{"name": "order", "type": "Order"}]}
+    number = registry.add(
+        "t-value", json.dumps(whole), references=[{"name": "Order", "subject": "part", "version": 1}]
+    )
+    found, bad = decoded(of_subject(registry, "avro"), [framed(number, b"\x0e")])
+    assert (found, bad) == ([{"order": {"id": 7}}], {})
+
+
+def test_a_registry_that_is_away_is_no_records_fault(registry):
+    registry.add("t-value", json.dumps(FIRST))
+    made = of_subject(registry, "avro")
+    number = registry.add("t-value", json.dumps(SECOND))
+    registry.failures = [500]
+    with pytest.raises(RegistryRefused, match="answered 500"):
+        decoded(made, [framed(number, b"\x00\x02")])
+    registry.failures = [401]
+    with pytest.raises(RegistryRefused, match="answered 401"):
+        decoded(made, [framed(number, b"\x00\x02")])
+    assert decoded(made, [framed(number, b"\x00\x02")]) == ([{"id": 1}], {})
+    with SmallRegistry().running() as gone:
+        pass
+    with pytest.raises(RegistryUnreachable, match="in 1 attempts"):
+        of_subject(gone, "avro")
+
+
+def test_a_schema_of_another_type_is_told(registry):
+    number = registry.add("t-value", '{"type": "object", "properties": {"a": {}}}', "JSON")
+    with pytest.raises(ConfigError, match="subject 't-value' has a schema of the type JSON, expected AVRO"):
+        of_subject(registry, "avro")
+    registry.add("u-value", json.dumps(FIRST))
+    _, bad = decoded(of_subject(registry, "avro", subject="u-value"), [framed(number, b"{}")])
+    assert bad == {0: f"it has the schema id {number}: that id has a schema of the type JSON, expected AVRO"}
+
+
+def test_what_is_missing_is_told():
+    with pytest.raises(ConfigError, match="needs a schema: give one, or a registry"):
+        make_format("avro")
+    with pytest.raises(ConfigError, match="needs the subject of its schema"):
+        make_format("avro", SchemaChoice(registry={"schema.registry.url": "http://127.0.0.1:1"}))
+    with pytest.raises(ConfigError, match="invalid schema for the format 'avro'"):
+        make_format("avro", '{"type": "reco"}')
+    with pytest.raises(ConfigError, match="takes its schema as a text, found Schema"):
+        make_format("avro", pa.schema([("a", pa.int32())]))
+    with pytest.raises(ConfigError, match="has no messages to choose from"):
+        make_format("avro", SchemaChoice(json.dumps(FIRST), message="M"))
+    with pytest.raises(ConfigError, match="has no subject"):
+        make_format("json", SchemaChoice(subject="s"))
+
+
+# --- Protobuf -----------------------------------------------------------------------------------------------
+
+
+def message_class(text, name):
+    return message_factory.GetMessageClass(descriptor_of(parse("PROTOBUF", text).file_set(), name))
+
+
+def test_messages_are_structs(registry):
+    number = registry.add("t-value", PROTO, "PROTOBUF")
+    made = of_subject(registry, "protobuf")
+    order = message_class(PROTO, "shop.Order")
+    full = {
+        "id": "7",
+        "note": "n",
+        "lines": [{"sku": "a", "n": 2}, {"sku": "b"}],
+        "prices": {"a": 1.5},
+        "at": "2024-01-01T00:00:00.123456789Z",
+        "state": "PAID",
+        "large": str(2**64 - 1),
+        "cash": False,
+    }
+    other_state = order()
+    other_state.state = 5
+    values = [json_format.ParseDict(full, order()), order(), other_state]
+    data = [framed(number, b"\x00" + each.SerializeToString()) for each in values]
+    found, bad = decoded(made, [*data, None, framed(number, b"\x00\xff"), framed(number, b"")])
+    assert sorted(bad) == [4, 5]
+    assert found[0] == {
+        "id": 7,
+        "note": "n",
+        "lines": [{"sku": "a", "n": 2}, {"sku": "b", "n": 0}],
+        "prices": {"a": 1.5},
+        "at": datetime(2024, 1, 1, 0, 0, 0, 123456, UTC),
+        "state": "PAID",
+        "large": 2**64 - 1,
+        "card": None,
+        "cash": False,
+    }
+    nothing = {"id": 0, "note": None, "lines": [], "prices": {}, "at": None, "state": "NEW", "large": 0}
+    assert found[1] == {**nothing, "card": None, "cash": None}
+    assert found[2]["state"] == "5"
+    assert found[3] is None
+
+
+def test_random_messages_are_what_googles_json_says(registry):
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    pick = random.Random(seed)
+    number = registry.add("t-value", PROTO, "PROTOBUF")
+    order = message_class(PROTO, "shop.Order")
+    messages = []
+    for _ in range(200):
+        message = order(id=pick.randint(-(2**63), 2**63 - 1), large=pick.randrange(2**64))
+        if pick.random() < 0.5:
+            message.note = pick.choice(["", "ß𝄞", "x" * 300])
+        for _ in range(pick.randrange(4)):
+            message.lines.add(sku=str(pick.random()), n=pick.randint(-(2**31), 2**31 - 1))
+        for _ in range(pick.randrange(3)):
+            message.prices[str(pick.randrange(9))] = pick.uniform(-1e9, 1e9)
+        if pick.random() < 0.5:
+            message.card = "c"
+        messages.append(message)
+    data = [framed(number, b"\x00" + each.SerializeToString()) for each in messages]
+    found, bad = decoded(of_subject(registry, "protobuf"), data)
+    assert bad == {}
+    for row, message in zip(found, messages, strict=True):
+        told = json_format.MessageToDict(
+            message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+        )
+        told["id"], told["large"] = int(told["id"]), int(told["large"])
+        absent = {"note": None, "at": None, "card": None, "cash": None}
+        assert row == {**absent, **told}
+
+
+def test_messages_of_later_schemas_are_read_and_others_told(registry):
+    registry.add("t-value", 'syntax = "proto3"; message M { int32 a = 1; string b = 2; }', "PROTOBUF")
+    made = of_subject(registry, "protobuf")
+    later_text = 'syntax = "proto3"; message M { int64 a = 1; string b = 2; string c = 3; }'
+    later = registry.add("t-value", later_text, "PROTOBUF")
+    changed_text = 'syntax = "proto3"; message M { string a = 1; }'
+    changed = registry.add("t-value", changed_text, "PROTOBUF")
+    named = registry.add("t-value", 'syntax = "proto3"; message N { int32 a = 1; }', "PROTOBUF")
+    data = message_class(later_text, "M")(a=5, b="x", c="y").SerializeToString()
+    found, bad = decoded(
+        made,
+        [
+            framed(later, b"\x00" + data),
+            framed(changed, b"\x00" + message_class(changed_text, "M")(a="z").SerializeToString()),
+            framed(named, b"\x00"),
+            framed(98, b"\x00"),
+        ],
+    )
+    assert found == [{"a": 5, "b": "x"}, None, None, None]
+    assert bad[1].startswith("field 'a' (number 1) was written as string, expected int32")
+    assert bad[2].startswith("it is the message N, expected M")
+    assert bad[3].startswith("the registry has no such schema")
+
+
+def test_the_indexes_say_which_message_it_is(registry):
+    number = registry.add("t-value", PROTO, "PROTOBUF")
+    made = of_subject(registry, "protobuf", message="shop.Other.Inside")
+    data = message_class(PROTO, "shop.Other.Inside")(b=3).SerializeToString()
+    nested = b"\x04\x02\x00"  # two indexes: the second message, and in it the first
+    found, bad = decoded(
+        made, [framed(number, nested + data), framed(number, b"\x00"), framed(number, b"\x02\x02")]
+    )
+    assert found == [{"b": 3}, None, None]
+    assert bad[1].startswith("it is the message shop.Order, expected shop.Other.Inside")
+    assert bad[2].startswith("it is the message shop.Other, expected")
+    with pytest.raises(ConfigError, match=r"has no message 'shop\.Nobody'"):
+        of_subject(registry, "protobuf", message="shop.Nobody")
+
+
+@pytest.mark.parametrize("data", [b"", b"\x02", b"\x01", b"\x80", b"\xfe\xff\xff\xff\xff\x0f", b"\x02\x01"])
+def test_indexes_that_are_none_are_told(data):
+    with pytest.raises(ValueError, match="expected the indexes of a message"):
+        message_indexes(data)
+
+
+def test_messages_inside_themselves_are_no_column():
+    text = 'syntax = "proto3"; message M { int32 a = 1; repeated M more = 2; }'
+    with pytest.raises(ConfigError, match=r"field .more. of the Protobuf schema .* contains itself"):
+        make_format("protobuf", text)
+
+
+# --- JSON Schema --------------------------------------------------------------------------------------------
+
+DOCUMENT = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "price": {"type": ["number", "null"]},
+        "name": {"oneOf": [{"type": "null"}, {"type": "string"}]},
+        "day": {"type": "string", "format": "date"},
+        "at": {"type": "string", "format": "date-time"},
+        "lines": {"type": "array", "items": {"$ref": "#/definitions/line"}},
+    },
+    "definitions": {
+        "line": {"type": "object", "properties": {"sku": {"type": "string"}, "ok": {"type": "boolean"}}}
+    },
+}
+ROW = {
+    "id": 1,
+    "price": 2.5,
+    "name": "n",
+    "day": date(2024, 2, 29),
+    "at": datetime(2024, 1, 1, 12, 0, tzinfo=UTC),
+    "lines": [{"sku": "a", "ok": True}],
+}
+TEXT = json.dumps({**ROW, "day": "2024-02-29", "at": "2024-01-01T12:00:00Z", "more": [1]}).encode()
+
+
+@pytest.mark.parametrize("with_map", [False, True])
+def test_documents_are_structs(registry, with_map):
+    """Read by Arrow's parser, or one by one where the schema has what that does not know."""
+    properties, expected, text = DOCUMENT["properties"], dict(ROW), TEXT
+    if with_map:
+        more = {"tags": {"type": "object", "additionalProperties": {"type": "integer"}}, "any": {}}
+        properties = {**properties, **more}
+        expected |= {"tags": {"a": 1}, "any": '{"x":[1,"ß"]}'}
+        text = json.dumps({**json.loads(TEXT), "tags": {"a": 1}, "any": {"x": [1, "ß"]}}).encode()
+    number = registry.add("t-value", json.dumps({**DOCUMENT, "properties": properties}), "JSON")
+    made = of_subject(registry, "json-schema")
+    values = [
+        framed(number, text),
+        None,
+        framed(number, b"{}"),
+        framed(number, b'{"id": "x"}'),
+        framed(number, b'{"id": 1.5}'),
+        framed(number, b'{"day": "tomorrow"}'),
+        framed(number, b"[]"),
+        framed(number, b""),
+        text,
+    ]
+    found, bad = decoded(made, values)
+    assert found[0] == expected
+    assert found[2] == dict.fromkeys(expected)
+    assert sorted(bad) == [3, 4, 5, 6, 7, 8]
+
+
+def test_schemas_of_json_that_are_no_column_are_told():
+    tree = {
+        "$ref": "#/definitions/t",
+        "definitions": {"t": {"properties": {"t": {"$ref": "#/definitions/t"}}}},
+    }
+    with pytest.raises(ConfigError, match="contains itself"):
+        make_format("json-schema", json.dumps(tree))
+
+
+def test_what_may_be_anything_is_text():
+    made = make_format("json-schema", "true")
+    assert decoded(made, [b'{"a": 1}', b"[1, 2]", b"nothing"])[0] == ['{"a":1}', "[1,2]", None]
+
+
+def test_parts_of_all_are_put_together(registry):
+    registry.add("part", '{"type": "object", "properties": {"b": {"type": "string"}}}', "JSON")
+    whole = {"allOf": [{"properties": {"a": {"type": "integer"}}}, {"$ref": "part.json"}]}
+    number = registry.add(
+        "t-value", json.dumps(whole), "JSON", [{"name": "part.json", "subject": "part", "version": 1}]
+    )
+    found, bad = decoded(of_subject(registry, "json-schema"), [framed(number, b'{"a": 1, "b": "x"}')])
+    assert (found, bad) == ([{"a": 1, "b": "x"}], {})
+
+
+# --- CSV ----------------------------------------------------------------------------------------------------
+
+
+def test_lines_are_structs():
+    made = make_format("csv", "id BIGINT, name STRING, price DOUBLE, day DATE")
+    values = [
+        b'1,"a, ""b""",1.5,2024-02-29',
+        None,
+        b',"",,',
+        b"x,a,1,2024-01-01",
+        b"1,a,1",
+        b"1,a,1,2024-01-01,more",
+        b"2,b,2,2024-01-02\n3,c,3,2024-01-03",
+        b'4,"b,2,2024-01-02',
+        b"",
+        b"5,\xff,1,2024-01-01",
+        b"6,z,0,2024-01-01",
+    ]
+    found, bad = decoded(made, values)
+    assert found[0] == {"id": 1, "name": 'a, "b"', "price": 1.5, "day": date(2024, 2, 29)}
+    assert found[2] == {"id": None, "name": "", "price": None, "day": None}
+    assert found[10]["id"] == 6
+    assert sorted(bad) == [3, 4, 5, 6, 7, 8, 9]
+    assert bad[4].startswith("expected one line of 4 fields, found 5 bytes b'1,a,1'")
+
+
+def test_what_csv_cannot_hold_is_told():
+    with pytest.raises(ConfigError, match="field 'a' of the CSV schema"):
+        make_format("csv", "a ARRAY<INT>")
+    with pytest.raises(ConfigError, match="has at least one field"):
+        make_format("csv")
