@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.testing import Cluster
 from views.application import build
+from views.child import Child
 from views.schedule import INPUT
 
 KINDS = ("process", "http")
@@ -28,38 +28,6 @@ _AGE_S = 1.0
 _AGE_IN_SPARK_S = 4.0
 LATENCY_P99_MS = 10.0
 STALENESS_BEYOND_TRIGGER_MS = 50.0
-
-
-class Child:
-    """A module of this benchmark as a process that talks JSON by lines."""
-
-    def __init__(self, module: str, *words: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", f"views.{module}", *words],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def tell(self, **given: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(given) + "\n")
-        self._process.stdin.flush()
-
-    def told(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"a process ended early with status {self._process.wait()}")
-        found: dict[str, Any] = json.loads(line)
-        return found
-
-    def end(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-
-    def wait(self) -> None:
-        self._process.wait(60)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -76,10 +44,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             "to": "input" if options.spark else "changelog",
             "trigger_ms": options.trigger_ms,
         }
-        loader = Child("writer", json.dumps(shared | {"step": "load"}))
+        loader = Child("views.writer", json.dumps(shared | {"step": "load"}))
         loader.told()
         loader.wait()
-        runner = Child("runner", servers, checkpoint) if options.spark else None
+        runner = Child("views.runner", servers, checkpoint) if options.spark else None
         if runner is not None:
             runner.told()
         for kind in options.kinds:
@@ -93,10 +61,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _run(kind: str, servers: str, shared: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    holder = Child("reader", "process" if kind == "process" else "server", servers)
+    holder = Child("views.reader", "process" if kind == "process" else "server", servers)
     start = holder.told()
     load_before = os.getloadavg()[0]
-    asker = holder if kind == "process" else Child("reader", "http", start["endpoint"])
+    asker = holder if kind == "process" else Child("views.reader", "http", start["endpoint"])
     start_ns = time.monotonic_ns() + _PREPARE_NS
     age_s = _AGE_IN_SPARK_S if options.spark else _AGE_S
     schedule = {
@@ -107,7 +75,7 @@ def _run(kind: str, servers: str, shared: dict[str, Any], options: argparse.Name
     }
     rate = {"lookups_per_s": options.lookups, "seconds": options.seconds}
     writing = {"step": "write", "start_ns": start_ns, "seconds": options.seconds + age_s + 0.5}
-    writer = Child("writer", json.dumps(shared | writing))
+    writer = Child("views.writer", json.dumps(shared | writing))
     asker.tell(**schedule, **rate)
     measured = asker.told()
     written = writer.told()

@@ -90,7 +90,7 @@ def run(name: str, batches: Batches) -> dict[int, list[Sent]]:
                 mine = [row for row in mine if row[1] == partition]
                 states = saved.setdefault((part.id, partition), {})
                 task = Task(topology, part, partition, partition_counts=counts, stores=restored(part, states))
-                task.process_all(sorted(mine, key=lambda row: (row[3], row[0], row[1], row[2])))
+                task.process_all(as_tasks_take(mine, read))
                 task.tick(wall_clock_ms=1)
                 for store, delta in task.take_deltas().items():
                     for key_bytes, value_bytes in delta.items():
@@ -108,6 +108,19 @@ def run(name: str, batches: Batches) -> dict[int, list[Sent]]:
                         target = partition_for_key(key_bytes, PARTITIONS)
                     pending.append(written(topic, target, (key_bytes, value_bytes, timestamp_ms)))
     return sent
+
+
+def as_tasks_take(rows: list[Input], outer: dict[str, int]) -> list[Input]:
+    """Of ``outer`` topics as `in_task_order` has them. What comes through others stays in its order, as on
+    Spark: by the greatest time of its partition so far."""
+    latest: dict[tuple[str, int], int] = {}
+    timed = []
+    for row in sorted(rows, key=lambda row: row[:3]):
+        topic, partition, offset, timestamp_ms = row[:4]
+        if topic not in outer:
+            timestamp_ms = latest[topic, partition] = max(timestamp_ms, latest.get((topic, partition), 0))
+        timed.append(((timestamp_ms, topic, partition, offset), row))
+    return [row for _, row in sorted(timed, key=lambda each: each[0])]
 
 
 def restored(part: object, states: dict[str, dict[bytes, bytes]]) -> dict[str, OrderedBytes]:

@@ -22,6 +22,7 @@ from penstock.streams import (
     TopologyError,
     TopologyTest,
     double,
+    hopping,
     key_value_store,
     long,
     string,
@@ -278,11 +279,24 @@ def cached_totals(app: App, f: Functions) -> None:
     totals.to_stream().to("out")
 
 
+WINDOWS = {
+    "tumbling": tumbling("4 ms", grace="3 ms"),
+    "hopping": hopping("6 ms", advance="2 ms", grace="2 ms"),
+}
+
+
 def cached(name: str) -> Callable[[App, bool], None]:
     def build(app: App, is_cached: bool) -> None:
         grouped = app.stream("in").group_by_key()
+        if name in WINDOWS:
+            windowed = grouped.windowed_by(WINDOWS[name], cached=is_cached)
+            counted = windowed.aggregate(lambda: 0, lambda k, v, n: None if v == 7 else n + v, value=long)
+            table: Any = counted
+            table.to_stream(lambda at, n: f"{at.key}@{at.window.start_ms}").to("out", key=string)
+            table.group_by(lambda at, v: ("all", 1), key=string, value=long).sum().to_stream().to("out")
+            return
         if name == "reduce":
-            table: Any = grouped.reduce(lambda kept, new: max(kept, new), cached=is_cached)
+            table = grouped.reduce(lambda kept, new: max(kept, new), cached=is_cached)
         elif name == "aggregate":
             table = grouped.aggregate(
                 lambda: 0, lambda k, v, n: None if v == 7 else n + v, value=long, cached=is_cached
@@ -302,7 +316,7 @@ def is_subsequence(few: list[Any], all_of_them: list[Any]) -> bool:
     return all(one in rest for one in few)
 
 
-@pytest.mark.parametrize("name", ["count", "sum", "min", "max", "avg", "reduce", "aggregate"])
+@pytest.mark.parametrize("name", ["count", "sum", "min", "max", "avg", "reduce", "aggregate", *WINDOWS])
 @settings(deadline=None, max_examples=40)
 @given(rows=rows_of, seed=st.integers(0, 2**20))
 def test_a_cached_aggregate_sends_some_of_the_updates_and_the_last_ones(

@@ -31,6 +31,7 @@ def runner(penstock_cluster: Cluster) -> Runner:
 def endpoint(runner: Runner) -> Iterator[str]:
     server = ViewServer(runner.topology, bootstrap_servers=runner.servers, port=0)
     server.start()
+    server.wait_until_ready()
     yield server.endpoint
     server.close()
 

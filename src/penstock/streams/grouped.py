@@ -45,13 +45,14 @@ class GroupedStream(Generic[K, V]):
         return self._stream._builder
 
     def windowed_by(
-        self, windows: windowed.AnyWindows, *, emit: windowed.Emit = "on_update"
+        self, windows: windowed.AnyWindows, *, emit: windowed.Emit = "on_update", cached: bool = False
     ) -> windowed.WindowedStream[K, V]:
         """Aggregate by key and window: `tumbling`, `hopping`, `sliding` or `sessions`.
 
         ``emit="on_close"`` sends each window's result once, when it closes (KIP-825), and not its updates.
+        ``cached`` tumbling and hopping windows send, of all the updates of a window in a batch, the last one.
         """
-        return windowed.WindowedStream(self, windows, emit)
+        return windowed.WindowedStream(self, windows, emit, cached)
 
     def cogroup(self, aggregator: Callable[[K, V, A], A]) -> cogrouped.CogroupedStream[K, A]:
         """Aggregate together with other streams: ``.cogroup(other, its_aggregator)….aggregate(…)``

@@ -59,10 +59,13 @@ def join_streams(
     left_outer: bool,
     right_outer: bool,
     value: Serde[Any] | None,
-    store: str | None,
-    name: str | None,
+    store: str | None = None,
+    name: str | None = None,
+    at_once: bool = False,
 ) -> Stream[Any, Any]:
-    """The stream of pairs; with an outer side, of its records alone too."""
+    """The stream of pairs; with an outer side, of its records alone too, ``at_once`` or when nothing can meet
+    them any more.
+    """
     builder = _same_builder(left._builder, right._builder)
     where = f"join of {left!r} and {right!r}"
     left = _partitioned(left, f"{name}-left" if name else None, where, keeps_null_keys=left_outer)
@@ -94,7 +97,7 @@ def join_streams(
             )
         )
     unmatched = None
-    if left_outer:
+    if left_outer and not at_once:
         suffix = "-outer-shared-join" if right_outer else "-left-shared-join"
         number = this_number.rsplit("-", 1)[1]
         unmatched = f"KSTREAM-OUTERSHARED-{number}-store" if store is None else f"{store}{suffix}-store"
@@ -281,10 +284,13 @@ def join_foreign_key(
     *,
     outer: bool,
     value: Serde[Any] | None,
-    store: str | None,
-    name: str | None,
+    store: str | None = None,
+    name: str | None = None,
+    tells_misses: bool = True,
 ) -> Table[Any, Any]:
-    """The table of the left rows with the right row that each names; ``outer`` keeps those without one."""
+    """The table of the left rows with the right row that each names; ``outer`` keeps those without one.
+    ``tells_misses``: a new row that finds none is told as deleted.
+    """
     builder = _same_builder(left._builder, right._builder)
     where = f"foreign-key join of {left!r} and {right!r}"
     key_serde, value_serde = builder.key_serde(left._key, where), builder.value_serde(left._value, where)
@@ -301,7 +307,11 @@ def join_foreign_key(
     topic = named("-subscription-registration", f"{prefix}SUBSCRIPTION-REGISTRATION-") + "-topic"
     send_name = named("-subscription-registration-processor", f"{prefix}SUBSCRIPTION-REGISTRATION-")
     send = builder.processor(
-        send_name, SendSubscription(foreign_key, foreign_key_serde, value_serde, left=outer), [left._node]
+        send_name,
+        SendSubscription(
+            foreign_key, foreign_key_serde, value_serde, left=outer, tells_misses=tells_misses or outer
+        ),
+        [left._node],
     )
     sink_name = named("-subscription-registration-sink", "KTABLE-SINK-")
     source_name = named("-subscription-registration-source", "KTABLE-SOURCE-")

@@ -80,6 +80,28 @@ class RecordByRecord(Generic[K, V]):
         made = type(self)(self._builder, node, key=key, value=value, topics=topics, rekeyed=rekeyed)
         return cast("Stream[Any, Any]", made)
 
+    def apply(
+        self,
+        operator: Operator,
+        *,
+        key: Serde[Any] | None = None,
+        value: Serde[Any] | None = None,
+        rekeyed: bool = False,
+        name: str | None = None,
+    ) -> Stream[Any, Any]:
+        """The records as an operator of `penstock.topology` makes them; a serde that is not given stays.
+
+        ``rekeyed`` says that it changes keys, so that grouping or joining afterwards repartitions.
+        """
+        return self._then(
+            "KSTREAM-TRANSFORM-",
+            name,
+            operator,
+            key=key or self._key,
+            value=value or self._value,
+            rekeyed=rekeyed,
+        )
+
     # record by record
 
     def filter(self, predicate: Callable[[K, V], object], *, name: str | None = None) -> Stream[K, V]:

@@ -45,12 +45,17 @@ class WindowedStream(Generic[K, V]):
         [('ann', 1), ('ann', 2), ('ann', 1)]
     """
 
-    def __init__(self, group: grouped.GroupedStream[K, V], windows: AnyWindows, emit: Emit) -> None:
+    def __init__(
+        self, group: grouped.GroupedStream[K, V], windows: AnyWindows, emit: Emit, cached: bool
+    ) -> None:
         if emit not in ("on_update", "on_close"):
             raise TopologyError(f"windows are emitted on_update or on_close, not {emit!r}")
+        if cached and not isinstance(windows, TimeWindows):
+            raise TopologyError(f"cached may be tumbling and hopping windows, not {type(windows).__name__}")
         self._group = group
         self._windows = windows
         self._on_close = emit == "on_close"
+        self._cached = cached
 
     def _aggregated(
         self,
@@ -93,7 +98,6 @@ class WindowedStream(Generic[K, V]):
             )
             windowed = session_windowed(key_serde)
         else:
-            sliding = isinstance(windows, SlidingWindows)
             size_ms = windows.difference_ms if isinstance(windows, SlidingWindows) else windows.size_ms
             spec = WindowSpec(
                 name=store_name,
@@ -103,8 +107,19 @@ class WindowedStream(Generic[K, V]):
                 retention_ms=kept_ms,
                 window_size_ms=size_ms,
             )
-            kind: Any = AggregateSlidingWindows if sliding else AggregateTimeWindows
-            operator = kind(store_name, windows, initializer, aggregator, on_close=self._on_close)
+            if isinstance(windows, SlidingWindows):
+                operator = AggregateSlidingWindows(
+                    store_name, windows, initializer, aggregator, on_close=self._on_close
+                )
+            else:
+                operator = AggregateTimeWindows(
+                    store_name,
+                    windows,
+                    initializer,
+                    aggregator,
+                    on_close=self._on_close,
+                    cached=self._cached,
+                )
             windowed = time_windowed(key_serde, size_ms)
         node = builder.processor(node_name, operator, [source._node])
         return table.Table(

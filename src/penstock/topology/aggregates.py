@@ -13,7 +13,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final
 
-from penstock.topology.collected import Collected, Folded
+from penstock.topology.collected import Collected, Folded, Step, step_by
 from penstock.topology.context import Context
 from penstock.topology.errors import InvalidRecord
 from penstock.topology.records import Forward, Headers
@@ -24,6 +24,18 @@ from penstock.topology.vectorised import Fold
 _TIME: Final = Struct(">q")
 _pack_time = _TIME.pack
 _unpack_time = _TIME.unpack_from
+
+
+def step_of(aggregator: Callable[[Any, Any, Any], Any], initializer: Callable[[], Any]) -> Step:
+    """How some values of a key go into its aggregate at once."""
+    if not isinstance(aggregator, Fold):
+        return step_by(aggregator, initializer)
+    fold = aggregator.fold
+
+    def step(key: Any, values: list[Any], aggregate: Any) -> Any:
+        return fold(key, values, initializer() if aggregate is None else aggregate)
+
+    return step
 
 
 class AggregateStream(TableOperator):
@@ -50,26 +62,9 @@ class AggregateStream(TableOperator):
         return self.cached
 
     def collected(self, node: str, context: Context, forward: Forward) -> Collected:
-        initializer, aggregator = self.initializer, self.aggregator
-        if isinstance(aggregator, Fold):
-            fold = aggregator.fold
-
-            def step(key: Any, values: list[Any], aggregate: Any) -> Any:
-                return fold(key, values, initializer() if aggregate is None else aggregate)
-        else:
-
-            def step(key: Any, values: list[Any], aggregate: Any) -> Any:
-                return aggregator(key, values[0], initializer() if aggregate is None else aggregate)
-
-        return Folded(
-            node,
-            context,
-            context.store(self.stored),
-            step,
-            whole=isinstance(aggregator, Fold),
-            send_old=self.sends_old,
-            forward=forward,
-        )
+        step = step_of(self.aggregator, self.initializer)
+        store = context.store(self.stored)
+        return Folded(node, context, store, step, send_old=self.sends_old, forward=forward)
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
         store: KeyValueStore[Any, Any] = context.store(self.stored)
@@ -128,11 +123,12 @@ class ReduceStream(TableOperator):
     def collected(self, node: str, context: Context, forward: Forward) -> Collected:
         reducer = self.reducer
 
-        def step(key: Any, values: list[Any], aggregate: Any) -> Any:
-            return values[0] if aggregate is None else reducer(aggregate, values[0])
+        def reduce(key: Any, value: Any, aggregate: Any) -> Any:
+            return value if aggregate is None else reducer(aggregate, value)
 
+        step = step_by(reduce, lambda: None)
         store = context.store(self.stored)
-        return Folded(node, context, store, step, whole=False, send_old=self.sends_old, forward=forward)
+        return Folded(node, context, store, step, send_old=self.sends_old, forward=forward)
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
         store: KeyValueStore[Any, Any] = context.store(self.stored)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +11,7 @@ from penstock.topology.context import Context
 from penstock.topology.records import Forward, Headers
 from penstock.topology.stores import KeyValueStore
 from penstock.topology.vectorised import Vectorised
+from penstock.topology.window_stores import WindowStore, pack_start
 
 _TIME: Final = Struct(">q")
 
@@ -95,22 +96,24 @@ class Mapped(Collected):
         self._keys, self._values, self._results = [], [], []
 
 
-class Folded(Collected):
-    """The aggregates of a batch: of each key the last update is sent, in the place of its last record.
+Step = Callable[[Any, list[Any], Any], Any]
+"""``(key, values, aggregate or None) -> aggregate``."""
 
-    Args:
-        step: ``(key, values, aggregate or None) -> aggregate``.
-        whole: whether ``step`` takes several values; else it gets them one by one.
-    """
+
+class Vanished(Exception):
+    """An aggregate became None in the middle of a batch: the values have to be taken one by one."""
+
+
+class Folded(Collected):
+    """The aggregates of a batch: of each key the last update is sent, in the place of its last record."""
 
     def __init__(
         self,
         node: str,
         context: Context,
         store: KeyValueStore[Any, Any],
-        step: Callable[[Any, list[Any], Any], Any],
+        step: Step,
         *,
-        whole: bool,
         send_old: bool,
         forward: Forward,
     ) -> None:
@@ -118,7 +121,6 @@ class Folded(Collected):
         self._context = context
         self._store = store
         self._step = step
-        self._whole = whole
         self._send_old = send_old
         self._forward = forward
         self._records: list[tuple[Any, Any, int]] = []
@@ -139,47 +141,10 @@ class Folded(Collected):
             except Exception as error:
                 self._results[number] = Failed(error)
         for key_bytes, some in numbers.items():
-            self._fold(key_bytes, some)
-
-    def _fold(self, key_bytes: bytes, numbers: list[int]) -> None:
-        stored = self._store.data.data.get(key_bytes)
-        old = (
-            None if stored is None or not self._send_old else self._store.value_serde.deserialize(stored[8:])
-        )
-        if self._whole and len(numbers) > 1:
-            try:
-                new, timestamp_ms = self._update(key_bytes, numbers)
-                self._results[numbers[-1]] = new, old, timestamp_ms
-                return
-            except Exception:  # which record it is comes out below
-                pass
-        last: int | None = None
-        for number in numbers:
-            try:
-                new, timestamp_ms = self._update(key_bytes, [number])
-            except Exception as error:
-                self._results[number] = Failed(error)
-                continue
-            if last is not None:
-                del self._results[last]
-            last = number
-            self._results[number] = new, old, timestamp_ms
-
-    def _update(self, key_bytes: bytes, numbers: list[int]) -> tuple[Any, int]:
-        """The new aggregate and its timestamp, which are in the store then."""
-        store, data = self._store, self._store.data
-        key = self._records[numbers[0]][0]
-        values = [self._records[number][1] for number in numbers]
-        timestamp_ms = max(self._records[number][2] for number in numbers)
-        stored = data.data.get(key_bytes)
-        new = self._step(key, values, None if stored is None else store.value_serde.deserialize(stored[8:]))
-        if stored is not None:
-            timestamp_ms = max(timestamp_ms, _TIME.unpack_from(stored)[0])
-        if new is None:
-            data.delete(key_bytes)
-        else:
-            data.put(key_bytes, _TIME.pack(timestamp_ms) + store.value_serde.serialize(new))
-        return new, timestamp_ms
+            for number, result in folded(
+                self._store, self._step, key_bytes, self._records, some, self._send_old
+            ):
+                self._results[number] = result
 
     def send(self, number: int, record: tuple[Any, Any], timestamp_ms: int, headers: Headers) -> None:
         result = self._results.get(number)
@@ -193,3 +158,147 @@ class Folded(Collected):
 
     def clear(self) -> None:
         self._records, self._results = [], {}
+
+
+class FoldedWindows(Collected):
+    """The same for the windows of a key: of each the last update is sent.
+
+    Args:
+        windows_of: ``(timestamp_ms) -> starts``, of the windows that a record goes into by then; it says
+            itself what is dropped.
+        windowed: ``(key, start) -> key``, as it is sent.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        context: Context,
+        store: WindowStore[Any, Any],
+        step: Step,
+        windows_of: Callable[[int], Sequence[int]],
+        windowed: Callable[[Any, int], Any],
+        *,
+        send_old: bool,
+        forward: Forward,
+    ) -> None:
+        self._node = node
+        self._context = context
+        self._store = store
+        self._step = step
+        self._windows_of = windows_of
+        self._windowed = windowed
+        self._send_old = send_old
+        self._forward = forward
+        self._records: list[tuple[Any, Any, int]] = []
+        self._starts: list[Sequence[int]] = []
+        self._failed: dict[int, Exception] = {}
+        self._results: dict[int, list[tuple[int, Any, Any, int]]] = {}
+
+    def take(self, key: Any, value: Any, timestamp_ms: int) -> int | None:
+        if key is None or value is None:
+            self._context.drop(self._node)
+            return None
+        starts = self._windows_of(timestamp_ms)
+        if not starts:
+            return None
+        self._records.append((key, value, timestamp_ms))
+        self._starts.append(starts)
+        return len(self._records) - 1
+
+    def compute(self) -> None:
+        key_to = self._store.key_serde.serialize
+        numbers: dict[tuple[int, bytes], list[int]] = {}
+        for number, (key, _, _) in enumerate(self._records):
+            try:
+                key_bytes = key_to(key)
+            except Exception as error:
+                self._failed[number] = error
+                continue
+            for start_ms in self._starts[number]:
+                numbers.setdefault((start_ms, key_bytes), []).append(number)
+        for (start_ms, key_bytes), some in numbers.items():
+            stored_key = key_bytes + pack_start(start_ms, 0)
+            for number, result in folded(
+                self._store, self._step, stored_key, self._records, some, self._send_old
+            ):
+                if isinstance(result, Failed):
+                    self._failed[number] = result.error
+                else:
+                    self._results.setdefault(number, []).append((start_ms, *result))
+        self._store.expire()
+
+    def send(self, number: int, record: tuple[Any, Any], timestamp_ms: int, headers: Headers) -> None:
+        for start_ms, new, old, at_ms in self._results.get(number, ()):
+            self._forward(self._windowed(record[0], start_ms), (new, old, True), at_ms, headers)
+        if number in self._failed:
+            self._context.failed(self._node, self._failed[number])
+
+    def clear(self) -> None:
+        self._records, self._starts, self._failed, self._results = [], [], {}, {}
+
+
+def step_by(aggregator: Callable[[Any, Any, Any], Any], initializer: Callable[[], Any]) -> Step:
+    """Of a function that takes values one by one."""
+
+    def step(key: Any, values: list[Any], aggregate: Any) -> Any:
+        last = len(values) - 1
+        for number, value in enumerate(values):
+            aggregate = aggregator(key, value, initializer() if aggregate is None else aggregate)
+            if aggregate is None and number < last:
+                raise Vanished
+        return aggregate
+
+    return step
+
+
+def folded(
+    store: KeyValueStore[Any, Any] | WindowStore[Any, Any],
+    step: Step,
+    stored_key: bytes,
+    records: Sequence[tuple[Any, Any, int]],
+    numbers: list[int],
+    send_old: bool,
+) -> Iterator[tuple[int, tuple[Any, Any, int] | Failed]]:
+    """Take the records of one key into its aggregate: for the last one, and for those that failed, what to
+    send.
+    """
+    stored = store.data.data.get(stored_key)
+    old = None if stored is None or not send_old else store.value_serde.deserialize(stored[8:])
+    if len(numbers) > 1:
+        try:
+            new, timestamp_ms = _update(store, step, stored_key, [records[n] for n in numbers])
+            yield numbers[-1], (new, old, timestamp_ms)
+            return
+        except Exception:  # which record it is comes out below
+            pass
+    last: tuple[int, tuple[Any, Any, int]] | None = None
+    for number in numbers:
+        try:
+            new, timestamp_ms = _update(store, step, stored_key, [records[number]])
+        except Exception as error:
+            yield number, Failed(error)
+            continue
+        last = number, (new, old, timestamp_ms)
+    if last is not None:
+        yield last
+
+
+def _update(
+    store: KeyValueStore[Any, Any] | WindowStore[Any, Any],
+    step: Step,
+    stored_key: bytes,
+    records: list[tuple[Any, Any, int]],
+) -> tuple[Any, int]:
+    """The new aggregate and its timestamp, which are in the store then."""
+    data = store.data
+    timestamp_ms = max(record[2] for record in records)
+    stored = data.data.get(stored_key)
+    aggregate = None if stored is None else store.value_serde.deserialize(stored[8:])
+    new = step(records[0][0], [record[1] for record in records], aggregate)
+    if stored is not None:
+        timestamp_ms = max(timestamp_ms, _TIME.unpack_from(stored)[0])
+    if new is None:
+        data.delete(stored_key)
+    else:
+        data.put(stored_key, _TIME.pack(timestamp_ms) + store.value_serde.serialize(new))
+    return new, timestamp_ms

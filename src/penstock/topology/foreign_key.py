@@ -41,7 +41,7 @@ _INT: Final = Struct(">i")
 
 
 class Instruction(IntEnum):
-    """What a subscription asks for. Kafka Streams' numbers; its 3 answers only if there is a foreign row."""
+    """What a subscription asks for. Kafka Streams' numbers."""
 
     DELETE = 0
     """Forget it, and don't answer."""
@@ -49,6 +49,11 @@ class Instruction(IntEnum):
     """Forget it, and answer that there is no foreign row."""
     ANSWER = 2
     """Keep it, and answer in any case: an earlier result may have to go."""
+    ANSWER_IF_THERE = 3
+    """Keep it, and answer only if there is a foreign row: a new row has no earlier result."""
+
+
+_KEPT: Final = (Instruction.ANSWER, Instruction.ANSWER_IF_THERE)
 
 
 class Subscription(NamedTuple):
@@ -144,8 +149,18 @@ def response_partitioner(topic: str, key: Any, response: Response, partitions: i
 class SendSubscription(Operator):
     """The changes of the left table as subscriptions, by foreign key."""
 
-    def __init__(self, foreign_key: ForeignKey, key: Serde[Any], value: Serde[Any], *, left: bool) -> None:
+    def __init__(
+        self,
+        foreign_key: ForeignKey,
+        key: Serde[Any],
+        value: Serde[Any],
+        *,
+        left: bool,
+        tells_misses: bool = True,
+    ) -> None:
         self.foreign_key = foreign_key
+        self.tells_misses = tells_misses
+        """Whether a new row that finds nothing is told as deleted, as Kafka Streams does since 3.7."""
         self.key = key
         """The serde of foreign keys: two are equal if their bytes are."""
         self.value = value
@@ -155,6 +170,7 @@ class SendSubscription(Operator):
         foreign_key, key_to, value_to = self.foreign_key, self.key.serialize, self.value.serialize
         leaves = Instruction.DELETE if self.left else Instruction.DELETE_AND_ANSWER
         partition, drop, failed = context.partition, context.drop, context.failed
+        asks_of_new = Instruction.ANSWER if self.tells_misses else Instruction.ANSWER_IF_THERE
 
         def process(key: Any, change: Change, timestamp_ms: int, headers: Headers) -> None:
             new_value, old_value, is_latest = change
@@ -175,7 +191,8 @@ class SendSubscription(Operator):
                 if order == Instruction.DELETE_AND_ANSWER:
                     return
             if new_value is not None or old_value is not None:
-                forward(new, Subscription(hashed, Instruction.ANSWER, key, partition), timestamp_ms, headers)
+                asks = asks_of_new if old_value is None else Instruction.ANSWER
+                forward(new, Subscription(hashed, asks, key, partition), timestamp_ms, headers)
 
         return process
 
@@ -200,7 +217,7 @@ class KeepSubscription(Operator):
             if key is not None:
                 try:
                     stored_key = _prefix(foreign_to(key)) + key_to(subscription.key)
-                    if subscription.instruction != Instruction.ANSWER:
+                    if subscription.instruction not in _KEPT:
                         store.delete(stored_key)
                     else:
                         store.put(stored_key, subscription, timestamp_ms)
@@ -230,10 +247,12 @@ class AnswerSubscription(Operator):
             except Exception as error:
                 failed(node, error)
                 return
+            if found is None and instruction == Instruction.ANSWER_IF_THERE:
+                return
             row = None
             if found is not None:
                 timestamp_ms = max(timestamp_ms, found[1])
-                row = found[0] if instruction == Instruction.ANSWER else None
+                row = found[0] if instruction in _KEPT else None
             forward(primary, Response(hashed, row, partition), timestamp_ms, headers)
 
         return process

@@ -63,6 +63,11 @@ class Operator(ABC):
         the task.
         """
 
+    reads_alone = False
+    """Whether it makes at most one record of each, with the same headers, from nothing but the record as it
+    was read: then other tasks may be given it too.
+    """
+
     @property
     def takes_batches(self) -> bool:
         """Whether it computes the records of a batch together, by `collected`, where the task lets it."""

@@ -20,7 +20,7 @@ from penstock.topology.context import Context
 from penstock.topology.records import Forward, Headers
 from penstock.topology.serdes import Window, Windowed
 from penstock.topology.tables import View
-from penstock.topology.window_stores import WindowStore
+from penstock.topology.window_stores import WindowStore, pack_start
 from penstock.topology.windowed_aggregates import (
     Aggregator,
     Initializer,
@@ -30,7 +30,6 @@ from penstock.topology.windowed_aggregates import (
 )
 from penstock.topology.windows import SlidingWindows
 
-_pack_start = Struct(">qi").pack
 _TIME: Final = Struct(">q")
 
 
@@ -205,7 +204,7 @@ class AggregateSlidingWindows(WindowedTable):
                 arrival.run()
                 key_bytes = store.key_serde.serialize(key)
                 for update in arrival.updates:
-                    stored_key = key_bytes + _pack_start(update.window.start_ms, 0)
+                    stored_key = key_bytes + pack_start(update.window.start_ms, 0)
                     if closing is not None and stored_key not in store.data:
                         closing.windows.add(stored_key)
                     store.put(key, update.new, update.window.start_ms, update.timestamp_ms)

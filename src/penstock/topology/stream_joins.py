@@ -121,7 +121,8 @@ class JoinStreams(Operator):
         clock: names the stream time that both sides share.
         other_store: what the other side kept.
         unmatched: the shared store of an outer or left join, else None.
-        outer: whether records of this side that meet none have a result.
+        outer: whether records of this side that meet none have a result: without that store at once, and
+            once more when they meet one later, as before Kafka Streams 3.1.
     """
 
     LEFT: Final = _LEFT
@@ -201,8 +202,8 @@ class JoinStreams(Operator):
                     for other_ms, _ in found:
                         unmatched.met(key, other_ms, other_side)
                 elif not found and outer:
-                    if key is not None and timestamp_ms + after_ms + grace_ms >= clock.ms:
-                        assert unmatched is not None
+                    is_open = timestamp_ms + after_ms + grace_ms >= clock.ms
+                    if key is not None and is_open and unmatched is not None:
                         unmatched.put(key, value, timestamp_ms, side)
                     else:
                         results = [(joined(key, value, None), timestamp_ms)]

@@ -11,11 +11,12 @@ to be used again: its stores may hold half of a record's effects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.topology.batches import Stages, plan_stages
+from penstock.topology.common_reading import Read, entrance, source_reader
 from penstock.topology.context import Context, Input
 from penstock.topology.errors import InvalidRecord, TopologyError
 from penstock.topology.graph import Node, Processor, Sink, Source, SubTopology, Topology
@@ -110,6 +111,29 @@ class Task:
             counts.append(len(outputs))
         return counts
 
+    def process_read(self, topic: str, rows: Sequence[Input], read: Iterable[Read]) -> list[int]:
+        """`process_counting` of records of one topic of which `CommonReading` has made ``read`` already."""
+        found = entrance(self._topology, self.part, topic)
+        if found is None or self._stages is not None or self.context.tickers:
+            return self.process_counting(rows)
+        source, processor = found
+        context, alone = self.context, self._sources[topic]
+        forward = fan_out(tuple(context.children[processor.name].values()))
+        outputs, counts = context.outputs, []
+        for row, made in zip(rows, read, strict=True):
+            context.record = row
+            if made is None:
+                context.drop(source.name)
+            elif isinstance(made, tuple):
+                key, value, timestamp_ms = made
+                if timestamp_ms > context.stream_time_ms:
+                    context.stream_time_ms = timestamp_ms
+                forward(key, value, timestamp_ms, row[6])
+            else:
+                alone(row[4], row[5], row[3], row[6])
+            counts.append(len(outputs))
+        return counts
+
     def _enter(self, row: Input) -> None:
         self._sources[row[0]](row[4], row[5], row[3], row[6])
 
@@ -187,32 +211,7 @@ class Task:
         return compiled
 
     def _source(self, source: Source) -> Forward:
-        forward, context, name = self._children(source), self.context, source.name
-        key_of, value_of, extract = _reader(source.key), _reader(source.value), source.extractor
-
-        def read(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            try:
-                if key is not None:
-                    key = key_of(key)
-                if value is not None:
-                    value = value_of(value)
-                if extract is not None:
-                    timestamp_ms = extract(Record(key, value, timestamp_ms, headers), context.stream_time_ms)
-                    if timestamp_ms < 0:
-                        context.drop(name)
-                        return
-                elif timestamp_ms < 0:
-                    raise InvalidRecord(
-                        f"the record's timestamp is {timestamp_ms}; an extractor may give another"
-                    )
-            except Exception as error:
-                context.failed(name, error)
-                return
-            if timestamp_ms > context.stream_time_ms:
-                context.stream_time_ms = timestamp_ms
-            forward(key, value, timestamp_ms, headers)
-
-        return read
+        return source_reader(source, self.context, self._children(source))
 
     def _sink(self, sink: Sink) -> Forward:
         context, name, send = self.context, sink.name, self.context.outputs.append
@@ -296,10 +295,6 @@ def fan_out(targets: tuple[Forward, ...]) -> Forward:
 
 def _same(data: Any) -> Any:
     return data
-
-
-def _reader(serde: Serde[Any] | None) -> Callable[[bytes], Any]:
-    return _same if serde is None else serde.deserialize
 
 
 def _writer(serde: Serde[Any] | None) -> Callable[[Any], bytes]:

@@ -30,8 +30,8 @@ _START: Final = Struct(">qi")
 _SESSION: Final = Struct(">qq")
 _pack_time = _TIME.pack
 _unpack_time = _TIME.unpack_from
-_pack_start = _START.pack
-_unpack_start = _START.unpack_from
+pack_start = _START.pack
+unpack_start = _START.unpack_from
 _pack_session = _SESSION.pack
 _unpack_session = _SESSION.unpack_from
 _NUMBER_MAX: Final = 0x7FFFFFFF
@@ -127,9 +127,9 @@ class WindowStore(Generic[K, V]):
             if value is not None:
                 data.put(self._next_key(key_bytes, start_ms), self._stored(value, timestamp_ms))
         elif value is None:
-            data.delete(key_bytes + _pack_start(start_ms, 0))
+            data.delete(key_bytes + pack_start(start_ms, 0))
         else:
-            data.put(key_bytes + _pack_start(start_ms, 0), self._stored(value, timestamp_ms))
+            data.put(key_bytes + pack_start(start_ms, 0), self._stored(value, timestamp_ms))
         self.expire()
         return True
 
@@ -144,10 +144,10 @@ class WindowStore(Generic[K, V]):
         """Values of one key and time are numbered as they come, after a restart too: that is their order."""
         number = self._number
         if number is None:
-            number = max((_unpack_start(stored, len(stored) - 12)[1] for stored in self.data.data), default=0)
+            number = max((unpack_start(stored, len(stored) - 12)[1] for stored in self.data.data), default=0)
         while True:
             number = (number + 1) & _NUMBER_MAX
-            stored_key = key + _pack_start(start_ms, number)
+            stored_key = key + pack_start(start_ms, number)
             if stored_key not in self.data.data:
                 self._number = number
                 return stored_key
@@ -157,20 +157,20 @@ class WindowStore(Generic[K, V]):
         self.data.expire(self.first_kept_ms)
 
     def delete(self, key: K, start_ms: int) -> None:
-        self.data.delete(self.key_serde.serialize(key) + _pack_start(start_ms, 0))
+        self.data.delete(self.key_serde.serialize(key) + pack_start(start_ms, 0))
 
     def get(self, key: K, start_ms: int) -> V | None:
         """The value of one window, or None. Not for stores with duplicates: use `fetch`."""
         if start_ms < self.first_kept_ms:
             return None
-        stored = self.data.data.get(self.key_serde.serialize(key) + _pack_start(start_ms, 0))
+        stored = self.data.data.get(self.key_serde.serialize(key) + pack_start(start_ms, 0))
         return None if stored is None else self.value_serde.deserialize(stored[self._skip :])
 
     def get_with_timestamp(self, key: K, start_ms: int) -> tuple[V, int] | None:
         """The value and timestamp of one window of a timestamped store, or None."""
         if start_ms < self.first_kept_ms:
             return None
-        stored = self.data.data.get(self.key_serde.serialize(key) + _pack_start(start_ms, 0))
+        stored = self.data.data.get(self.key_serde.serialize(key) + pack_start(start_ms, 0))
         return None if stored is None else (self.value_serde.deserialize(stored[8:]), _unpack_time(stored)[0])
 
     def fetch(
@@ -194,12 +194,12 @@ class WindowStore(Generic[K, V]):
         self, key: bytes, from_ms: int = 0, to_ms: int | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[int, bytes]]:
         """Starts and stored values by a serialized key."""
-        low = key + _pack_start(max(from_ms, self.first_kept_ms, 0), 0)
-        high = key + _pack_start(_TIME_MAX if to_ms is None else max(to_ms, -1) + 1, 0)
+        low = key + pack_start(max(from_ms, self.first_kept_ms, 0), 0)
+        high = key + pack_start(_TIME_MAX if to_ms is None else max(to_ms, -1) + 1, 0)
         length = len(low)
         for stored_key, stored in self.data.scan(low, high, reverse=reverse):
             if len(stored_key) == length:  # other keys that begin with this one lie in between
-                yield _unpack_start(stored_key, length - 12)[0], stored
+                yield unpack_start(stored_key, length - 12)[0], stored
 
     def all(
         self, from_ms: int = 0, to_ms: int | None = None, *, reverse: bool = False

@@ -15,11 +15,13 @@ from heapq import heapify, heappop, heappush
 from struct import Struct
 from typing import Any, Final
 
+from penstock.topology.aggregates import step_of
+from penstock.topology.collected import Collected, FoldedWindows
 from penstock.topology.context import Context, StreamClock
 from penstock.topology.records import NO_HEADERS, Forward, Headers
 from penstock.topology.serdes import Window, Windowed
 from penstock.topology.tables import TableOperator, View
-from penstock.topology.window_stores import SessionStore, WindowStore
+from penstock.topology.window_stores import SessionStore, WindowStore, pack_start, unpack_start
 from penstock.topology.windows import SessionWindows, TimeWindows
 
 Initializer = Callable[[], Any]
@@ -29,9 +31,6 @@ Merger = Callable[[Any, Any, Any], Any]
 """``(key, aggregate, other aggregate) -> aggregate``."""
 
 _TIME: Final = Struct(">q")
-_START: Final = Struct(">qi")
-_pack_start = _START.pack
-_unpack_start = _START.unpack_from
 _pack_time = _TIME.pack
 _unpack_time = _TIME.unpack_from
 _SESSION: Final = Struct(">qq")
@@ -85,7 +84,10 @@ class _Closing:
 
 
 class AggregateTimeWindows(WindowedTable):
-    """Tumbling and hopping windows: each record goes into every window that its timestamp lies in."""
+    """Tumbling and hopping windows: each record goes into every window that its timestamp lies in.
+
+    ``cached``: of the updates of a window in a batch the last is sent.
+    """
 
     def __init__(
         self,
@@ -95,8 +97,10 @@ class AggregateTimeWindows(WindowedTable):
         aggregator: Aggregator,
         *,
         on_close: bool = False,
+        cached: bool = False,
     ) -> None:
         super().__init__(store, on_close)
+        self.cached = cached
         self.windows = windows
         self.initializer = initializer
         self.aggregator = aggregator
@@ -104,6 +108,39 @@ class AggregateTimeWindows(WindowedTable):
 
     def view(self, context: Context) -> View:
         return window_view(context.store(self.stored))
+
+    @property
+    def takes_batches(self) -> bool:
+        return self.cached and not self.on_close
+
+    def collected(self, node: str, context: Context, forward: Forward) -> Collected:
+        windows = self.windows
+        size_ms, closed_after_ms, starts = windows.size_ms, windows.grace_ms + windows.size_ms, windows.starts
+        clock, drop = context.clock(node), context.drop
+
+        def open_windows(timestamp_ms: int) -> list[int]:
+            if context.ticked_ms > clock.ms:
+                clock.ms = context.ticked_ms
+            if timestamp_ms > clock.ms:
+                clock.ms = timestamp_ms
+            found = []
+            for start_ms in starts(timestamp_ms):
+                if start_ms <= clock.ms - closed_after_ms:
+                    drop(node)
+                else:
+                    found.append(start_ms)
+            return found
+
+        return FoldedWindows(
+            node,
+            context,
+            context.store(self.stored),
+            step_of(self.aggregator, self.initializer),
+            open_windows,
+            lambda key, start_ms: Windowed(key, Window(start_ms, start_ms + size_ms)),
+            send_old=self.sends_old,
+            forward=forward,
+        )
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
         store: WindowStore[Any, Any] = context.store(self.stored)
@@ -144,7 +181,7 @@ class AggregateTimeWindows(WindowedTable):
                     drop(node)
                     continue
                 try:
-                    stored_key = key_bytes + _pack_start(start_ms, 0)
+                    stored_key = key_bytes + pack_start(start_ms, 0)
                     stored = get(stored_key)
                     at_ms, old = timestamp_ms, None
                     if stored is None:
@@ -187,7 +224,7 @@ class WindowCloser:
         self.windows.close(start_ms, self._send)
 
     def _send(self, key: bytes, stored: bytes) -> None:
-        start_ms = _unpack_start(key, len(key) - 12)[0]
+        start_ms = unpack_start(key, len(key) - 12)[0]
         windowed = Windowed(
             self._store.key_serde.deserialize(key[:-12]), Window(start_ms, start_ms + self._size_ms)
         )
@@ -199,7 +236,7 @@ def window_closer(
     node: str, context: Context, store: WindowStore[Any, Any], size_ms: int, forward: Forward
 ) -> WindowCloser:
     windows = _Closing(
-        lambda key: (_unpack_start(key, len(key) - 12)[0], 0), store.data, context.clock(f"{node} closed")
+        lambda key: (unpack_start(key, len(key) - 12)[0], 0), store.data, context.clock(f"{node} closed")
     )
     return WindowCloser(windows, store, size_ms, forward)
 

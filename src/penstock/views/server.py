@@ -10,14 +10,11 @@ import asyncio
 import contextlib
 import gc
 import logging
-import signal
-import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Final
 
-import uvicorn
 from starlette.applications import Starlette
 
 from penstock.client.settings import ConfigError
@@ -27,6 +24,7 @@ from penstock.views.http import application
 from penstock.views.membership import Membership
 from penstock.views.node import Node
 from penstock.views.views import Views
+from penstock.web.server import WebServer, listen
 
 logger = logging.getLogger(__name__)
 
@@ -35,10 +33,8 @@ DEFAULT_STANDBYS: Final = 1
 SESSION_TIMEOUT_MS: Final = 10_000
 _STARTED_S: Final = 30.0
 _LOOK_S: Final = 0.2
-_BACKLOG: Final = 2048
 #: A thread that works hands the interpreter on this soon, or answers would wait for the follower.
 _SWITCH_INTERVAL_S: Final = 0.001
-_KEEP_ALIVE_S: Final = 75
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 
@@ -77,7 +73,7 @@ class ViewServer:
     ) -> None:
         if standbys < 0:
             raise ConfigError(f"'standbys': expected 0 or more, found {standbys}")
-        self._socket = _listen(host, port)
+        self._socket = listen(host, port)
         try:
             self.endpoint = advertised or _endpoint(host, self._socket.getsockname()[1])
             self.views = Views(
@@ -100,28 +96,19 @@ class ViewServer:
         )
         self._has_joined = threading.Event()
         self._is_closing = False
-        self._uvicorn = _Uvicorn(
-            uvicorn.Config(
-                application(self.node, self._lifespan),
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                timeout_keep_alive=_KEEP_ALIVE_S,
-                timeout_graceful_shutdown=2,
-            )
-        )
+        self._server = WebServer(application(self.node, self._lifespan))
         self._started = threading.Event()
         self._thread: threading.Thread | None = None
 
     def run(self) -> None:
         """Serve until SIGINT, SIGTERM or `close`."""
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        self._uvicorn.run([self._socket])
+        self._server.run([self._socket])
 
     def start(self) -> None:
         """Serve in a thread; returns when it answers."""
         self._thread = threading.Thread(
-            target=self._uvicorn.run, args=([self._socket],), name="views server", daemon=True
+            target=self._server.run, args=([self._socket],), name="views server", daemon=True
         )
         self._thread.start()
         if not self._started.wait(_STARTED_S):
@@ -140,7 +127,7 @@ class ViewServer:
 
     def close(self) -> None:
         """Leave the group and stop."""
-        self._uvicorn.should_exit = True
+        self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(_STARTED_S)
 
@@ -169,36 +156,6 @@ class ViewServer:
             if self._thread is None:  # a process of its own
                 gc.collect()
                 gc.freeze()
-
-
-class _Uvicorn(uvicorn.Server):
-    """It ends on a signal as on anything else: uvicorn's own would send itself the signal once more."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {kind: signal.signal(kind, self.handle_exit) for kind in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for kind, handler in before.items():
-                signal.signal(kind, handler)
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named asyncio turns Nagle's algorithm off: else a body waits for its head's ACK.
-    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        made.bind((host, port))
-        made.listen(_BACKLOG)  # who comes while the rest starts waits
-    except OSError as error:
-        made.close()
-        raise OSError(f"cannot listen on {host}:{port}: {error.strerror}") from error
-    return made
 
 
 def _endpoint(host: str, port: int) -> str:

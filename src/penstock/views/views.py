@@ -18,6 +18,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from penstock.client.config import ClientConfig
 from penstock.client.fetcher import FetchConfig
+from penstock.client.follower import Choice, Committed, Follower
 from penstock.client.metadata import TopicPartition
 from penstock.client.settings import from_properties
 from penstock.protocol.murmur2 import partition_for_key
@@ -32,7 +33,6 @@ from penstock.views.errors import (
     ViewError,
     ViewsClosed,
 )
-from penstock.views.follower import Choice, Committed, Follower
 from penstock.views.position import Position, merged
 from penstock.views.reads import Found, GetValue, GetWindow, Read, Scan, merged_rows
 from penstock.views.replica import Replica

@@ -25,6 +25,7 @@ from penstock.spark.source.options import parse_streaming
 from penstock.spark.streams.operator import PACKED
 from penstock.spark.streams.packing import Block, Kind
 from penstock.spark.streams.plan import LAYOUT, StreamsPlan, map_side_parts, shuffled_topics
+from penstock.spark.streams.planning import BATCH_RECORDS
 from penstock.spark.streams.preparation import client_properties, read_topics
 from penstock.spark.streams.source import row_batches
 from penstock.spark.streams.typed_columns import Column, column_of
@@ -64,7 +65,7 @@ def stage_frame(
 
     Raises NeedsRunningApp, TopologyError, SerdeError, MissingTopics, CoPartitioningError, ConfigError.
     """
-    from penstock.spark.streams.running import BATCH_RECORDS, packed_rows  # it stands on `packed_frame`
+    from penstock.spark.streams.running import packed_rows  # it stands on `packed_frame`
 
     part = records_of(topology, node, _STAGE, key, value, is_table=is_table)
     _require_no_topic_between(topology, part, node)

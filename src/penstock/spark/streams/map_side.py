@@ -12,12 +12,17 @@ from penstock.protocol.columns import BinaryColumn, group_by_partition, partitio
 from penstock.spark.streams.packing import Binary, Block, Kind, outputs_by_topic, tick
 from penstock.spark.streams.plan import StreamsPlan
 from penstock.spark.worker_memory import seldom_collecting
+from penstock.topology.common_reading import CommonReading, Read
+from penstock.topology.context import Input
 from penstock.topology.graph import SubTopology
 from penstock.topology.records import NO_HEADERS, Headers, Output
 from penstock.topology.task import Task
 
 Row = tuple[int, bytes]
 """A row of the query: the group, and a packed block."""
+
+Common = tuple[Sequence[Input], Sequence[Read]]
+"""The records of a block, and what `CommonReading` has made of each."""
 
 
 class MapSide:
@@ -26,6 +31,7 @@ class MapSide:
     def __init__(self, plan: StreamsPlan) -> None:
         self._plan = plan
         self._tasks: dict[tuple[int, int], Task] = {}
+        self._readings: dict[str, CommonReading | None] = {}
 
     def rows(
         self,
@@ -37,17 +43,29 @@ class MapSide:
         """What becomes of records of one partition, in the columns of `LAYOUT`. Raises RecordFailed,
         TopologyChanged.
         """
-        plan = self._plan
-        topic = batch.column("topic")[0].as_py()
-        partition = batch.column("partition")[0].as_py()
-        plan.require_partition(topic, partition)
-        part = plan.part_of[topic]
         block = block_of(batch, Kind.RECORDS, clock_ms)._replace(note=note)
+        return self.block_rows(block, global_stores)
+
+    def block_rows(
+        self, block: Block, global_stores: Mapping[str, Any] | None = None, common: Common | None = None
+    ) -> Iterator[Row]:
+        """The same of a block of them. ``common``: what all who read the topic alike have made of it."""
+        plan = self._plan
+        plan.require_partition(block.topic, block.partition)
+        part = plan.part_of[block.topic]
         if part.id not in plan.mapped:
-            yield plan.groups[partition], block.pack()
+            yield plan.groups[block.partition], block.pack()
             return
-        for group, made in self._run(part, partition, block, global_stores):
+        for group, made in self._run(part, block.partition, block, global_stores, common):
             yield group, made.pack()
+
+    def reading(self, topic: str) -> CommonReading | None:
+        """How a topic is read here, where others may read it alike."""
+        if topic not in self._readings:
+            part = self._plan.part_of[topic]
+            is_here = part.id in self._plan.mapped
+            self._readings[topic] = CommonReading.of(self._plan.topology, part, topic) if is_here else None
+        return self._readings[topic]
 
     def frame_rows(
         self,
@@ -71,7 +89,12 @@ class MapSide:
                 yield group, made.pack()
 
     def _run(
-        self, part: SubTopology, partition: int, block: Block, global_stores: Mapping[str, Any] | None
+        self,
+        part: SubTopology,
+        partition: int,
+        block: Block,
+        global_stores: Mapping[str, Any] | None,
+        common: Common | None = None,
     ) -> Iterator[tuple[int, Block]]:
         at = (part.id, partition)
         # After an error a task may not be used again, so it is out while it runs.
@@ -85,7 +108,10 @@ class MapSide:
         )
         with seldom_collecting():
             task.tick(wall_clock_ms=block.clock_ms)
-            counts = task.process_counting(block.inputs())
+            if common is None:
+                counts = task.process_counting(block.inputs())
+            else:
+                counts = task.process_read(block.topic, *common)
             outputs = task.take_outputs()
         task.take_deltas()  # its times: without state nobody asks for them
         self._tasks[at] = task

@@ -13,7 +13,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
-from penstock.spark.streams.plan import partition_of
+from penstock.spark.streams.grouping import partition_of
 from penstock.spark.streams.state_calls import MapPages
 from penstock.spark.streams.worker import worker_for
 from penstock.spark.worker_memory import seldom_collecting, settle_worker

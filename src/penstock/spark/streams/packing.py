@@ -49,12 +49,14 @@ class Kind(IntEnum):
     OUTPUTS  records for the sink
     RESTORE  records of a changelog, to rebuild a store from
     TICK     none: the time of day has passed
+    CLEAR    none: the tasks are gone, and so shall their state be
     """
 
     RECORDS = 0
     OUTPUTS = 1
     RESTORE = 2
     TICK = 3
+    CLEAR = 4
 
 
 class DamagedBlock(ValueError):

@@ -30,6 +30,7 @@ from penstock.arrow.layout import Layout
 from penstock.spark.sink.options import SinkOptions
 from penstock.spark.sink.ownership import Driver
 from penstock.spark.source.options import SourceOptions
+from penstock.spark.streams.grouping import group_of
 from penstock.topology.graph import Processor, SubTopology, Topology
 from penstock.topology.process import Process
 from penstock.topology.stores import StoreSpec
@@ -37,9 +38,6 @@ from penstock.topology.stores import StoreSpec
 #: The columns that blocks are made of; timestamps in milliseconds.
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 LAYOUT: Final = Layout(include_headers=True, timestamp_unit="ms").select(COLUMNS)
-
-_PARTITION_BITS: Final = 20
-_MASK32: Final = 0xFFFFFFFF
 
 
 class TopologyChanged(RuntimeError):
@@ -122,10 +120,14 @@ class StreamsPlan:
         return {part.id: self.topology.task_count(part, self.partition_counts) for part in self.parts}
 
     @cached_property
+    def partitions_max(self) -> int:
+        """Of the topics that tasks read."""
+        return max(self.task_counts.values(), default=1)
+
+    @cached_property
     def groups(self) -> tuple[int, ...]:
         """The number that the rows of each partition are shuffled by."""
-        count = max(self.task_counts.values(), default=1)
-        return tuple(group_of(partition, self.shuffle_partitions) for partition in range(count))
+        return tuple(group_of(partition, self.shuffle_partitions) for partition in range(self.partitions_max))
 
     def require_partition(self, topic: str, partition: int) -> None:
         """Raises TopologyChanged for a partition that there was not when the application was started."""
@@ -172,45 +174,6 @@ def shuffled_topics(topology: Topology) -> frozenset[str]:
         if writers and mapped.issuperset(writers):
             found.add(topology.topic(name))
     return frozenset(found)
-
-
-def group_of(partition: int, shuffle_partitions: int) -> int:
-    """A number for a partition that Spark's hash puts on shuffle partition ``partition %
-    shuffle_partitions``.
-
-    Left to the hash of the bare number, the few groups of a small topic would share one task by chance.
-    """
-    wanted = partition % shuffle_partitions
-    salt = 0
-    while True:
-        group = salt << _PARTITION_BITS | partition
-        if spark_hash(group) % shuffle_partitions == wanted:
-            return group
-        salt += 1
-
-
-def partition_of(group: int) -> int:
-    return group & ((1 << _PARTITION_BITS) - 1)
-
-
-def spark_hash(value: int) -> int:
-    """Spark's hash of an int column (Murmur3, x86, 32 bits, seed 42), signed."""
-    k = _mix_k1(value & _MASK32)
-    h = 42 ^ k
-    h = _rotate(h, 13) * 5 + 0xE6546B64 & _MASK32
-    h ^= 4
-    h = (h ^ h >> 16) * 0x85EBCA6B & _MASK32
-    h = (h ^ h >> 13) * 0xC2B2AE35 & _MASK32
-    h ^= h >> 16
-    return h - (1 << 32) if h >> 31 else h
-
-
-def _mix_k1(k: int) -> int:
-    return _rotate(k * 0xCC9E2D51 & _MASK32, 15) * 0x1B873593 & _MASK32
-
-
-def _rotate(value: int, bits: int) -> int:
-    return (value << bits | value >> (32 - bits)) & _MASK32
 
 
 def clock_name(part: SubTopology) -> str:

@@ -4,41 +4,50 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
 from penstock.client.groups import ConsumerGroup
 from penstock.client.metadata import TopicPartition
-from penstock.client.settings import property_names
 from penstock.spark.observing.observation import DEFAULT_HOST, observe
-from penstock.spark.profiles import PROFILES, Profile, ProfileName
+from penstock.spark.profiles import PROFILES, ProfileName
 from penstock.spark.progress import Progress as Progress
 from penstock.spark.progress import read_progress
 from penstock.spark.session import build_session
 from penstock.spark.sink.checkpoint import Checkpoint, CheckpointError
 from penstock.spark.sink.locations import Location
-from penstock.spark.sink.options import parse_sink
 from penstock.spark.sink.ownership import Driver, Ownership
 from penstock.spark.source.offsets import to_json
-from penstock.spark.source.options import parse_streaming
 from penstock.spark.streams.checkpoint import CheckpointMismatch, Kept, continue_from, is_new
 from penstock.spark.streams.dataframes import FrameColumns, packed_frame
 from penstock.spark.streams.datasource import NAME, PLAN, StreamsDataSource
 from penstock.spark.streams.dead_letters import DeadLetterCount
 from penstock.spark.streams.failures import failure_of
 from penstock.spark.streams.operator import PACKED, StreamsOperator
-from penstock.spark.streams.plan import LAYOUT, StreamsPlan, map_side_parts, shuffled_topics
+from penstock.spark.streams.plan import StreamsPlan, shuffled_topics
+from penstock.spark.streams.planning import (
+    Guarantee,
+    has_state,
+    sink_options,
+    source_options,
+    with_defaults,
+)
 from penstock.spark.streams.preparation import (
     client_properties,
     prepare_group,
     prepare_topics,
     written_topics,
+)
+from penstock.spark.streams.query_session import (
+    active,
+    checkpoint_option,
+    prepare_session,
+    tasks_max,
 )
 from penstock.topology.description import describe
 from penstock.topology.errors import TopologyError
@@ -51,31 +60,6 @@ if TYPE_CHECKING:
 
     from penstock.spark.observing.listener import Watcher
     from penstock.spark.observing.observation import Observation
-
-Guarantee = Literal["exactly-once", "at-least-once"]
-
-#: Of the application's own session; what the caller's session has is left alone.
-_SETTINGS: Final = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # The names of state files tell the attempts that wrote them, and the commit log which one counts. By
-    # default what a killed attempt has left may be taken for what the attempt that was kept has written.
-    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
-    # Time passes by the offsets of the source, never by batches without data.
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    "spark.sql.streaming.pollingDelay": "1",
-}
-_LOCAL_SETTINGS: Final = {
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
-}
-#: Of a topology with state where nothing else is said. A task holds its records of a batch in memory, so that
-#: it can order them: without a limit the first batch would be all that the topics hold.
-BATCH_RECORDS: Final = 1_000_000
 
 
 class RunningApp:
@@ -230,13 +214,13 @@ def start(
     chosen = PROFILES[profile]
     session = spark if spark is not None else build_session(topology.application, profile=profile)
     session = session.newSession()
-    given = _options(chosen, topology, options or {})
+    given = with_defaults(chosen, topology, options or {})
     properties = client_properties(bootstrap_servers, given)
     client = ClientConfig.from_properties(properties)
     where = Location.open(str(checkpoint), "checkpoint")
     tasks = shuffle_partitions or chosen.shuffle_partitions
-    tasks = tasks or min(session.sparkContext.defaultParallelism, _tasks_max(session))
-    kept = Kept(topology.application, bool(_behind(topology)), tasks)
+    tasks = tasks or tasks_max(session)
+    kept = Kept(topology.application, has_state(topology), tasks)
     tasks = continue_from(where, kept).shuffle_partitions
     with Cluster(client) as cluster:
         counts = prepare_topics(cluster, topology)
@@ -246,19 +230,10 @@ def start(
         }
 
         def planned(starting: str) -> StreamsPlan:
-            return _plan(
-                topology,
-                counts,
-                tasks,
-                bootstrap_servers,
-                str(checkpoint),
-                guarantee,
-                tick_ms,
-                topics,
-                starting,
-                given,
-                session,
-            )
+            own = _subscription(topology, topics, starting)
+            source = source_options(bootstrap_servers, given, own, session.sparkContext.defaultParallelism)
+            sink = sink_options(bootstrap_servers, given, guarantee, str(checkpoint))
+            return StreamsPlan(topology, dict(counts), tasks, source, sink, tick_ms)
 
         plan = planned("committed")  # what is wrong with options is said before another driver is replaced
         driver = _claim(cluster, plan, where) if plan.sink.is_exactly_once else None
@@ -282,36 +257,14 @@ def start(
         raise
 
 
-def _plan(
-    topology: Topology,
-    counts: Mapping[str, int],
-    tasks: int,
-    bootstrap_servers: str,
-    checkpoint: str,
-    guarantee: Guarantee,
-    tick_ms: int,
-    topics: Mapping[str, int],
-    starting: str,
-    given: Mapping[str, str],
-    session: SparkSession,
-) -> StreamsPlan:
-    of_the_sink = {name: value for name, value in given.items() if name.lower() in _SINK_OPTIONS}
-    of_the_source = {name: value for name, value in given.items() if name not in of_the_sink}
-    of_the_sink |= {name: value for name, value in given.items() if name.lower() in _OPTIONS_OF_BOTH}
-    servers = {"kafka.bootstrap.servers": bootstrap_servers}
-    source = parse_streaming(
-        {"maxPartitions": str(session.sparkContext.defaultParallelism)}
-        | of_the_source
-        | servers
-        | {
-            # Where only DataFrames are read, nobody subscribes.
-            "subscribe": ",".join(sorted(topics)) or next(iter(topology.frames)),
-            "group.id": topology.application,
-            "startingOffsets": starting,
-        }
-    )
-    sink = parse_sink(of_the_sink | servers | {"delivery": guarantee, "checkpointLocation": checkpoint})
-    return StreamsPlan(topology, dict(counts), tasks, replace(source, layout=LAYOUT), sink, tick_ms)
+def _subscription(topology: Topology, topics: Mapping[str, int], starting: str) -> dict[str, str]:
+    """The options of the source that are the application's own."""
+    return {
+        # Where only DataFrames are read, nobody subscribes.
+        "subscribe": ",".join(sorted(topics)) or next(iter(topology.frames)),
+        "group.id": topology.application,
+        "startingOffsets": starting,
+    }
 
 
 def _claim(cluster: Cluster, plan: StreamsPlan, where: Location) -> Driver | None:
@@ -358,12 +311,10 @@ def _pinned_start(where: Location, cluster: Cluster, topology: Topology, topics:
 def packed_rows(plan: StreamsPlan, session: SparkSession, plan_text: str | None = None) -> DataFrame:
     """The query of a plan without its sink: rows of `PACKED`. The session gets the settings that it needs."""
     text = plan_text or plan.to_text()
-    for name, value in _SETTINGS.items():
-        session.conf.set(name, value)
-    session.conf.set("spark.sql.shuffle.partitions", str(plan.shuffle_partitions))
+    prepare_session(session, plan.shuffle_partitions)
     frames = plan.topology.frames
     inputs: list[DataFrame] = []
-    with _active(session):
+    with active(session):
         session.dataSource.register(StreamsDataSource)
         if plan.part_of.keys() - plan.shuffled_topics - frames.keys():
             inputs.append(session.readStream.format(NAME).option(PLAN, text).load())
@@ -393,77 +344,18 @@ def _query(
     until: str,
     commit_interval_ms: int,
 ) -> StreamingQuery:
-    if where.is_local:
-        for name, value in _LOCAL_SETTINGS.items():
-            session.conf.set(name, value)
     text = plan.to_text()
     rows = packed_rows(plan, session, text)
-    with _active(session):
+    with active(session):
         writer = (
             rows.writeStream.format(NAME)
             .queryName(plan.topology.application)
             .outputMode("append")
             .option(PLAN, text)
-            # Spark takes a bare path as one of the cluster's default file system.
-            .option("checkpointLocation", f"file:{where.path}" if where.is_local else where.uri)
+            .option("checkpointLocation", checkpoint_option(session, where))
         )
         if until == "drained":
             writer = writer.trigger(availableNow=True)
         elif commit_interval_ms:
             writer = writer.trigger(processingTime=f"{commit_interval_ms} milliseconds")
         return writer.start()
-
-
-@contextmanager
-def _active(session: SparkSession) -> Iterator[None]:
-    """The thread's active session is this one meanwhile.
-
-    Spark looks for a sink in the active session, whatever session the query is of, and refuses to register a
-    source that the active session knows, whatever session it is for.
-    """
-    from pyspark.sql import SparkSession
-
-    sessions: Any = SparkSession._get_j_spark_session_class(session._jvm)
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(session._jsparkSession)
-    try:
-        yield
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()
-
-
-#: How servers are talked to: names, patience, security.
-_OPTIONS_OF_BOTH: Final = frozenset(f"kafka.{name}" for name in property_names(ClientConfig))
-_SINK_OPTIONS: Final = frozenset(
-    f"kafka.{name}"
-    for name in (
-        "batch.size",
-        "compression.type",
-        "compression.gzip.level",
-        "compression.lz4.level",
-        "compression.zstd.level",
-        "transaction.timeout.ms",
-        "max.request.size",
-        "delivery.timeout.ms",
-    )
-)
-
-
-def _options(profile: Profile, topology: Topology, given: Mapping[str, str]) -> dict[str, str]:
-    """The profile's, where no other was given; Spark's option names are the same in upper and lower case."""
-    bounded = {"maxOffsetsPerTrigger": str(BATCH_RECORDS)} if _behind(topology) else {}
-    known = {name.lower() for name in given}
-    defaults = bounded | dict(profile.options)
-    return {name: value for name, value in defaults.items() if name.lower() not in known} | dict(given)
-
-
-def _tasks_max(session: SparkSession) -> int:
-    return int(session.conf.get("spark.sql.shuffle.partitions") or 200)
-
-
-def _behind(topology: Topology) -> list[int]:
-    mapped = map_side_parts(topology)
-    return [part.id for part in topology.sub_topologies if part.id not in mapped]

@@ -28,7 +28,7 @@ from penstock.spark.streams.dead_letters import DeadLetterCount, DeadLettersSeen
 from penstock.spark.streams.packing import Block, Kind
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-_COLUMNS: Final = StructType(
+COLUMNS: Final = StructType(
     [
         StructField("topic", StringType()),
         StructField("partition", IntegerType()),
@@ -74,13 +74,13 @@ class ExactlyOnceStreamsWriter(_StreamsWriter, ExactlyOnceStreamWriter):
     def __init__(
         self, options: SinkOptions, dead_letter_topic: str | None = None, driver: Driver | None = None
     ) -> None:
-        super().__init__(options, _COLUMNS, driver)
+        super().__init__(options, COLUMNS, driver)
         self.count_dead_letters(options.checkpoint, dead_letter_topic)
 
 
 class AtLeastOnceStreamsWriter(_StreamsWriter, StreamWriter):
     def __init__(self, options: SinkOptions, dead_letter_topic: str | None = None) -> None:
-        super().__init__(options, _COLUMNS)
+        super().__init__(options, COLUMNS)
         self.count_dead_letters(options.checkpoint, dead_letter_topic)
 
 

@@ -31,10 +31,11 @@ from penstock.spark.source.offsets import Offsets, from_json, to_json
 from penstock.spark.source.planning import share_whole
 from penstock.spark.source.read import read_ranges
 from penstock.spark.source.stream import StreamReader
+from penstock.spark.source.tail import Ends
 from penstock.spark.streams.map_side import Row, block_of
 from penstock.spark.streams.packing import Kind, tick
 from penstock.spark.streams.plan import StreamsPlan, plan_from_text
-from penstock.spark.streams.worker import worker_for
+from penstock.spark.streams.worker import Worker, worker_for
 
 CLOCK: Final = "@clock"
 RESTORE: Final = "@restore"
@@ -55,7 +56,7 @@ class ChangelogInUse(RuntimeError):
     """Somebody else writes to the application's changelogs."""
 
 
-class _Work(NamedTuple):
+class Work(NamedTuple):
     """What one task of a batch does. ``note``: the offsets of global tables, as JSON."""
 
     clock_ms: int
@@ -66,7 +67,7 @@ class _Work(NamedTuple):
 
 
 class WorkPartition(InputPartition):
-    value: _Work
+    value: Work
 
 
 class StreamsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -74,15 +75,15 @@ class StreamsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, plan: str) -> None:
         self._plan_text = plan
-        self._driver: _Driver | None = None
+        self._driver: SourceDriver | None = None
 
     def __getstate__(self) -> dict[str, object]:
         return {"_plan_text": self._plan_text, "_driver": None}
 
     @property
-    def _here(self) -> _Driver:
+    def _here(self) -> SourceDriver:
         if self._driver is None:
-            self._driver = _Driver(plan_from_text(self._plan_text))
+            self._driver = SourceDriver(plan_from_text(self._plan_text))
         return self._driver
 
     def initialOffset(self) -> JsonOffsets:
@@ -104,19 +105,19 @@ class StreamsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [WorkPartition(work) for work in self._here.plan_batch(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return row_batches(_rows(self._plan_text, partition.value))
+        return row_batches(rows_of(worker_for(self._plan_text), partition.value))
 
     def stop(self) -> None:
         if self._driver is not None:
             self._driver.close()
 
 
-class _Driver:
-    """In the process on the driver that Spark asks for offsets."""
+class SourceDriver:
+    """Of one application, in the process on the driver that Spark asks for offsets."""
 
-    def __init__(self, plan: StreamsPlan) -> None:
-        self._plan = plan
-        self.inner = StreamReader(plan.source)
+    def __init__(self, plan: StreamsPlan, ends: Ends | None = None) -> None:
+        self.plan = plan
+        self.inner = StreamReader(plan.source, ends)
         self._cluster = Cluster(plan.source.client)
         topology = plan.topology
         self._repartitions = frozenset(map(topology.topic, topology.repartitions)) - plan.shuffled_topics
@@ -162,8 +163,8 @@ class _Driver:
         now_ms = max(time.time_ns() // 1_000_000, self._clock_ms(start))
         whole: JsonOffsets = dict(end)
         whole[RESTORE] = start.get(RESTORE, to_json(restored))
-        if self._plan.topology.globals:
-            whole[TABLES] = to_json(self._ends(self._plan.topology.globals))
+        if self.plan.topology.globals:
+            whole[TABLES] = to_json(self._ends(self.plan.topology.globals))
         whole[CLOCK] = {"ms": now_ms}
         return whole
 
@@ -173,8 +174,8 @@ class _Driver:
 
     def _is_tick_due(self, start: JsonOffsets) -> bool:
         return (
-            bool(self._plan.clocked)
-            and time.time_ns() // 1_000_000 - self._clock_ms(start) >= self._plan.tick_ms
+            bool(self.plan.clocked)
+            and time.time_ns() // 1_000_000 - self._clock_ms(start) >= self.plan.tick_ms
         )
 
     # To the end of what there is
@@ -211,8 +212,8 @@ class _Driver:
         Nobody but the application writes to its changelogs. So a transaction that is open is one that a dead
         driver has left behind, or one whose end is on its way: what the group's offsets tell of may be in it.
         """
-        changelogs = self._plan.store_of_changelog
-        give_up_s = time.monotonic() + self._plan.sink.transaction.timeout_ms / 1000 + _TRANSACTION_SLACK_S
+        changelogs = self.plan.store_of_changelog
+        give_up_s = time.monotonic() + self.plan.sink.transaction.timeout_ms / 1000 + _TRANSACTION_SLACK_S
         while (ends := self._ends(changelogs)) != (
             whole := self._ends(changelogs, IsolationLevel.READ_UNCOMMITTED)
         ):
@@ -220,7 +221,7 @@ class _Driver:
                 behind = sorted(tp for tp, end in whole.items() if ends.get(tp) != end)
                 raise ChangelogInUse(
                     f"a transaction is open in the changelogs {', '.join(map(str, behind))}: expected none: "
-                    f"no other instance of {self._plan.topology.application} may run"
+                    f"no other instance of {self.plan.topology.application} may run"
                 )
             time.sleep(_TRANSACTION_POLL_S)
         begins = list_offsets(self._cluster, dict.fromkeys(ends, EARLIEST))
@@ -238,27 +239,27 @@ class _Driver:
 
     # A batch
 
-    def plan_batch(self, start: JsonOffsets, end: JsonOffsets) -> list[_Work]:
+    def plan_batch(self, start: JsonOffsets, end: JsonOffsets) -> list[Work]:
         clock_ms = self._clock_ms(end)
         note = _note(end)
         work = []
         if RESTORE in end and RESTORE not in start:
             work += self._restore(from_json(end[RESTORE]), clock_ms, note)
         for part in self.inner.partitions(_plain(start), _plain(end)):
-            work.append(_Work(clock_ms, note, part.value))
-        if self._plan.clocked:
-            work = [work[0]._replace(ticks=True), *work[1:]] if work else [_Work(clock_ms, note, ticks=True)]
+            work.append(Work(clock_ms, note, part.value))
+        if self.plan.clocked:
+            work = [work[0]._replace(ticks=True), *work[1:]] if work else [Work(clock_ms, note, ticks=True)]
         return work
 
-    def _restore(self, ends: Offsets, clock_ms: int, note: str) -> list[_Work]:
+    def _restore(self, ends: Offsets, clock_ms: int, note: str) -> list[Work]:
         begins = list_offsets(self._cluster, dict.fromkeys(ends, EARLIEST))
         ranges = [
             PartitionRange(tp.topic, tp.partition, begins[tp].offset, end)
             for tp, end in sorted(ends.items())
             if begins[tp].offset < end
         ]
-        tasks = share_whole(ranges, self._plan.source.max_partitions or len(ranges)) if ranges else []
-        return [_Work(clock_ms, note, restored=tuple(task)) for task in tasks]
+        tasks = share_whole(ranges, self.plan.source.max_partitions or len(ranges)) if ranges else []
+        return [Work(clock_ms, note, restored=tuple(task)) for task in tasks]
 
 
 class _Purger:
@@ -302,22 +303,26 @@ def _note(end: JsonOffsets) -> str:
 # In the tasks
 
 
-def _rows(plan_text: str, work: _Work) -> Iterator[Row]:
+def rows_of(worker: Worker, work: Work) -> Iterator[Row]:
     """Raises RecordFailed, TopologyChanged, DataLoss, ClientError."""
-    worker = worker_for(plan_text)
     plan = worker.plan
     if work.restored:
         for batch in read_ranges(plan.table_source, work.restored):
             block = block_of(batch, Kind.RESTORE, work.clock_ms)._replace(note=work.note)
             yield plan.groups[block.partition], block.pack()
     if work.ranges:
-        stores = worker.global_stores(from_json(_tables(work.note)))
+        stores = stores_of(worker, work)
         for batch in read_ranges(plan.source, work.ranges):
             yield from worker.map_side.rows(batch, work.clock_ms, stores, work.note)
     if work.ticks:
         count = max(plan.task_counts[part.id] for part in plan.clocked)
         for partition in range(count):
             yield plan.groups[partition], tick(partition, work.clock_ms, work.note).pack()
+
+
+def stores_of(worker: Worker, work: Work) -> Mapping[str, Any] | None:
+    """Of global tables, as the records of ``work`` may see them. Raises ClientError."""
+    return worker.global_stores(from_json(_tables(work.note)))
 
 
 def _tables(note: str) -> Mapping[str, Mapping[str, Any]]:

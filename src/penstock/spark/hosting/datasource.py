@@ -1,0 +1,60 @@
+"""The data source ``penstock-host``: both ends of a host's query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from penstock.spark.hosting.operator import HOSTED
+from penstock.spark.hosting.plan import HostPlan, host_from_text
+from penstock.spark.hosting.source import HostReader
+from penstock.spark.sink.checkpoint import SinkState
+from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
+from penstock.spark.sink.staged import TaskStaged
+from penstock.spark.streams.sink import COLUMNS, unpacked
+from penstock.spark.worker_memory import settle_worker
+
+NAME: Final = "penstock-host"
+HOST: Final = "host"
+
+
+class HostDataSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        return HOSTED
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return HostReader(self.options[HOST])
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        settle_worker()
+        writer = HostWriter(host_from_text(self.options[HOST]))
+        writer.recover()
+        return writer
+
+
+class HostWriter(ExactlyOnceStreamWriter):
+    """All members' outputs and offsets in one transaction."""
+
+    def __init__(self, host: HostPlan) -> None:
+        super().__init__(host.sink, COLUMNS, host.driver)
+        self._marker_topic = host.driver.topic
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return super().write(unpacked(iterator))
+
+    def _first_state(self, reports: Sequence[TaskStaged], batch_id: int, cluster_id: str | None) -> SinkState:
+        """Under a topic of the host's own: those of members may be deleted."""
+        return SinkState(batch_id, self._marker_topic, cluster_id)

@@ -1,0 +1,81 @@
+"""Where the topics of all members end, looked up once for all of them.
+
+So members that read the same topic see the same records in the same batch, and what comes is asked for once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from penstock.client.cluster import Cluster
+from penstock.client.offsets import IsolationLevel
+from penstock.spark.source.checkpointed import Checkpointed, GroupRef
+from penstock.spark.source.offsets import Offsets
+from penstock.spark.source.subscription import Topics
+from penstock.spark.source.tail import Tail
+
+
+class CommonEnds:
+    """One thread: `look`, and then the members' `EndsOfMember` answer from what was seen."""
+
+    def __init__(self, cluster: Cluster, isolation: IsolationLevel) -> None:
+        self._cluster = cluster
+        self._isolation = isolation
+        self._tail = Tail(cluster, Topics(()), isolation)
+        self._names: tuple[str, ...] = ()
+
+    def close(self) -> None:
+        self._tail.close()
+
+    def look(self, topics: Collection[str], positions: Iterable[Offsets]) -> None:
+        """At all that the members need, who have read up to these ``positions``. Raises ClientError."""
+        names = tuple(sorted(topics))
+        if names != self._names:
+            self._tail.close()
+            self._tail, self._names = Tail(self._cluster, Topics(names), self._isolation), names
+        if names:
+            self._tail.ends(_common(positions))
+
+    def has_news(self) -> bool:
+        """Whether anything has come since; after `look`. Raises ClientError."""
+        before = self._tail.last_listed
+        return bool(self._names) and self._tail.ends(before) != before
+
+    @property
+    def tail(self) -> Tail:
+        return self._tail
+
+
+def _common(positions: Iterable[Offsets]) -> Offsets:
+    """Where all stand; where two of them differ somebody is behind, and nothing is."""
+    found: Offsets = {}
+    for offsets in positions:
+        for tp, offset in offsets.items():
+            if found.setdefault(tp, offset) != offset:
+                return {}
+    return found
+
+
+class EndsOfMember:
+    """The `penstock.spark.source.tail.Ends` of one member's topics."""
+
+    def __init__(self, common: CommonEnds, topics: Collection[str]) -> None:
+        self._common = common
+        self._topics = frozenset(topics)
+
+    @property
+    def last_listed(self) -> Offsets:
+        listed = self._common.tail.last_listed
+        return {tp: offset for tp, offset in listed.items() if tp.topic in self._topics}
+
+    def ends(self, known: Offsets) -> Offsets:
+        return self.last_listed
+
+    def list_now(self) -> None:
+        self._common.tail.list_now()
+
+    def checkpointed(self, offsets: Offsets, group: GroupRef | None) -> Checkpointed:
+        return self._common.tail.checkpointed(offsets, group)
+
+    def close(self) -> None:
+        """What it looks at is the others' too."""

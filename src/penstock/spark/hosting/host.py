@@ -1,0 +1,410 @@
+"""The host: starts the query, takes members in and out, and starts it again when one of them fails."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import threading
+import time
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from penstock.client.cluster import Cluster
+from penstock.client.config import ClientConfig
+from penstock.client.errors import ClientError
+from penstock.client.groups import ConsumerGroup
+from penstock.client.metadata import TopicPartition
+from penstock.client.topics import delete_topics
+from penstock.spark.hosting.datasource import HOST, NAME, HostDataSource
+from penstock.spark.hosting.failures import read_failure
+from penstock.spark.hosting.operator import HOSTED, HostOperator
+from penstock.spark.hosting.plan import HostPlan, MemberPlan, plan_file, read_plan
+from penstock.spark.hosting.positions import last_completed, position_in
+from penstock.spark.hosting.roster import Member, Roster, RosterFile, Standing
+from penstock.spark.profiles import PROFILES, ProfileName
+from penstock.spark.session import build_session
+from penstock.spark.sink.checkpoint import Checkpoint, CheckpointError
+from penstock.spark.sink.locations import Location
+from penstock.spark.sink.options import SinkOptions
+from penstock.spark.sink.ownership import Driver, Ownership
+from penstock.spark.source.checkpointed import JsonOffsets
+from penstock.spark.source.offsets import to_json
+from penstock.spark.streams.checkpoint import CheckpointMismatch, Kept, continue_from, is_new
+from penstock.spark.streams.plan import shuffled_topics
+from penstock.spark.streams.planning import sink_options, source_options, with_defaults
+from penstock.spark.streams.preparation import (
+    client_properties,
+    prepare_group,
+    prepare_topics,
+)
+from penstock.spark.streams.query_session import active, checkpoint_option, prepare_session, tasks_max
+from penstock.topology.errors import TopologyError
+from penstock.topology.graph import Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_log = logging.getLogger(__name__)
+
+#: Of one member in a batch, where nothing else is said: one far behind must not keep the others waiting.
+BATCH_RECORDS: Final = 100_000
+_LOOK_S: Final = 0.5
+_RESTART_PAUSE_S: Final = 1.0
+_RESTART_PAUSE_MAX_S: Final = 60.0
+
+
+class MemberState(NamedTuple):
+    """``error``: why it failed last, "" while it runs."""
+
+    standing: Standing
+    error: str
+
+
+class HostStopped(RuntimeError):
+    """The host runs no more: another one has taken over, or it was closed."""
+
+
+class Host:
+    """Runs topologies side by side, exactly once. Made by `start`; thread safe.
+
+    A member is known by a name; its topology's application id names its group and its internal topics.
+    """
+
+    def __init__(
+        self,
+        plan: HostPlan,
+        session: SparkSession,
+        properties: Mapping[str, str],
+        options: Mapping[str, str],
+        profile: ProfileName,
+        shuffle_partitions: int,
+        tick_ms: int,
+        retry_s: Callable[[int], float],
+    ) -> None:
+        self._plan = plan
+        self._session = session
+        self._client = ClientConfig.from_properties(properties)
+        self._servers = properties["bootstrap.servers"]
+        self._options = options
+        self._profile = PROFILES[profile]
+        self._shuffle_partitions = shuffle_partitions
+        self._tick_ms = tick_ms
+        self._retry_s = retry_s
+        self._where = plan.location
+        self._file = RosterFile(self._where)
+        self._changing = threading.RLock()
+        self._roster = self._file.read()
+        self._failures: dict[str, int] = {}
+        self._due_s: dict[str, float] = {}
+        self._stopping = threading.Event()
+        self.trouble = ""
+        """Why the query is not running, if it is not: what is no member's fault."""
+        self._is_fenced = False
+        self._query: StreamingQuery | None = self._start_query()
+        self._watcher = threading.Thread(target=self._watch, name="penstock-host", daemon=True)
+        self._watcher.start()
+
+    @classmethod
+    def start(
+        cls,
+        application: str,
+        *,
+        bootstrap_servers: str,
+        topic: str,
+        checkpoint: str | Path,
+        spark: SparkSession | None = None,
+        profile: ProfileName = "low-latency",
+        shuffle_partitions: int | None = None,
+        tick_ms: int = 1000,
+        options: Mapping[str, str] | None = None,
+        retry_s: Callable[[int], float] = lambda failures: min(15.0 * 2 ** (failures - 1), 900.0),
+    ) -> Host:
+        """Run the members that the checkpoint knows; a host of this ``application`` that runs already is
+        replaced, and publishes nothing from now on.
+
+        Args:
+            application: names the host: its transactional id, and the Spark query.
+            topic: one that is there for as long as the host: markers are kept as offsets of its partition 0.
+            checkpoint: a directory that driver and executors share.
+            spark: the session whose executors it runs on; None: a local one.
+            profile: of the session built here, and of what members read.
+            shuffle_partitions: how many tasks work on state at the same time. None: one for each core. A
+                checkpoint keeps the number that it was made with.
+            options: of the ``penstock`` source and sink.
+            retry_s: how long a member that has failed so many times in a row rests before it runs again.
+
+        Raises CheckpointMismatch, CheckpointOutdated, ConfigError, ClientError.
+        """
+        session = (spark or build_session(application, profile=profile)).newSession()
+        given = dict(options or {})
+        properties = client_properties(bootstrap_servers, given)
+        where = Location.open(str(checkpoint), "checkpoint")
+        tasks = shuffle_partitions or tasks_max(session)
+        tasks = continue_from(where, Kept(application, True, tasks)).shuffle_partitions
+        sink = sink_options(bootstrap_servers, given, "exactly-once", str(checkpoint))
+        driver = _claim(application, topic, properties, sink, where)
+        plan = HostPlan(str(checkpoint), session.sparkContext.defaultParallelism, sink, driver)
+        return cls(plan, session, properties, given, profile, tasks, tick_ms, retry_s)
+
+    def __enter__(self) -> Host:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """After the batch in hand, or without it: the next start continues exactly."""
+        self._stopping.set()
+        self._watcher.join()  # it may be about to start the query again
+        if self._query is not None:
+            self._query.stop()
+
+    # Members
+
+    def add(self, name: str, topology: Topology, *, paused: bool = False) -> None:
+        """From the next batch on. A member of this name goes on where it was, with this topology.
+
+        Raises TopologyError for one that can't be hosted; MissingTopics, CoPartitioningError,
+        InternalTopicMismatch, GroupInUse, ConfigError, ClientError, HostStopped.
+        """
+        if topology.frames:
+            raise TopologyError(f"{topology.application} reads DataFrames: expected topics alone in a host")
+        with self._changing:
+            self._require_running()
+            known = self._roster.named(name)
+            number = self._roster.next_number if known is None else known.number
+            plan, begin = self._prepared(topology, number)
+            file = f"{number}-{uuid.uuid4().hex[:12]}"
+            plan_file(self._where, file).write(plan.to_text().encode())
+            standing = Standing.PAUSED if paused else Standing.RUNNING
+            groups = plan.groups if plan.has_shuffle else ()
+            if known is None:
+                member = Member(number, name, file, standing, begin, groups)
+            else:
+                groups = tuple(dict.fromkeys((*known.groups, *groups)))
+                member = replace(known, plan=file, standing=standing, groups=groups, error="")
+            self._set(self._roster.with_member(member))
+            self._failures.pop(name, None)
+
+    def _prepared(self, topology: Topology, number: int) -> tuple[MemberPlan, JsonOffsets]:
+        """The plan, and where a new member begins: at its group's offsets."""
+        given = dict(self._options)
+        if not any(option.lower() == "maxoffsetspertrigger" for option in given):
+            given["maxOffsetsPerTrigger"] = str(BATCH_RECORDS)
+        with Cluster(self._client) as cluster:
+            counts = prepare_topics(cluster, topology)
+            read = topology.source_topics().keys() - shuffled_topics(topology)
+            prepare_group(cluster, topology, {name: counts[name] for name in read})
+            partitions = [TopicPartition(name, n) for name in sorted(read) for n in range(counts[name])]
+            group = ConsumerGroup(cluster, topology.application)
+            committed = cluster.retry(lambda: group.committed(partitions))
+        begin = to_json({tp: found.offset for tp, found in committed.items()})
+        own = {"subscribe": ",".join(sorted(read)), "startingOffsets": "earliest"}
+        # Without limits for tasks: the host deals out what is to be read of all its members.
+        source = source_options(
+            self._servers,
+            with_defaults(self._profile, topology, given) | {"maxPartitions": "1000000"},
+            own,
+            1,
+        )
+        plan = MemberPlan(
+            topology,
+            dict(counts),
+            self._shuffle_partitions,
+            source,
+            self._plan.sink,
+            self._tick_ms,
+            number=number,
+        )
+        return plan, dict(begin)
+
+    def pause(self, name: str) -> None:
+        """After the batch in hand. Raises UnknownMember, HostStopped."""
+        self._stand(name, Standing.PAUSED)
+
+    def resume(self, name: str) -> None:
+        """From where it stands; one that has failed tries again. Raises UnknownMember, HostStopped."""
+        self._stand(name, Standing.RUNNING)
+
+    def _stand(self, name: str, standing: Standing) -> None:
+        with self._changing:
+            self._require_running()
+            member = self._member(name)
+            if member.standing is not standing:
+                self._due_s.pop(name, None)
+                self._set(self._roster.with_member(replace(member, standing=standing, error="")))
+
+    def remove(self, name: str) -> None:
+        """After the batch in hand; then its state, its internal topics and its group go too.
+
+        Raises UnknownMember, HostStopped.
+        """
+        with self._changing:
+            self._require_running()
+            self._set(self._roster.without(self._member(name)))
+
+    def retain(self, names: Collection[str]) -> None:
+        """Remove all others. Raises HostStopped."""
+        with self._changing:
+            for member in self._roster.members:
+                if member.name not in names:
+                    self.remove(member.name)
+
+    def states(self) -> Mapping[str, MemberState]:
+        with self._changing:
+            return {m.name: MemberState(m.standing, m.error) for m in self._roster.members}
+
+    def wait_until_read(self) -> None:
+        """Until all that the members' topics hold now is processed."""
+        query = self._query
+        if query is not None:
+            query.processAllAvailable()
+
+    def last_progress(self) -> Mapping[str, Any] | None:
+        """What Spark tells of the last batch."""
+        query = self._query
+        found: Mapping[str, Any] | None = None if query is None else query.lastProgress
+        return found
+
+    def _member(self, name: str) -> Member:
+        found = self._roster.named(name)
+        if found is None:
+            known = ", ".join(sorted(member.name for member in self._roster.members)) or "none"
+            raise UnknownMember(f"found no member {name}, expected one of those that run: {known}")
+        return found
+
+    def _set(self, roster: Roster) -> None:
+        self._file.write(roster)
+        self._roster = roster
+
+    def _require_running(self) -> None:
+        if self._is_fenced or self._stopping.is_set():
+            raise HostStopped(self.trouble or "the host was closed")
+
+    # The query
+
+    def _start_query(self) -> StreamingQuery:
+        session, text = self._session, self._plan.to_text()
+        prepare_session(session, self._shuffle_partitions)
+        with active(session):
+            session.dataSource.register(HostDataSource)
+            rows = session.readStream.format(NAME).option(HOST, text).load()
+            rows = rows.groupBy("group").transformWithState(HostOperator(text), HOSTED, "Append", "None")
+            writer = rows.writeStream.format(NAME).queryName(self._plan.driver.application)
+            writer = writer.outputMode("append").option(HOST, text)
+            return writer.option("checkpointLocation", checkpoint_option(session, self._where)).start()
+
+    def _watch(self) -> None:
+        """Members that failed stand still, the others go on at once; what is removed goes when it is done."""
+        pause_s, started_s = _RESTART_PAUSE_S, time.monotonic()
+        while not self._stopping.wait(_LOOK_S):
+            try:
+                query = self._query
+                if query is not None and query.isActive:
+                    if time.monotonic() - started_s > _RESTART_PAUSE_MAX_S:
+                        pause_s = _RESTART_PAUSE_S
+                    self._retry_members()
+                    self._bury()
+                    continue
+                if not self._is_member_at_fault(query):
+                    if self._is_fenced:
+                        _log.error("the host stops: %s", self.trouble)
+                        return
+                    _log.error("the host's query starts again in %.0f s: %s", pause_s, self.trouble)
+                    if self._stopping.wait(pause_s):
+                        return
+                    pause_s = min(2 * pause_s, _RESTART_PAUSE_MAX_S)
+                with self._changing:
+                    if not self._stopping.is_set():
+                        self._query, started_s, self.trouble = self._start_query(), time.monotonic(), ""
+            except Exception as error:  # tried again in the next round
+                self.trouble = f"{type(error).__name__}: {error}"
+                _log.exception("the host could not do what was due")
+
+    def _is_member_at_fault(self, query: StreamingQuery | None) -> bool:
+        """Why the query ended; a member that it was the fault of is taken out."""
+        error = None if query is None else query.exception()
+        if error is None:
+            return False
+        failure = read_failure(str(error))
+        self._query, self.trouble, self._is_fenced = None, failure.message, failure.is_fenced
+        if failure.number is None:
+            return False
+        self._take_out(failure.number, failure.message)
+        return True
+
+    def _take_out(self, number: int, message: str) -> None:
+        """The batch that failed runs once more without this member, which goes back to where it began."""
+        with self._changing:
+            member = self._roster.by_number.get(number)
+            if member is None:
+                return
+            begin = position_in(last_completed(self._where), member)
+            failed = replace(
+                member, standing=Standing.FAILED, begin=begin, starts=member.starts + 1, error=message
+            )
+            self._set(self._roster.with_member(failed))
+            count = self._failures[member.name] = self._failures.get(member.name, 0) + 1
+            self._due_s[member.name] = time.monotonic() + self._retry_s(count)
+            _log.error("%s failed and rests: %s", member.name, message)
+
+    def _retry_members(self) -> None:
+        now = time.monotonic()
+        for name, due_s in list(self._due_s.items()):
+            with self._changing:
+                member = self._roster.named(name)
+                if member is None or member.standing is not Standing.FAILED:
+                    self._due_s.pop(name, None)
+                elif now >= due_s:
+                    self._stand(name, Standing.RUNNING)
+
+    def _bury(self) -> None:
+        """Of members that no batch knows any more: internal topics and groups."""
+        if not self._roster.removed:
+            return
+        completed = last_completed(self._where)
+        done = {m.number for m in self._roster.removed if str(m.number) not in completed}
+        for member in self._roster.removed:
+            if member.number in done:
+                plan = read_plan(self._where, member.plan)
+                with Cluster(self._client) as cluster:
+                    _delete_internals(cluster, plan)
+        if done:
+            with self._changing:
+                self._set(self._roster.without_removed(done))
+
+
+class UnknownMember(KeyError):
+    """No member has the name."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def _claim(
+    application: str, topic: str, properties: Mapping[str, str], sink: SinkOptions, where: Location
+) -> Driver:
+    driver = Driver(application, uuid.uuid4().hex, topic, platform.node(), str(sink.checkpoint))
+    try:
+        query_id = None if is_new(where) else Checkpoint(where).query_id()
+    except CheckpointError as error:
+        raise CheckpointMismatch(str(error)) from None
+    with Cluster(ClientConfig.from_properties(properties)) as cluster:
+        Ownership(cluster, driver, sink.transaction.timeout_ms).claim(query_id)
+    return driver
+
+
+def _delete_internals(cluster: Cluster, plan: MemberPlan) -> None:
+    topology = plan.topology
+    internal = {*map(topology.topic, topology.repartitions), *plan.store_of_changelog}
+    there = cluster.refresh(sorted(internal)).topics if internal else {}
+    delete_topics(cluster, sorted(internal & there.keys()))
+    group = ConsumerGroup(cluster, topology.application)
+    try:
+        cluster.retry(group.delete)
+    except ClientError as error:
+        _log.warning("the group %s stays: %s", topology.application, error)

@@ -1,0 +1,76 @@
+"""The stateful operator of a host's query: each group is one partition of one member.
+
+Spark keeps a map of pages for each group, as for an application that runs by itself; the member's plan, which
+comes with the rows, says what to do with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
+from penstock.spark.hosting.failures import blaming
+from penstock.spark.hosting.groups import PASSING, number_of, partition_of
+from penstock.spark.hosting.plan import forget, host_from_text, worker_of
+from penstock.spark.sink.locations import Location
+from penstock.spark.streams.packing import Block, Kind
+from penstock.spark.streams.state_calls import MapPages
+from penstock.spark.worker_memory import seldom_collecting, settle_worker
+
+HOSTED: Final = StructType(
+    [
+        StructField("group", LongType(), False),
+        StructField("plan", StringType(), False),
+        StructField("block", BinaryType(), False),
+    ]
+)
+_PAGE_KEY: Final = StructType([StructField("key", BinaryType(), False)])
+_PAGE: Final = StructType([StructField("page", BinaryType(), False)])
+#: A name in the checkpoint: it may not change.
+_PAGES: Final = "pages"
+
+
+class HostOperator(StatefulProcessor):
+    """Sent to the workers with every batch: it holds the host as text."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        settle_worker()
+        self._pages = handle.getMapState(_PAGES, _PAGE_KEY, _PAGE)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        group = key[0]
+        number = number_of(group)
+        named = [(row.plan, bytes(row.block)) for row in rows]
+        if number == PASSING:
+            for plan, block in in_order(named):
+                yield Row(group=group, plan=plan, block=block)
+            return
+        where = host_from_text(self._host).location
+        packed = [block for _, block in named]
+        if Block.unpack(packed[0]).kind is Kind.CLEAR:
+            self._pages.clear()
+            forget(where, number)
+            return
+        plan = named[0][0]
+        for block in self._run(where, number, plan, partition_of(group), packed):
+            yield Row(group=group, plan=plan, block=block)
+
+    def _run(
+        self, where: Location, number: int, plan: str, partition: int, packed: list[bytes]
+    ) -> list[bytes]:
+        with blaming(number), seldom_collecting():
+            worker = worker_of(where, plan)
+            stores = worker.global_stores_of(packed)
+            return worker.tasks.run(partition, packed, MapPages(self._pages), stores)
+
+
+def in_order(named: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+    """Blocks of outputs by where their records were read: the shuffle has mixed the tasks that read them."""
+    return sorted(named, key=lambda each: Block.unpack(each[1]).position)

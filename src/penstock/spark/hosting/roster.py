@@ -1,0 +1,153 @@
+"""Who is hosted: a file in the checkpoint that the host writes and the query's reader follows.
+
+A member has a number that nobody else ever gets, and that its state is kept under. ``starts`` counts how
+often it was set on a position of the roster's (``begin``) instead of where its last batch ended: at first,
+and after it has failed, when what was planned for it may not be run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
+from typing import Any, Final
+
+from penstock.spark.hosting.groups import FIRST
+from penstock.spark.sink.locations import Location
+from penstock.spark.source.checkpointed import JsonOffsets
+
+_FILE: Final = ("penstock", "roster.json")
+_VERSION: Final = 1
+#: How often a file on other than a local disk is read again.
+_REMOTE_MAX_AGE_S: Final = 1.0
+
+
+class Standing(Enum):
+    RUNNING = "running"
+    PAUSED = "paused"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """``plan``: the file of its plan. ``groups``: that it may have state in, by which it is removed."""
+
+    number: int
+    name: str
+    plan: str
+    standing: Standing
+    begin: JsonOffsets
+    groups: tuple[int, ...]
+    starts: int = 1
+    error: str = ""
+
+    @property
+    def is_running(self) -> bool:
+        return self.standing is Standing.RUNNING
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    members: tuple[Member, ...] = ()
+    removed: tuple[Member, ...] = ()
+    next_number: int = FIRST
+
+    @property
+    def by_number(self) -> Mapping[int, Member]:
+        return {member.number: member for member in self.members}
+
+    def named(self, name: str) -> Member | None:
+        return next((member for member in self.members if member.name == name), None)
+
+    def with_member(self, member: Member) -> Roster:
+        """In the place of the one of its number, or as the last."""
+        others = [each for each in self.members if each.number != member.number]
+        members = tuple(sorted([*others, member], key=lambda each: each.number))
+        return replace(self, members=members, next_number=max(self.next_number, member.number + 1))
+
+    def without(self, member: Member) -> Roster:
+        members = tuple(each for each in self.members if each.number != member.number)
+        return replace(self, members=members, removed=(*self.removed, member))
+
+    def without_removed(self, numbers: set[int]) -> Roster:
+        """Once nothing is left of them."""
+        return replace(self, removed=tuple(each for each in self.removed if each.number not in numbers))
+
+    def to_json(self) -> bytes:
+        return json.dumps(
+            {
+                "version": _VERSION,
+                "next_number": self.next_number,
+                "members": [_fields(member) for member in self.members],
+                "removed": [_fields(member) for member in self.removed],
+            }
+        ).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes, uri: str) -> Roster:
+        """Raises RosterDamaged."""
+        try:
+            fields = json.loads(data)
+            if fields["version"] > _VERSION:
+                raise RosterDamaged(f"{uri} has version {fields['version']}, expected at most {_VERSION}")
+            members, removed = (
+                tuple(
+                    Member(
+                        **{
+                            **each,
+                            "standing": Standing(each["standing"]),
+                            "groups": tuple(each["groups"]),
+                        }
+                    )
+                    for each in fields[kind]
+                )
+                for kind in ("members", "removed")
+            )
+            return cls(members, removed, int(fields["next_number"]))
+        except (ValueError, KeyError, TypeError):
+            raise RosterDamaged(f"{uri} is damaged: {data[:80]!r}") from None
+
+
+class RosterDamaged(RuntimeError):
+    """The file is no roster of this version."""
+
+
+def _fields(member: Member) -> dict[str, Any]:
+    return {**asdict(member), "standing": member.standing.value}
+
+
+class RosterFile:
+    """``where``: the checkpoint."""
+
+    def __init__(self, where: Location) -> None:
+        self._file = where.child(*_FILE)
+        self._seen: object = None
+        self._last = Roster()
+
+    def write(self, roster: Roster) -> None:
+        """Raises OSError."""
+        self._file.write(roster.to_json())
+
+    def read(self) -> Roster:
+        """Without members where there is no file. Raises RosterDamaged, OSError."""
+        data = self._file.read()
+        return Roster() if data is None else Roster.from_json(data, self._file.uri)
+
+    def follow(self) -> Roster:
+        """The same, cheap to ask a hundred times a second."""
+        now = self._state()
+        if now != self._seen:
+            self._last, self._seen = self.read(), now
+        return self._last
+
+    def _state(self) -> object:
+        if not self._file.is_local:
+            return int(time.monotonic() / _REMOTE_MAX_AGE_S)
+        try:
+            status = os.stat(self._file.path)
+        except FileNotFoundError:
+            return ()
+        return status.st_mtime_ns, status.st_ino, status.st_size

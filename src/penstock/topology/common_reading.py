@@ -1,0 +1,114 @@
+"""Reading that several tasks have in common: records that they would decode alike are decoded once.
+
+A record of a topic becomes a key, a value and a time by its source, and a row by an operator that
+`Operator.reads_alone`. Tasks of other topologies whose source and operator are made of the same things make
+the same of it, and may be given what one has made (`Task.process_read`).
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+from penstock.topology.context import Context, Input
+from penstock.topology.errors import ErrorPolicy, InvalidRecord, RecordFailed
+from penstock.topology.graph import Processor, Source, SubTopology, Topology
+from penstock.topology.ordered_bytes import OrderedBytes
+from penstock.topology.records import Forward, Headers, Record
+from penstock.topology.serdes import Serde
+
+
+class _Alone:
+    """Stands for what could not be read: each task finds out by itself, and says so."""
+
+
+ALONE: Final = _Alone()
+
+Read: TypeAlias = "tuple[Any, Any, int] | _Alone | None"
+"""Key, value and time as the operator gives them; None where the record is passed over."""
+
+
+def entrance(topology: Topology, part: SubTopology, topic: str) -> tuple[Source, Processor] | None:
+    """The source of a topic (its name on the cluster) and the operator behind it, where they read alone."""
+    for source in part.sources:
+        if topic in map(topology.topic, source.topics) and len(source.children) == 1:
+            [child] = source.children
+            if isinstance(child, Processor) and child.operator.reads_alone and child.parents == [source]:
+                return source, child
+    return None
+
+
+class CommonReading:
+    """Of a topic, by an `entrance`. ``made_of`` is the same for all that read alike."""
+
+    def __init__(self, source: Source, processor: Processor) -> None:
+        self.made_of = pickle.dumps((source.key, source.value, source.extractor, processor.operator))
+        self._found: list[tuple[Any, Any, int]] = []
+        self._context = Context(-1, ErrorPolicy(None), {}, {}, OrderedBytes())
+        behind = processor.operator.compile(processor.name, self._context, self._keep)
+        self._read = source_reader(source, self._context, behind)
+
+    @classmethod
+    def of(cls, topology: Topology, part: SubTopology, topic: str) -> CommonReading | None:
+        """None where a task has to read by itself."""
+        found = entrance(topology, part, topic)
+        try:
+            return None if found is None else cls(*found)
+        except (pickle.PicklingError, TypeError, AttributeError):  # made of what can't be compared
+            return None
+
+    def _keep(self, key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        self._found.append((key, value, timestamp_ms))
+
+    def read(self, rows: Iterable[Input]) -> list[Read]:
+        context, read, found = self._context, self._read, self._found
+        made: list[Read] = []
+        for row in rows:
+            context.record = row
+            try:
+                read(row[4], row[5], row[3], row[6])
+            except RecordFailed:
+                made.append(ALONE)
+            else:
+                made.append(found[0] if found else None)
+            found.clear()
+        return made
+
+
+def source_reader(source: Source, context: Context, forward: Forward) -> Forward:
+    """The function that takes a source's records in bytes, and gives on what they say."""
+    name, extract = source.name, source.extractor
+    key_of, value_of = _reader(source.key), _reader(source.value)
+
+    def read(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        try:
+            if key is not None:
+                key = key_of(key)
+            if value is not None:
+                value = value_of(value)
+            if extract is not None:
+                timestamp_ms = extract(Record(key, value, timestamp_ms, headers), context.stream_time_ms)
+                if timestamp_ms < 0:
+                    context.drop(name)
+                    return
+            elif timestamp_ms < 0:
+                raise InvalidRecord(
+                    f"the record's timestamp is {timestamp_ms}; an extractor may give another"
+                )
+        except Exception as error:
+            context.failed(name, error)
+            return
+        if timestamp_ms > context.stream_time_ms:
+            context.stream_time_ms = timestamp_ms
+        forward(key, value, timestamp_ms, headers)
+
+    return read
+
+
+def _same(data: Any) -> Any:
+    return data
+
+
+def _reader(serde: Serde[Any] | None) -> Callable[[bytes], Any]:
+    return _same if serde is None else serde.deserialize
