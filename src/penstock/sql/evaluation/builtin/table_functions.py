@@ -1,0 +1,38 @@
+"""Functions that give several rows for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Final
+
+from penstock.sql.types import SqlType
+
+
+@dataclass(frozen=True)
+class TableFunction:
+    """``function(*arguments) -> values``; None stands for no values."""
+
+    function: Callable[..., list[Any] | None]
+
+    def bind(self, types: Sequence[SqlType | None], result: SqlType) -> Callable[..., list[Any] | None]:
+        return self.function
+
+
+def _explode(values: list[Any] | None) -> list[Any] | None:
+    return values
+
+
+def _cube_explode(values: list[Any] | None) -> list[Any] | None:
+    """Each element is once null and once itself; one that is null anyway stays once."""
+    if values is None:
+        return None
+    choices = [(None,) if value is None else (None, value) for value in values]
+    return [list(chosen) for chosen in product(*choices)]
+
+
+TABLE_FUNCTIONS: Final[Mapping[str, TableFunction]] = {
+    "EXPLODE": TableFunction(_explode),
+    "CUBE_EXPLODE": TableFunction(_cube_explode),
+}

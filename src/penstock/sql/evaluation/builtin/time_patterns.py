@@ -1,0 +1,225 @@
+"""Patterns of Java's DateTimeFormatter: how times are written and read by them."""
+
+from __future__ import annotations
+
+import re
+from calendar import day_abbr, day_name, month_abbr, month_name
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta, timezone
+from functools import lru_cache
+from typing import Final
+from zoneinfo import ZoneInfo
+
+_TOKEN: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|([^A-Za-z'])")
+_MONTHS: Final = {name.lower(): number for number, name in enumerate(month_name) if name}
+_MONTHS_SHORT: Final = {name.lower(): number for number, name in enumerate(month_abbr) if name}
+
+
+_SHORT_ZONES: Final = {
+    **dict.fromkeys(("PST", "PDT"), "America/Los_Angeles"),
+    **dict.fromkeys(("MST", "MDT"), "America/Denver"),
+    **dict.fromkeys(("CST", "CDT"), "America/Chicago"),
+    **dict.fromkeys(("EST", "EDT"), "America/New_York"),
+    **dict.fromkeys(("CET", "CEST"), "Europe/Paris"),
+    "BST": "Europe/London",
+    "JST": "Asia/Tokyo",
+    "IST": "Asia/Kolkata",
+}
+
+
+@lru_cache(maxsize=256)
+def zone_of(name: str) -> timezone | ZoneInfo:
+    """A time zone: a name, UTC, or an offset such as +02:00."""
+    name = _SHORT_ZONES.get(name, name)
+    if name in ("Z", "UTC", "GMT"):
+        return UTC
+    offset = re.fullmatch(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?", name)
+    if offset is None:
+        return ZoneInfo(name)
+    minutes = int(offset[2]) * 60 + int(offset[3] or 0)
+    return timezone(timedelta(minutes=-minutes if offset[1] == "-" else minutes))
+
+
+@dataclass
+class Parts:
+    """What a pattern has read."""
+
+    numbers: dict[str, int] = field(default_factory=dict)
+    zone: str | None = None
+
+    def day(self) -> date:
+        numbers = self.numbers
+        year = numbers.get("year", 1970)
+        if "day_of_year" in numbers:
+            return date(year, 1, 1) + timedelta(days=numbers["day_of_year"] - 1)
+        return date(year, numbers.get("month", 1), numbers.get("day", 1))
+
+    def of_day_ms(self) -> int:
+        numbers = self.numbers
+        if "milli_of_day" in numbers:
+            return numbers["milli_of_day"]
+        hour = numbers.get("hour", 0)
+        if "half_hour" in numbers:
+            hour = numbers["half_hour"] % 12 + 12 * numbers.get("half", 0)
+        seconds = (hour % 24 * 60 + numbers.get("minute", 0)) * 60 + numbers.get("second", 0)
+        return seconds * 1000 + numbers.get("nano", 0) // 1_000_000
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One field of a pattern, or a text of its own."""
+
+    expression: str
+    write: Callable[[datetime], str]
+    name: str = ""
+    read: Callable[[str], int] = int
+
+
+def _number(letter: str, width: int, name: str, of: Callable[[datetime], int], digits_max: int) -> Piece:
+    expression = rf"\d{{{width}}}" if width > 1 else rf"\d{{1,{digits_max}}}"
+    return Piece(expression, lambda at: f"{of(at):0{width}d}", name)
+
+
+def _text(names: Mapping[str, int], name: str, of: Callable[[datetime], str]) -> Piece:
+    known = sorted(names, key=len, reverse=True)
+    return Piece("|".join(map(re.escape, known)), of, name, lambda text: names[text.lower()])
+
+
+def _year(width: int) -> Piece:
+    if width == 2:
+        return Piece(r"\d{2}", lambda at: f"{at.year % 100:02d}", "year", lambda text: 2000 + int(text))
+    expression = r"[+-]?\d{4,9}" if width != 1 else r"[+-]?\d{1,9}"
+    return Piece(r"\d{4}" if width == 4 else expression, lambda at: f"{at.year:0{width}d}", "year")
+
+
+def _fraction(width: int) -> Piece:
+    def write(at: datetime) -> str:
+        return f"{at.microsecond * 1000:09d}"[:width]
+
+    return Piece(rf"\d{{{width}}}", write, "nano", lambda text: int(text.ljust(9, "0")))
+
+
+def _offset(width: int, zero: str) -> Callable[[datetime], str]:
+    def write(at: datetime) -> str:
+        offset = at.utcoffset() or timedelta()
+        if not offset and zero:
+            return zero
+        minutes = int(offset.total_seconds()) // 60
+        sign, minutes = ("-", -minutes) if minutes < 0 else ("+", minutes)
+        hours, rest = divmod(minutes, 60)
+        if width == 1:
+            return f"{sign}{hours:02d}" + (f"{rest:02d}" if rest else "")
+        return f"{sign}{hours:02d}{':' if width in (3, 5) else ''}{rest:02d}"
+
+    return write
+
+
+_OFFSET: Final = r"Z|[+-]\d{2}(?::?\d{2})?"
+_ZONE: Final = r"[A-Za-z][A-Za-z0-9_/+-]*(?:[+-]\d{1,2}(?::\d{2})?)?|[+-]\d{2}:\d{2}"
+
+
+def _zone_name(at: datetime) -> str:
+    zone = at.tzinfo
+    return zone.key if isinstance(zone, ZoneInfo) else _offset(3, "Z")(at)
+
+
+def _piece(letter: str, width: int, pattern: str) -> Piece:
+    match letter:
+        case "y" | "u":
+            return _year(width)
+        case "M" | "L" if width == 3:
+            return _text(_MONTHS_SHORT, "month", lambda at: month_abbr[at.month])
+        case "M" | "L" if width == 4:
+            return _text(_MONTHS, "month", lambda at: month_name[at.month])
+        case "M" | "L":
+            return _number(letter, width, "month", lambda at: at.month, 2)
+        case "d":
+            return _number(letter, width, "day", lambda at: at.day, 2)
+        case "D":
+            return _number(letter, width, "day_of_year", lambda at: at.timetuple().tm_yday, 3)
+        case "E":
+            days = day_name if width == 4 else day_abbr
+            known = {name.lower(): number for number, name in enumerate(days)}
+            return _text(known, "", lambda at: days[at.weekday()])
+        case "H":
+            return _number(letter, width, "hour", lambda at: at.hour, 2)
+        case "k":
+            return _number(letter, width, "hour", lambda at: at.hour or 24, 2)
+        case "h":
+            return _number(letter, width, "half_hour", lambda at: at.hour % 12 or 12, 2)
+        case "K":
+            return _number(letter, width, "half_hour", lambda at: at.hour % 12, 2)
+        case "a":
+            return _text({"am": 0, "pm": 1}, "half", lambda at: "PM" if at.hour >= 12 else "AM")
+        case "m":
+            return _number(letter, width, "minute", lambda at: at.minute, 2)
+        case "s":
+            return _number(letter, width, "second", lambda at: at.second, 2)
+        case "S":
+            return _fraction(width)
+        case "n":
+            return _number(letter, width, "nano", lambda at: at.microsecond * 1000, 9)
+        case "A":
+            return _number(letter, width, "milli_of_day", _milli_of_day, 8)
+        case "X":
+            return Piece(_OFFSET, _offset(width, "Z"), "zone")
+        case "x":
+            return Piece(_OFFSET, _offset(width, ""), "zone")
+        case "Z" if width < 4:
+            return Piece(_OFFSET, _offset(2, ""), "zone")
+        case "V":
+            return Piece(_ZONE, _zone_name, "zone")
+        case "z":
+            return Piece(_ZONE, lambda at: at.tzname() or "", "zone")
+        case "G":
+            return Piece("AD", lambda at: "AD")
+    raise ValueError(f"found {letter * width} in the pattern {pattern!r}, expected a field that is known")
+
+
+def _milli_of_day(at: datetime) -> int:
+    return ((at.hour * 60 + at.minute) * 60 + at.second) * 1000 + at.microsecond // 1000
+
+
+class Pattern:
+    """Raises ValueError for letters that stand for no field."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._pieces: list[Piece] = []
+        at = 0
+        while at < len(text):
+            token = _TOKEN.match(text, at)
+            if token is None:
+                raise ValueError(f"found {text[at:]!r} in the pattern {text!r}, expected a closing quote")
+            quoted, letter, other = token.groups()
+            if letter is not None:
+                self._pieces.append(_piece(letter, token.end() - at, text))
+            else:
+                literal = other if quoted is None else quoted.replace("''", "'") or "'"
+                self._pieces.append(Piece(re.escape(literal), lambda _, literal=literal: literal))  # type: ignore[misc]
+            at = token.end()
+        self._expression = re.compile(
+            "".join(f"({piece.expression})" for piece in self._pieces), re.IGNORECASE
+        )
+
+    def write(self, at: datetime) -> str:
+        return "".join([piece.write(at) for piece in self._pieces])
+
+    def read(self, text: str, *, to_the_end: bool = True) -> Parts:
+        """Raises ValueError for a text that is not of the pattern; ``to_the_end``, or does not begin so."""
+        found = self._expression.fullmatch(text) if to_the_end else self._expression.match(text)
+        if found is None:
+            raise ValueError(f"found {text!r}, expected a time as {self._text!r}")
+        parts = Parts()
+        for piece, part in zip(self._pieces, found.groups(), strict=True):
+            if piece.name == "zone":
+                parts.zone = part
+            elif piece.name:
+                parts.numbers[piece.name] = piece.read(part)
+        return parts
+
+
+@lru_cache(maxsize=512)
+def pattern_of(text: str) -> Pattern:
+    return Pattern(text)

@@ -1,0 +1,31 @@
+"""Which Python function a call means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.sql.errors import SqlError
+from penstock.sql.evaluation.builtin import SCALARS
+from penstock.sql.evaluation.user_functions import UserFunctions
+from penstock.sql.functions import Call, Function
+
+
+@dataclass(frozen=True)
+class FunctionCalls:
+    functions: Mapping[str, Function]
+    user_functions: UserFunctions
+
+    def bound(self, name: str, call: Call) -> Callable[..., Any]:
+        """The function of a call. Raises a SqlError for one that does not take single rows."""
+        function = self.functions[name]
+        if function.file is not None:
+            return self.user_functions.bound(function, call)
+        scalar = SCALARS.get(name)
+        if scalar is None:
+            raise SqlError(
+                f"found the {function.kind.value} function {name}, expected one that takes single rows"
+            )
+        assert call.result is not None
+        return scalar.bind(call.arguments, call.result)

@@ -1,0 +1,83 @@
+"""Comparisons: what stands between two values of types that compare with each other. A comparison with NULL
+is false, but for IS DISTINCT FROM, to which NULL is a value like others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from penstock.sql import types
+from penstock.sql.evaluation import times
+from penstock.sql.evaluation.code import Code
+from penstock.sql.evaluation.numbers import shortest_decimal
+from penstock.sql.evaluation.writer import Names
+from penstock.sql.types import Decimal, SqlType
+
+_TIMES: Final = (types.TIME, types.TIMESTAMP, types.DATE)
+_PARSERS: Final[dict[SqlType, Callable[[str], int]]] = {
+    types.TIME: times.parse_time,
+    types.DATE: times.parse_date,
+    types.TIMESTAMP: times.parse_timestamp,
+}
+
+
+def sides(names: Names, one: Code, other: Code) -> tuple[str, str, SqlType | None]:
+    """Both sides' source brought to one type, and which that is. Neither is null."""
+    found = (one.type, other.type)
+    if one.type == other.type:
+        return one.text, other.text, one.type
+    if any(isinstance(each, Decimal) for each in found):
+        return _as_decimal(names, one), _as_decimal(names, other), types.Decimal(1, 0)
+    if types.DOUBLE in found:
+        return _as_double(one), _as_double(other), types.DOUBLE
+    wanted = next((each for each in _TIMES if each in found), None)
+    if wanted is None and types.STRING in found:  # ROWTIME, or a window's bound, beside a text
+        wanted = types.TIMESTAMP
+    if wanted is not None:
+        return _as_time(names, one, wanted), _as_time(names, other, wanted), wanted
+    return one.text, other.text, types.BIGINT
+
+
+def _as_decimal(names: Names, code: Code) -> str:
+    return f"{names.constant(shortest_decimal)}({code.text})" if code.type == types.DOUBLE else code.text
+
+
+def _as_double(code: Code) -> str:
+    """Java makes a BIGINT a DOUBLE first; Python would compare exactly."""
+    return f"float({code.text})" if code.type == types.BIGINT else code.text
+
+
+def _as_time(names: Names, code: Code, wanted: SqlType) -> str:
+    if code.type != types.STRING:
+        return (
+            f"{code.text} * {times.DAY_MS}"
+            if (code.type, wanted) == (types.DATE, types.TIMESTAMP)
+            else code.text
+        )
+    if code.value is not None:
+        with suppress(ValueError):
+            return repr(_PARSERS[wanted](code.value))
+    return f"{names.constant(_PARSERS[wanted])}({code.text})"
+
+
+def _by_utf16(text: str) -> bytes:
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def _less(one: str, other: str) -> bool:
+    """In Java's order of UTF-16 units, which differs from Python's beyond U+FFFF alone."""
+    return _by_utf16(one) < _by_utf16(other)
+
+
+def compared(names: Names, symbol: str, left: str, right: str, type_: SqlType | None) -> str:
+    """The comparison of two names of one type, neither of which is null."""
+    if type_ == types.DOUBLE and symbol == "!=":
+        return f"({left} < {right} or {left} > {right})"  # NaN differs from nothing
+    if type_ == types.STRING and symbol not in ("==", "!="):
+        less = names.constant(_less)
+        one, other = (left, right) if symbol in ("<", ">=") else (right, left)
+        beyond = f"{'' if symbol in '<>' else 'not '}{less}({one}, {other})"
+        return f"({left} {symbol} {right} if {left}.isascii() or {right}.isascii() else {beyond})"
+    return f"{left} {symbol} {right}"

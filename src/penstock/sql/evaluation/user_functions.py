@@ -1,0 +1,198 @@
+"""Functions that CREATE FUNCTION took from Python files.
+
+A file's text is read once, where a statement is carried out, and goes along with what calls it: workers need
+no file. Values are given and taken as `penstock.sql.evaluation` holds them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal as Number
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from penstock.sql import types
+from penstock.sql.errors import shortened
+from penstock.sql.evaluation.numbers import BIGINT_BOUND, INTEGER_BOUND, at_scale, fitted
+from penstock.sql.evaluation.times import DAY_MS
+from penstock.sql.functions import Call, Function
+from penstock.sql.types import Array, Decimal, Map, SqlType, Struct
+
+
+class UserFunctionError(ValueError):
+    """A function of a file is not there, failed, or gave what it may not give."""
+
+
+@dataclass(frozen=True)
+class UserFunctions:
+    """The texts of files by their names, as CREATE FUNCTION writes them."""
+
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, functions: Iterable[Function], folder: Path) -> UserFunctions:
+        """The files of all functions that have one, from below a folder."""
+        found = {_file(function)[0] for function in functions if function.file is not None}
+        return cls({name: _read(folder, name) for name in sorted(found)})
+
+    def only(self, functions: Mapping[str, Function]) -> UserFunctions:
+        """The files of these functions, without others."""
+        wanted = {_file(function)[0] for function in functions.values() if function.file is not None}
+        return UserFunctions({name: text for name, text in self.files.items() if name in wanted})
+
+    def check(self, function: Function) -> None:
+        """That a file has the function and that it takes its arguments."""
+        self._found(function)
+
+    def _found(self, function: Function) -> Callable[..., Any]:
+        file, name = _file(function)
+        if file not in self.files:
+            raise UserFunctionError(
+                f"function {function.name}: found no text of {file}, expected it to be read"
+            )
+        found: Any = _module(file, self.files[file]).get(name)
+        if not callable(found):
+            raise UserFunctionError(f"function {function.name}: found no function {name} in {file}")
+        count = len(function.signatures[0].parameters)
+        try:
+            inspect.signature(found).bind(*range(count))
+        except (TypeError, ValueError):
+            raise UserFunctionError(
+                f"function {function.name}: found {name}{_parameters(found)} in {file}, expected it to take "
+                f"{count} {'argument' if count == 1 else 'arguments'}"
+            ) from None
+        made: Callable[..., Any] = found
+        return made
+
+    def bound(self, function: Function, call: Call) -> Callable[..., Any]:
+        """The function as expressions call it: a result of another type than was declared is an error."""
+        found, (file, name) = self._found(function), _file(function)
+        where = f"function {function.name} of {file}:{name}"
+        assert call.result is not None
+        checked = _checker(call.result)
+
+        def called(*arguments: Any) -> Any:
+            try:
+                result = found(*arguments)
+            except Exception as error:
+                given = shortened(", ".join(map(repr, arguments)))
+                raise UserFunctionError(
+                    f"{where}, given ({given}): {type(error).__name__}: {error}"
+                ) from error
+            if result is None:
+                return None
+            try:
+                return checked(result)
+            except (TypeError, ValueError, ArithmeticError, KeyError):
+                raise UserFunctionError(
+                    f"{where}: found {shortened(repr(result))} as its result, expected {call.result}"
+                ) from None
+
+        return called
+
+
+def _file(function: Function) -> tuple[str, str]:
+    assert function.file is not None
+    file, _, name = function.file.rpartition(":")
+    return file, name
+
+
+def _read(folder: Path, name: str) -> str:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise UserFunctionError(f"found the file {name}, expected one below the folder of extensions")
+    try:
+        return (folder / path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserFunctionError(f"found no file {name} to read below {folder}: {error}") from None
+
+
+def _parameters(found: Callable[..., Any]) -> str:
+    try:
+        return str(inspect.signature(found))
+    except (TypeError, ValueError):
+        return "(…)"
+
+
+@cache
+def _module(file: str, text: str) -> dict[str, Any]:
+    """What a file defines. It runs once in a process, whoever calls its functions."""
+    namespace: dict[str, Any] = {"__name__": file.removesuffix(".py").replace("/", "."), "__file__": file}
+    try:
+        exec(compile(text, file, "exec"), namespace)
+    except Exception as error:
+        raise UserFunctionError(
+            f"found {file}, which does not run: {type(error).__name__}: {error}"
+        ) from error
+    return namespace
+
+
+# The Python types of values, and the bounds of those that are integers.
+_CLASSES: Final[dict[SqlType, type]] = {types.BOOLEAN: bool, types.STRING: str, types.BYTES: bytes}
+_BOUNDS: Final[dict[SqlType, range]] = {
+    types.INTEGER: range(-INTEGER_BOUND, INTEGER_BOUND),
+    types.BIGINT: range(-BIGINT_BOUND, BIGINT_BOUND),
+    types.TIME: range(DAY_MS),
+    types.DATE: range(-INTEGER_BOUND, INTEGER_BOUND),
+    types.TIMESTAMP: range(-BIGINT_BOUND, BIGINT_BOUND),
+}
+
+
+def _checker(type_: SqlType) -> Callable[[Any], Any]:
+    """Gives a value back that is of a type, and raises a TypeError, ValueError or KeyError for others."""
+    if type_ in _BOUNDS:
+        return lambda value: _integer(value, _BOUNDS[type_])
+    if type_ in _CLASSES:
+        return lambda value: _instance(value, _CLASSES[type_])
+    match type_:
+        case Decimal():
+            return lambda value: _decimal(value, type_)
+        case Array(element):
+            each = _nullable(element)
+            return lambda value: [each(part) for part in _instance(value, list)]
+        case Map(key, value_type):
+            name, each = _nullable(key), _nullable(value_type)
+            return lambda value: {name(k): each(v) for k, v in _instance(value, dict).items()}
+        case Struct(fields):
+            return lambda value: _struct(value, {field: _nullable(inner) for field, inner in fields})
+    return _double
+
+
+def _nullable(type_: SqlType) -> Callable[[Any], Any]:
+    checked = _checker(type_)
+    return lambda value: None if value is None else checked(value)
+
+
+def _instance(value: Any, wanted: type) -> Any:
+    if not isinstance(value, wanted):
+        raise TypeError
+    return value
+
+
+def _integer(value: Any, within: range) -> int:
+    if type(value) is not int or value not in within:
+        raise TypeError
+    return value
+
+
+def _double(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError
+    return float(value)
+
+
+def _decimal(value: Any, type_: Decimal) -> Number:
+    if isinstance(value, bool) or not isinstance(value, (int, Number)):
+        raise TypeError
+    return fitted(at_scale(Number(value), type_.scale), type_)
+
+
+def _struct(value: Any, fields: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
+    """A field that is not given is null; one of another name is an error."""
+    given = _instance(value, dict)
+    if not given.keys() <= fields.keys():
+        raise KeyError
+    return {name: checked(given.get(name)) for name, checked in fields.items()}

@@ -1,0 +1,70 @@
+"""A script: statements in a row, each with its text and place, and variables that hold from where DEFINE
+gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass
+
+from penstock.sql.cursor import Cursor
+from penstock.sql.errors import Place, SqlError
+from penstock.sql.grammar.commands import parse_statement
+from penstock.sql.lexer import Kind, Token, substituted, tokens_of
+from penstock.sql.statements import Define, Statement, Undefine
+
+
+@dataclass(frozen=True)
+class ScriptStatement:
+    """``text`` is the statement as it stands in the script, without the semicolon."""
+
+    statement: Statement
+    text: str
+    place: Place
+
+
+def parse_script(text: str, variables: MutableMapping[str, str] | None = None) -> Iterator[ScriptStatement]:
+    """The statements of a script, one at a time: who runs them may do so before the next is read.
+
+    ``variables`` are those of the session; DEFINE and UNDEFINE change them. The last statement may lack
+    its semicolon. Raises a SqlError at the first statement that is wrong.
+    """
+    known: MutableMapping[str, str] = {} if variables is None else variables
+    for tokens in _split(tokens_of(text)):
+        replaced = [part for token in tokens for part in substituted(text, token, known)]
+        statement = parse_statement(Cursor(text, replaced))
+        if isinstance(statement, Define):
+            known[statement.name] = statement.value
+        elif isinstance(statement, Undefine):
+            known.pop(statement.name, None)
+        start = tokens[0].start
+        yield ScriptStatement(statement, text[start : tokens[-2].end], Place.of(text, start))
+
+
+def parse(text: str, variables: MutableMapping[str, str] | None = None) -> Statement:
+    """The one statement of a text."""
+    found: list[ScriptStatement] = []
+    for each in parse_script(text, variables):
+        if found:
+            raise _count_error("another statement").at(text, each.place.offset)
+        found.append(each)
+    if not found:
+        raise _count_error("none").at(text, len(text))
+    return found[0].statement
+
+
+def _count_error(found: str) -> SqlError:
+    return SqlError(f"found {found}, expected one statement", found=found, expected=("one statement",))
+
+
+def _split(tokens: list[Token]) -> Iterator[list[Token]]:
+    """Each statement's tokens and the one that ends it; lone semicolons are nothing."""
+    current: list[Token] = []
+    for token in tokens:
+        is_last = token.kind is Kind.END or (token.kind is Kind.SYMBOL and token.text == ";")
+        if is_last and not current:
+            continue
+        current.append(token)
+        if is_last:
+            yield current
+            current = []

@@ -1,0 +1,35 @@
+"""The table of the language: each row, how many cases it has, and where their expectations come from.
+
+`python tests/sql/record_report.py` prints it as Markdown. Each case is run by the suite, so a row counts only
+cases that pass there.
+"""
+
+import sys
+from collections import Counter
+
+from record_cases import RecordCase, record_cases
+
+
+def origin(case: RecordCase) -> str:
+    if case.source.startswith("the oracle"):
+        return "oracle"
+    return "ksqlDB" if case.source else "own"
+
+
+def language_table() -> str:
+    cases = record_cases()
+    counts = Counter((case.row, origin(case)) for case in cases)
+    lines = [
+        "| what | cases | by the oracle | facts of ksqlDB | own |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for row in sorted({case.row for case in cases}):
+        by = [counts[row, name] for name in ("oracle", "ksqlDB", "own")]
+        lines.append(f"| {row} | {sum(by)} | {by[0]} | {by[1]} | {by[2]} |")
+    totals = [sum(origin(case) == name for case in cases) for name in ("oracle", "ksqlDB", "own")]
+    lines.append(f"| all | {len(cases)} | {totals[0]} | {totals[1]} | {totals[2]} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(language_table() + "\n")

@@ -1,0 +1,72 @@
+"""The functions: what they take, and the types of their results."""
+
+import pytest
+from sql_outcomes import setting
+
+from penstock.sql import parse, types
+from penstock.sql.analysis import analyze
+from penstock.sql.functions import BUILT_IN, FunctionKind, ValueArgument, result_type
+
+# Calls of each function, and the types of their results.
+CALLS = {
+    "ABS(price)": "DECIMAL(6, 2)",
+    "ROUND(price)": "DECIMAL(4, 0)",
+    "ROUND(price, 1)": "DECIMAL(6, 2)",
+    "ROUND(total)": "BIGINT",
+    "GREATEST(id, customer, 1)": "BIGINT",
+    "GREATEST(id, price)": "DECIMAL(12, 2)",
+    "LEAST(note, 'x')": "STRING",
+    "SQRT(id)": "DOUBLE",
+    "COALESCE(NULL, id, customer)": "BIGINT",
+    "IFNULL(tags, ARRAY['x'])": "ARRAY<STRING>",
+    "CONCAT(raw, raw)": "BYTES",
+    "LEN(raw)": "INTEGER",
+    "ELT(2, note, 'x')": "STRING",
+    "ENTRIES(props, TRUE)": "ARRAY<STRUCT<K STRING, V INTEGER>>",
+    "AS_MAP(tags, ARRAY[1.5])": "MAP<STRING, DECIMAL(2, 1)>",
+    "GENERATE_SERIES(customer, 5, 1)": "ARRAY<BIGINT>",
+    "TRANSFORM(ARRAY[home], x => x->zip)": "ARRAY<INTEGER>",
+    "REDUCE(props, 0, (s, k, v) => s + v)": "INTEGER",
+    "TIMESTAMPADD(DAYS, 1, placed)": "TIMESTAMP",
+    "DATESUB(HOURS, id, day)": "DATE",
+    "UNIX_TIMESTAMP()": "BIGINT",
+    "UNIX_TIMESTAMP(placed)": "BIGINT",
+    "SPLIT(raw, raw)": "ARRAY<BYTES>",
+    "JSON_RECORDS(note)": "MAP<STRING, STRING>",
+    "SUM(price)": "DECIMAL(6, 2)",
+    "SUM(id)": "INTEGER",
+    "AVG(price)": "DOUBLE",
+    "COUNT(*)": "BIGINT",
+    "COLLECT_SET(home)": "ARRAY<STRUCT<STREET STRING, ZIP INTEGER>>",
+    "LATEST_BY_OFFSET(note, FALSE)": "STRING",
+    "LATEST_BY_OFFSET(note, 3, FALSE)": "ARRAY<STRING>",
+    "TOPK(total, 3)": "ARRAY<DOUBLE>",
+    "TOPK(total, note, id, 3)": "ARRAY<STRUCT<`sort_col` DOUBLE, `col0` STRING, `col1` INTEGER>>",
+    "TOPKDISTINCT(note, 3)": "ARRAY<STRING>",
+    "HISTOGRAM(note)": "MAP<STRING, BIGINT>",
+    "CUBE_EXPLODE(tags)": "ARRAY<STRING>",
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_has_the_type_of_its_signature(call: str) -> None:
+    function = BUILT_IN[call.partition("(")[0]]
+    group = "GROUP BY id" if function.kind is FunctionKind.AGGREGATE else ""
+    text = f"SELECT {call} AS x FROM orders {group} EMIT CHANGES"
+    plan = analyze(parse(text), setting(), text).plan
+    assert plan is not None
+    assert str(plan.root.schema[0].type) == CALLS[call]
+
+
+def test_every_function_takes_what_its_signatures_say() -> None:
+    """A signature of plain types, given just these, is the one that is meant."""
+    tried = 0
+    for function in BUILT_IN.values():
+        assert function.description
+        for signature in function.signatures:
+            shapes = [parameter.shape for parameter in signature.parameters]
+            if all(isinstance(shape, types.Primitive) for shape in (*shapes, signature.result)):
+                given = [ValueArgument(shape) for shape in shapes if isinstance(shape, types.Primitive)]
+                assert result_type(function, given) == signature.result, f"{function.name} {signature}"
+                tried += 1
+    assert tried > 120
