@@ -1,7 +1,7 @@
 """`penstock cluster`: see how a cluster is, and change what it consists of."""
 
 import time
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -66,6 +66,10 @@ def status(
         int | None,
         typer.Option("--brokers", metavar="N", min=1, help="With --wait: until there are so many brokers."),
     ] = None,
+    voters: Annotated[
+        int | None,
+        typer.Option("--voters", metavar="N", min=1, help="With --wait: until so many controllers vote."),
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
@@ -75,28 +79,37 @@ def status(
     All is well when every registered broker is there, every partition has a leader and all its replicas in
     sync, and nothing moves.
     """
-    if brokers is not None and wait is None:
-        fail("--brokers needs --wait", EXIT_USAGE)
+    for option, number in (("--brokers", brokers), ("--voters", voters)):
+        if number is not None and wait is None:
+            fail(f"{option} needs --wait", EXIT_USAGE)
+    wanted = _Wanted(brokers or 1, voters or 1)
     if wait is not None:
         deadline = time.monotonic() + parse_duration_ms(wait) / 1000
-        _wait(bootstrap, command_config, brokers or 1, deadline)
+        _wait(bootstrap, command_config, wanted, deadline)
     with open_cluster(bootstrap, command_config) as cluster:
         found = health(cluster)
     if json_output:
         print_json(status_json(found))
     else:
         show_status(found)
-    if wait is not None and not _is_well(found, brokers or 1):
+    if wait is not None and not _is_well(found, wanted):
         raise typer.Exit(EXIT_REFUSED)
 
 
-def _wait(bootstrap: str, command_config: CommandConfig, brokers: int, deadline: float) -> None:
+class _Wanted(NamedTuple):
+    """How many at least."""
+
+    brokers: int
+    voters: int
+
+
+def _wait(bootstrap: str, command_config: CommandConfig, wanted: _Wanted, deadline: float) -> None:
     """Until all is well or the time is up; nodes that are still starting can't be reached."""
     while time.monotonic() < deadline:
         try:
             with cluster_of(bootstrap, command_config) as cluster:
                 while time.monotonic() < deadline:
-                    if _is_well(health(cluster), brokers):
+                    if _is_well(health(cluster), wanted):
                         return
                     time.sleep(WAIT_POLL_S)
         except ClientError as error:
@@ -105,9 +118,9 @@ def _wait(bootstrap: str, command_config: CommandConfig, brokers: int, deadline:
             time.sleep(WAIT_POLL_S)
 
 
-def _is_well(found: Health, brokers: int) -> bool:
-    all_there = not any(broker.is_fenced for broker in found.brokers) and len(found.brokers) >= brokers
-    return found.is_whole and all_there
+def _is_well(found: Health, wanted: _Wanted) -> bool:
+    all_there = not any(broker.is_fenced for broker in found.brokers) and len(found.brokers) >= wanted.brokers
+    return found.is_whole and all_there and len(found.quorum.voters) >= wanted.voters
 
 
 @app.command("add-voter")

@@ -2,17 +2,19 @@
 
 import asyncio
 import gc
+import importlib
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from penstock.cli import join as join_words
 
 if TYPE_CHECKING:
+    from penstock.broker.schema_validation import SchemaIds
     from penstock.metadata.configs import BrokerConfig
 
 DEFAULT_DATA_DIR = "penstock-data"
@@ -66,6 +68,13 @@ def start(
             "--brokers", min=1, metavar="N", help="Run N nodes that make a cluster, on ports counted up."
         ),
     ] = None,
+    registry: Annotated[
+        bool, typer.Option("--registry", help="Serve a schema registry from the node too (docs/registry.md).")
+    ] = False,
+    registry_listen: Annotated[
+        str,
+        typer.Option("--registry-listen", metavar="HOST:PORT", help="Where the registry listens."),
+    ] = "127.0.0.1:8081",
 ) -> None:
     """Run a node. It prints "ready on HOST:PORT" when it accepts connections; SIGTERM stops it cleanly."""
     from penstock.metadata.configs import ConfigError
@@ -75,6 +84,10 @@ def start(
             if node_id is not None:
                 raise ValueError(
                     f"--brokers {brokers}: the nodes have the ids 1 to {brokers}, without --node-id"
+                )
+            if registry:
+                raise ValueError(
+                    "--registry: belongs to one node; beside --brokers run `penstock registry start`"
                 )
             _run_several(brokers, data_dir, listen, config, settings or [])
         join_words.check_words(node_id, controller, join, {"--config": config})
@@ -86,10 +99,11 @@ def start(
         _fail(str(error), EXIT_CONFIG)
     except join_words.CannotJoin as error:
         _fail(str(error), EXIT_FAILED)
+    registry_at = _registry_address(registry_listen) if registry else None
     from penstock.broker.loop_lag import new_event_loop
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        code = runner.run(_run(broker_config))
+        code = runner.run(_run(broker_config, registry_at))
     sys.exit(code)
 
 
@@ -188,7 +202,28 @@ def _check_address(option: str, address: str) -> None:
         raise ValueError(f"{option} {address}: expected HOST:PORT")
 
 
-async def _run(config: "BrokerConfig") -> int:
+def _registry_address(listen: str) -> tuple[str, int]:
+    from penstock.cli.registry import require_extra, split_address
+
+    require_extra()
+    # Now: half a second, for which the loop would stand still later.
+    importlib.import_module("penstock.cli.embedded_registry")
+    return split_address(listen)
+
+
+def _schema_ids(url: str) -> "SchemaIds":
+    """Raises ConfigError."""
+    from penstock.cli.schema_ids import RegisteredIds
+    from penstock.client import settings
+    from penstock.metadata.configs import ConfigError
+
+    try:
+        return RegisteredIds(url)
+    except settings.ConfigError as error:
+        raise ConfigError("confluent.schema.registry.url", str(error)) from error
+
+
+async def _run(config: "BrokerConfig", registry_at: tuple[str, int] | None) -> int:
     from penstock.broker import log_format
     from penstock.broker.node import Broker, CannotStart
     from penstock.metadata.configs import ConfigError
@@ -200,6 +235,9 @@ async def _run(config: "BrokerConfig") -> int:
         loop.add_signal_handler(number, stopping.set)
     try:
         broker = Broker(config)
+        url = config["confluent.schema.registry.url"]
+        if url:
+            broker.schemas = _schema_ids(str(url))
         starting = loop.create_task(broker.start())
         stopped = loop.create_task(stopping.wait())
         await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -215,8 +253,24 @@ async def _run(config: "BrokerConfig") -> int:
     broker.loop_lag.forget()
     print(f"ready on {host}:{port}", flush=True)
     _share_interpreter_often()
-    await asyncio.wait((stopped, broker.died), return_when=asyncio.FIRST_COMPLETED)
+    waited: list[asyncio.Future[Any]] = [stopped, broker.died]
+    registry = None
+    if registry_at is not None:
+        from penstock.cli.embedded_registry import EmbeddedRegistry
+
+        def is_ready(registry_url: str) -> None:
+            if not url:
+                broker.schemas = _schema_ids(registry_url)
+
+        registry = EmbeddedRegistry(f"{host}:{port}", *registry_at, is_ready)
+        waited.append(registry.failed)
+    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+    if registry is not None:
+        await registry.close()
     await broker.stop()
+    if registry is not None and registry.failed.done():
+        print(f"penstock: {registry.failed.result()}", file=sys.stderr)
+        return EXIT_FAILED
     if broker.died.done():
         print(f"penstock: {broker.died.result()}", file=sys.stderr)
         return EXIT_FAILED

@@ -1,0 +1,141 @@
+"""`penstock sql server`: ksqlDB's REST API beside any Kafka cluster."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from penstock.cli.config import parse_assignments
+from penstock.cli.connection import (
+    DEFAULT_BOOTSTRAP,
+    EXIT_USAGE,
+    Bootstrap,
+    CommandConfig,
+    client_settings,
+    fail,
+    require_broker,
+)
+from penstock.cli.extras import require_packages
+from penstock.cli.output import print_note
+from penstock.cli.registry import split_address
+from penstock.client.errors import ClientError
+from penstock.client.settings import ConfigError
+
+if TYPE_CHECKING:
+    from penstock.sql.engine import EngineConfig, QueryHost
+
+DEFAULT_LISTEN: Final = "127.0.0.1:8088"
+_REQUIRED: Final = (
+    *("starlette", "uvicorn", "httptools", "h2", "sqlglot", "pyspark", "pandas", "pyarrow"),
+    *("google.protobuf", "referencing", "jsonschema_specifications"),
+)
+
+
+def server(
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
+    ] = DEFAULT_LISTEN,
+    service_id: Annotated[
+        str,
+        typer.Option(
+            "--service-id",
+            metavar="ID",
+            help="Whose statements these are: ksql.service.id, in its topics' names.",
+        ),
+    ] = "default_",
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            "--registry", envvar="PENSTOCK_REGISTRY", metavar="URL", help="For AVRO, JSON_SR and PROTOBUF."
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path,
+        typer.Option("--checkpoint", metavar="DIR", help="Where the queries' state and progress are kept."),
+    ] = Path("sql-checkpoint"),
+    master: Annotated[
+        str,
+        typer.Option(
+            "--master", metavar="URL", help="Where Spark runs: local[*], spark://HOST:PORT, yarn, k8s://URL."
+        ),
+    ] = "local[*]",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A property of ksqlDB's or of clients; repeatable."),
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            "--log", metavar="FILE", help="Append what Spark prints; a terminal doesn't show it otherwise."
+        ),
+    ] = None,
+    port_file: Annotated[
+        Path | None,
+        typer.Option("--port-file", metavar="FILE", help="Write the port there once the server is ready."),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+) -> None:
+    """Serve ksqlDB's REST API; its queries run on Spark (docs/sql-server.md).
+
+    Any Kafka cluster will do. Statements are kept in a topic of the cluster: after a restart all goes on. A
+    second server of the same service takes over from the first.
+    """
+    require_packages(_REQUIRED, "sql", "a SQL server")
+    from penstock.spark.java import JavaNotFound
+    from penstock.sql.engine import Engine, EngineConfig, EngineError
+    from penstock.sql.server.server import SqlServer
+    from penstock.streams import StreamsError
+
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    properties = _properties(settings or [], bootstrap, command_config)
+    address, port = split_address(listen)
+    require_broker(bootstrap)
+    try:
+        config = EngineConfig(bootstrap, service_id, registry, properties, listen)
+        config.server_properties  # noqa: B018  # what is wrong with them is told before Spark is started
+    except (ConfigError, EngineError) as error:
+        fail(str(error), EXIT_USAGE)
+    try:
+        host = build_host(config, checkpoint, master, log)
+    except (ConfigError, ClientError, JavaNotFound, StreamsError) as error:
+        fail(f"the SQL server can't start with the cluster at {bootstrap}: {error}")
+    try:
+        made = SqlServer(Engine(config, host), host=address, port=port)
+    except OSError as error:
+        host.close()
+        fail(str(error))
+    try:
+        made.prepare()
+    except (ConfigError, ClientError, EngineError, TimeoutError) as error:
+        fail(f"the SQL server can't start with the cluster at {bootstrap}: {error}")
+    if port_file is not None:
+        port_file.write_text(f"{made.port}\n")
+    print_note(f"the SQL server is ready at {made.url}")
+    made.run()
+    print_note("the SQL server is not served any more")
+
+
+def build_host(config: EngineConfig, checkpoint: Path, master: str, log: Path | None) -> QueryHost:
+    """What runs the queries. Raises what `fail` is for."""
+    from penstock.sql.engine.spark_host import SparkHost
+
+    if log is None and sys.stderr.isatty():
+        log = Path(os.devnull)  # what Spark and its workers print at their start tells nobody anything
+    return SparkHost.start(config, checkpoint, master, log)
+
+
+def _properties(settings: list[str], bootstrap: str, command_config: Path | None) -> dict[str, str]:
+    """The file's, then those of the command line."""
+    found: dict[str, str] = {}
+    if command_config is not None:
+        own = client_settings(bootstrap, command_config)
+        own.pop("log_level", None)
+        own.pop("bootstrap.servers", None)
+        found = {name: str(value) for name, value in own.items()}
+    return found | parse_assignments(settings)

@@ -1,0 +1,149 @@
+"""A server of ksqlDB's REST API, over HTTP/1.1."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+_TYPE: Final = "application/vnd.ksql.v1+json"
+_LINES_TYPE: Final = "application/vnd.ksqlapi.delimited.v1"
+_TIMEOUT_S: Final = 120.0
+_CONNECT_TIMEOUT_S: Final = 10.0
+
+
+class Unreachable(Exception):
+    """No server answered."""
+
+
+class Refused(Exception):
+    """``code`` is the error's, or the HTTP status; ``entities`` are of statements that were done before."""
+
+    def __init__(self, message: str, code: int, entities: list[dict[str, Any]]) -> None:
+        super().__init__(message)
+        self.code = code
+        self.entities = entities
+
+
+class Rest:
+    """One server. Each request has a connection of its own. Raises ValueError for what is no URL."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"found {url}, expected http://HOST:PORT or https://HOST:PORT")
+        self.url = url.rstrip("/")
+        self._base = parts.path.rstrip("/")
+        self._host, self._port = parts.hostname, parts.port
+        self._kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+
+    def info(self) -> dict[str, Any]:
+        """Raises Unreachable, Refused."""
+        found: dict[str, Any] = self._ask("GET", "/info")["KsqlServerInfo"]
+        return found
+
+    def check_property(self, name: str) -> None:
+        """Raises Unreachable, Refused."""
+        self._ask("GET", f"/is_valid_property/{quote(name, safe='')}")
+
+    def execute(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Statements that are answered at once. Raises Unreachable, Refused."""
+        found: list[dict[str, Any]] = self._ask("POST", "/ksql", body)
+        return found
+
+    @contextmanager
+    def rows(self, body: Mapping[str, Any]) -> Iterator[Iterator[dict[str, Any]]]:
+        """A query's header, rows and messages as they come; leaving ends it. Raises Unreachable, Refused."""
+        with self._lines("/query", body, _TYPE) as lines:
+            yield self._elements(lines)
+
+    def _elements(self, lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+        """Those of an array whose elements have a line each. Raises Unreachable where it breaks off."""
+        line = ""
+        for line in lines:
+            if found := line.strip().removeprefix("[").removesuffix("]").removesuffix(","):
+                try:
+                    yield json.loads(found)
+                except ValueError:
+                    break
+        if not line.rstrip().endswith("]"):
+            raise Unreachable(f"{self.url} closed the connection before the end of the rows")
+
+    @contextmanager
+    def lines(self, body: Mapping[str, Any]) -> Iterator[Iterator[str]]:
+        """A topic's records as they come; leaving ends it. Raises Unreachable, Refused."""
+        asked = {"sql": body["ksql"], "properties": body.get("streamsProperties", {})}
+        asked["sessionVariables"] = body.get("sessionVariables", {})
+        with self._lines("/query-stream", asked, _LINES_TYPE) as lines:
+            yield (line.rstrip("\n") for line in lines)
+
+    @contextmanager
+    def _lines(self, path: str, body: Mapping[str, Any], accepted: str) -> Iterator[Iterator[str]]:
+        connection = self._connection(_CONNECT_TIMEOUT_S)
+        try:
+            with self._reported():
+                connection.connect()
+                connection.sock.settimeout(None)  # rows may come at any time
+                response = self._sent(connection, "POST", path, body, accepted)
+                if response.status >= 300:
+                    raise _refusal(response.status, response.read())
+            yield self._read_lines(response)
+        finally:
+            connection.close()
+
+    def _read_lines(self, response: http.client.HTTPResponse) -> Iterator[str]:
+        with self._reported():
+            while line := response.readline():
+                yield line.decode()
+
+    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        connection = self._connection(_TIMEOUT_S)
+        try:
+            with self._reported():
+                response = self._sent(connection, method, path, body, _TYPE)
+                data = response.read()
+        finally:
+            connection.close()
+        if response.status >= 300:
+            raise _refusal(response.status, data)
+        try:
+            return json.loads(data)
+        except ValueError:
+            raise Unreachable(f"{self.url} answered no JSON: is it a SQL server?") from None
+
+    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
+        return self._kind(self._host, self._port, timeout=timeout_s)
+
+    def _sent(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        accepted: str,
+    ) -> http.client.HTTPResponse:
+        headers = {"Accept": accepted, "Content-Type": _TYPE}
+        data = None if body is None else json.dumps(body)
+        connection.request(method, f"{self._base}{path}", data, headers)
+        return connection.getresponse()
+
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "strerror", None) or str(error) or repr(error)
+            raise Unreachable(f"no SQL server answers at {self.url} ({reason})") from error
+
+
+def _refusal(status: int, data: bytes) -> Exception:
+    try:
+        found = json.loads(data)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or "message" not in found:
+        return Refused(f"the server answered HTTP {status}", status, [])
+    return Refused(found["message"], found.get("error_code", status), found.get("entities") or [])

@@ -1,0 +1,125 @@
+"""GROUP BY: keys, windows, and what aggregate functions are given."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.sql.analysis import calls
+from penstock.sql.analysis.expression_types import Types
+from penstock.sql.analysis.scope import lambda_names
+from penstock.sql.analysis.selection import Selected
+from penstock.sql.catalog import PSEUDO_COLUMNS, WINDOW_COLUMNS, Catalog, Column, Role
+from penstock.sql.dialect import print_expression
+from penstock.sql.errors import SqlError, shortened
+from penstock.sql.functions import FunctionKind
+from penstock.sql.plan import Aggregate, Computed, EmitFinal, Filter, Step
+from penstock.sql.statements import Emit, Query, SourceKind
+
+# These can take a row out again, which a table's changes ask for.
+_OF_TABLES: Final = (
+    *("ATTR", "AVG", "COLLECT_LIST", "CORRELATION", "COUNT"),
+    *("HISTOGRAM", "STDDEV_SAMP", "STDDEV_SAMPLE", "SUM", "SUM_LIST"),
+)
+
+
+class Aggregation:
+    """One query's aggregation; ``types`` are those of the input's columns."""
+
+    def __init__(
+        self, query: Query, keys: list[exp.Expr], having: exp.Expr | None, types: Types, catalog: Catalog
+    ) -> None:
+        self._query = query
+        self._keys = keys
+        self._having = having
+        self._types = types
+        self._catalog = catalog
+
+    def plan(self, step: Step, selected: tuple[Selected, ...]) -> tuple[Step, tuple[Selected, ...]]:
+        """The step, and the list of SELECT over its columns."""
+        self._check_places(step, selected)
+        keys = [self._key(node, number) for number, node in enumerate(self._keys)]
+        found = self._calls([each.expression for each in selected])
+        if not found:
+            for each in selected:
+                self._types.of(each.expression)  # an unknown function may have been meant
+            raise self._error("found GROUP BY without an aggregate function, expected one", self._keys[0])
+        made = [self._computed(call, number, step) for number, call in enumerate(found)]
+        names: list[tuple[exp.Expr, str]] = [
+            (call, each.name) for call, each in zip(found, made, strict=True)
+        ]
+        names += [(node, key.name) for node, key in zip(self._keys, keys, strict=True)]
+        after: Step = Aggregate(step, tuple(keys), tuple(made), self._query.window, self._schema(keys, made))
+        allowed = {each.name for each in after.schema}
+        if self._query.emit is Emit.FINAL:
+            after = EmitFinal(after)
+        if self._having is not None:
+            after = Filter(after, self._over(self._having, names, allowed, "HAVING"))
+        return after, tuple(
+            Selected(each.name, self._over(each.expression, names, allowed, "SELECT"), each.written)
+            for each in selected
+        )
+
+    def _error(self, problem: str, node: exp.Expr) -> SqlError:
+        return calls.located(SqlError(problem), node, self._types.text)
+
+    def _check_places(self, step: Step, selected: tuple[Selected, ...]) -> None:
+        text, catalog = self._types.text, self._catalog
+        calls.refuse(self._keys, FunctionKind.AGGREGATE, "GROUP BY", catalog, text)
+        calls.refuse(self._keys, FunctionKind.TABLE, "GROUP BY", catalog, text)
+        calls.refuse(
+            [each.expression for each in selected], FunctionKind.TABLE, "an aggregation", catalog, text
+        )
+        if step.kind is SourceKind.TABLE and self._query.window is not None:
+            raise self._error("found WINDOW over a table, expected a stream for it", self._keys[0])
+
+    def _key(self, node: exp.Expr, number: int) -> Computed:
+        found = self._types.of(node)
+        if found is None:
+            raise self._error("found GROUP BY NULL, expected a value of a type", node)
+        name = node.name if isinstance(node, exp.Column) else f"KSQL_GROUP_{number}"
+        return Computed(name, node, found, Role.KEY)
+
+    def _calls(self, nodes: list[exp.Expr]) -> list[exp.Anonymous]:
+        """Each different aggregation of the query, once."""
+        found: list[exp.Anonymous] = []
+        for node in [*nodes, *([] if self._having is None else [self._having])]:
+            for call in calls.calls_of(node, FunctionKind.AGGREGATE, self._catalog):
+                where = f"the arguments of {call.name}"
+                for argument in call.expressions:
+                    calls.refuse([argument], FunctionKind.AGGREGATE, where, self._catalog, self._types.text)
+                if all(calls.bare(call) != calls.bare(each) for each in found):
+                    found.append(call)
+        return found
+
+    def _computed(self, call: exp.Anonymous, number: int, step: Step) -> Computed:
+        if step.kind is SourceKind.TABLE and call.name not in _OF_TABLES:
+            problem = f"found {call.name} over a table, expected one that can take rows out again"
+            raise self._error(f"{problem}: {', '.join(_OF_TABLES)}", call)
+        found = self._types.of(call)
+        if found is None:
+            raise self._error(f"found {call.name} of NULL, expected a value of a type", call)
+        return Computed(f"KSQL_AGG_{number}", call, found)
+
+    def _schema(self, keys: list[Computed], made: list[Computed]) -> tuple[Column, ...]:
+        system = {"ROWTIME": PSEUDO_COLUMNS["ROWTIME"]}
+        if self._query.window is not None:
+            system |= WINDOW_COLUMNS
+        known = {key.name for key in keys}
+        pseudo = (Column(name, type_, Role.PSEUDO) for name, type_ in system.items() if name not in known)
+        return (*(key.column for key in keys), *(each.column for each in made), *pseudo)
+
+    def _over(
+        self, node: exp.Expr, names: list[tuple[exp.Expr, str]], allowed: set[str], clause: str
+    ) -> exp.Expr:
+        """An expression over the aggregation's columns."""
+        made = calls.replaced(node, names)
+        for column in made.find_all(exp.Column):
+            if column.name not in allowed | lambda_names(column):
+                shown = shortened(print_expression(node))
+                raise self._error(
+                    f"found {shown} in {clause}, expected what is in GROUP BY or in an aggregate function",
+                    node,
+                )
+        return made

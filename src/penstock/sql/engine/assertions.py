@@ -1,0 +1,87 @@
+"""ASSERT TOPIC and ASSERT SCHEMA: that something is there, now or within a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from penstock.registry.client.errors import RegistryRefused
+from penstock.registry.client.registry import RegistryClient
+from penstock.sql import statements as s
+from penstock.sql.engine.entities import AssertSchemaEntity, AssertTopicEntity
+from penstock.sql.engine.errors import EngineError, ErrorCode
+from penstock.sql.engine.properties import Values
+from penstock.sql.engine.topics import Topics
+
+_LOOK_S: Final = 0.1
+
+
+def assert_topic(check: s.AssertTopic, text: str, topics: Topics, values: Values) -> AssertTopicEntity:
+    """Raises EngineError where it does not hold in time."""
+
+    def problem() -> str | None:
+        found = topics.shape(check.topic)
+        if check.absent:
+            return None if found is None else f"Topic {check.topic} exists"
+        if found is None:
+            return f"Topic {check.topic} does not exist"
+        sizes = {"PARTITIONS": found.partitions, "REPLICAS": found.replication}
+        wrong = []
+        for each in check.properties:
+            name = each.name.upper()
+            if name not in sizes:
+                wrong.append(f"Cannot assert unknown topic property: {each.name}")
+            elif each.value.name != str(sizes[name]):
+                wrong.append(
+                    f"Mismatched configuration for topic {check.topic}: For config {name.lower()}, expected "
+                    f"{each.value.name} got {sizes[name]}"
+                )
+        return "\n".join(wrong) or None
+
+    _wait(problem, check.timeout_ms, values.number("ksql.assert.topic.default.timeout.ms"))
+    return AssertTopicEntity(statement_text=text, topic_name=check.topic, exists=not check.absent)
+
+
+def assert_schema(
+    check: s.AssertSchema, text: str, client: RegistryClient, values: Values
+) -> AssertSchemaEntity:
+    """Raises EngineError where it does not hold in time, RegistryUnreachable."""
+    named = "" if check.subject is None else f" subject name {check.subject}"
+    numbered = "" if check.schema_id is None else f" id {check.schema_id}"
+
+    def problem() -> str | None:
+        there = _has_schema(check, client)
+        if there is not check.absent:
+            return None
+        return f"Schema with{named}{numbered} {'exists' if there else 'does not exist'}"
+
+    _wait(problem, check.timeout_ms, values.number("ksql.assert.schema.default.timeout.ms"))
+    return AssertSchemaEntity(
+        statement_text=text, subject=check.subject, id=check.schema_id, exists=not check.absent
+    )
+
+
+def _has_schema(check: s.AssertSchema, client: RegistryClient) -> bool:
+    try:
+        if check.subject is None:
+            assert check.schema_id is not None, "the grammar asks for a subject or an id"
+            client.by_id(check.schema_id)
+            return True
+        if check.schema_id is None:
+            client.latest(check.subject)
+            return True
+        versions = (client.version(check.subject, each) for each in client.versions(check.subject))
+        return any(each.id == check.schema_id for each in versions)
+    except RegistryRefused as error:
+        if error.is_absence:
+            return False
+        raise
+
+
+def _wait(problem: Callable[[], str | None], timeout_ms: int | None, default_ms: int) -> None:
+    deadline = time.monotonic() + (default_ms if timeout_ms is None else timeout_ms) / 1000
+    while (found := problem()) is not None:
+        if time.monotonic() >= deadline:
+            raise EngineError(found, ErrorCode.ASSERTION_FAILED)
+        time.sleep(_LOOK_S)

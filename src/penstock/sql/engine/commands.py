@@ -1,0 +1,106 @@
+"""Statements as they stand in the command topic: JSON as ksqlDB's Command has it, without a plan.
+
+A command holds what else its statement means something by: the columns that the schema registry knew, the
+text of a function's file, the server's own properties at the time. So it means the same when it is read
+again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import uuid4
+
+from penstock.sql import statements as s
+from penstock.sql.script import parse
+
+VERSION: Final = 18
+"""Of ksqlDB's Command, whose fields these are."""
+
+
+class BadCommand(ValueError):
+    """A record of the command topic that is no command."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """``statement`` is its text; ``columns`` those that a registry knew, as CREATE lists them; ``file`` the
+    text of the file that CREATE FUNCTION names.
+    """
+
+    id: str
+    statement: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    original_properties: Mapping[str, str] = field(default_factory=dict)
+    columns: str | None = None
+    file: str | None = None
+
+    @property
+    def key(self) -> bytes:
+        return json.dumps(self.id, ensure_ascii=False).encode()
+
+    @property
+    def value(self) -> bytes:
+        made: dict[str, Any] = {
+            "statement": self.statement,
+            "streamsProperties": dict(self.properties),
+            "originalProperties": dict(self.original_properties),
+            "plan": None,
+            "version": VERSION,
+        }
+        made |= {
+            name: held for name, held in (("columns", self.columns), ("file", self.file)) if held is not None
+        }
+        return json.dumps(made, ensure_ascii=False).encode()
+
+    @classmethod
+    def of(cls, key: bytes | None, value: bytes | None) -> Command:
+        """Raises BadCommand."""
+        try:
+            command_id, content = json.loads(key or b""), json.loads(value or b"")
+            statement = content["statement"]
+            if not isinstance(statement, str) or not isinstance(command_id, str):
+                raise TypeError(f"found {statement!r} under {command_id!r}, expected texts")
+            return cls(
+                command_id,
+                statement,
+                _texts(content.get("streamsProperties")),
+                _texts(content.get("originalProperties")),
+                content.get("columns"),
+                content.get("file"),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BadCommand(f"found no command in {(value or b'')[:80]!r}: {error!r}") from None
+
+    def parsed(self) -> s.Statement:
+        return parse(self.statement)
+
+
+def _texts(given: Mapping[str, object] | None) -> dict[str, str]:
+    return {name: str(value) for name, value in (given or {}).items()}
+
+
+def command_id_of(statement: s.Statement) -> str:
+    """What a client asks the state of a statement by."""
+    match statement:
+        case s.CreateSource(kind=kind, name=name) | s.CreateAsSelect(kind=kind, name=name):
+            return f"{kind.value.lower()}/`{name}`/create"
+        case s.InsertSelect(name=name):
+            return f"stream/`{name}`/create"
+        case s.DropSource(kind=kind, name=name):
+            return f"{kind.value.lower()}/{name}/drop"
+        case s.AlterSource(kind=kind, name=name):
+            return f"{kind.value.lower()}/{name}/alter"
+        case s.CreateType(name=name):
+            return f"type/{name}/create"
+        case s.DropType(name=name):
+            return f"type/{name}/drop"
+        case s.CreateFunction(name=name):
+            return f"function/{name}/create"
+        case s.DropFunction(name=name):
+            return f"function/{name}/drop"
+        case s.ControlQuery(action=action, query_id=query_id):
+            return f"{action.value.lower()}/{query_id or 'ALL'}/execute"
+    return f"cluster/{uuid4()}/alter"

@@ -1,0 +1,56 @@
+"""What an engine is made with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from penstock.client.config import ClientConfig
+from penstock.sql.engine.properties import Values, checked_properties
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """``properties`` are ksqlDB's and Kafka's clients'. ``host`` is how answers name this server. Raises
+    EngineError for a property that is unknown, ConfigError for one of the client's that can't be used.
+    """
+
+    bootstrap_servers: str
+    service_id: str = "default_"
+    registry_url: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    host: str = "localhost:8088"
+
+    @property
+    def server_properties(self) -> dict[str, str]:
+        made = checked_properties(self.properties)
+        made["bootstrap.servers"] = self.bootstrap_servers
+        made["ksql.service.id"] = self.service_id
+        if self.registry_url is not None:
+            made["ksql.schema.registry.url"] = self.registry_url
+        return made
+
+    @property
+    def client_properties(self) -> dict[str, str]:
+        """Of the clients that the engine and its views talk to the cluster with."""
+        return {name: value for name, value in self.server_properties.items() if not name.startswith("ksql.")}
+
+    @property
+    def client(self) -> ClientConfig:
+        given = {"client.id": f"_confluent-ksql-{self.service_id}", **self.client_properties}
+        return ClientConfig.from_properties(given)
+
+    @property
+    def values(self) -> Values:
+        return Values((self.server_properties,))
+
+    @property
+    def command_topic(self) -> str:
+        return f"_confluent-ksql-{self.service_id}_command_topic"
+
+    @property
+    def scripts(self) -> Path | None:
+        """Where the files of RUN SCRIPT are; None: none are run."""
+        found = self.values.get("ksql.script.dir")
+        return None if found is None else Path(found)

@@ -1,0 +1,416 @@
+"""The engine of a SQL server: statements in, entities and rows out.
+
+    engine = Engine(EngineConfig("localhost:9092"), host)
+    engine.start()
+    engine.execute("CREATE STREAM s (id INT KEY) WITH (kafka_topic='s', partitions=1, format='json');")
+
+All methods may be called by any thread once it is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+from penstock.client.errors import ClientError
+from penstock.client.settings import ConfigError
+from penstock.registry.client.errors import RegistryRefused
+from penstock.sql import statements as s
+from penstock.sql.analysis import analyze
+from penstock.sql.engine.applying import Written
+from penstock.sql.engine.assertions import assert_schema, assert_topic
+from penstock.sql.engine.commands import Command, command_id_of
+from penstock.sql.engine.config import EngineConfig
+from penstock.sql.engine.describing import function_description, plan_description, query_description
+from penstock.sql.engine.distribution import CHANGING, Distributor
+from penstock.sql.engine.entities import (
+    CommandStatus,
+    Entity,
+    HealthCheck,
+    HealthDetail,
+    QueryDescription,
+    QueryDescriptionEntity,
+    ServerInfo,
+    TerminateQueryEntity,
+)
+from penstock.sql.engine.errors import EngineError, ErrorCode
+from penstock.sql.engine.hosting import QueryHost
+from penstock.sql.engine.inserts import Inserter
+from penstock.sql.engine.listing import Lister
+from penstock.sql.engine.properties import Values, checked_override, require_mutable
+from penstock.sql.engine.queries import names_of_sources
+from penstock.sql.engine.registries import required_registry
+from penstock.sql.engine.requests import Step, steps_of
+from penstock.sql.engine.results import QueryResult, QueuedRows
+from penstock.sql.engine.running import Runner
+from penstock.sql.engine.selecting import Selector
+from penstock.sql.engine.state import State
+from penstock.sql.engine.termination import terminate
+from penstock.sql.engine.topics import PlannedTopics, Topics
+from penstock.sql.errors import SqlError
+from penstock.sql.evaluation import UserFunctionError
+from penstock.sql.formats import FormatError
+from penstock.sql.printing import print_statement
+from penstock.sql.statements import Described, SourceKind
+from penstock.topology.description import describe as topology_text
+from penstock.topology.errors import StreamsError
+
+#: Of ksqlDB whose language and API this is, as clients ask for it.
+KSQLDB_VERSION: Final = "0.29.0"
+_WRONG: Final = (SqlError, FormatError, UserFunctionError, StreamsError, ConfigError, RegistryRefused)
+
+
+class Engine:
+    """Of one service id. ``host`` runs its queries, and is closed with it."""
+
+    def __init__(self, config: EngineConfig, host: QueryHost) -> None:
+        self.config = config
+        self._topics = Topics(config.client)
+        self._runner = Runner(config, host)
+        self._distributor = Distributor(config, self._topics, self._runner)
+        self._selector = Selector(config, self._distributor.applier, self._runner)
+        self._inserter = Inserter(config.client)
+        self._is_started = False
+
+    def start(self) -> None:
+        """Read the command topic to its end and let the host run what is there; a server of the same service
+        that was there before can't change anything any more. Raises ClientError.
+        """
+        self._distributor.start()
+        self._is_started = True
+
+    def close(self) -> None:
+        """Stop; everything goes on with the next start."""
+        self._is_started = False
+        self._selector.close()
+        self._inserter.close()
+        self._runner.close()
+        self._distributor.close()
+        self._topics.close()
+
+    # Statements
+
+    def execute(
+        self,
+        text: str,
+        properties: Mapping[str, object] | None = None,
+        variables: Mapping[str, str] | None = None,
+        command_sequence: int | None = None,
+    ) -> list[Entity]:
+        """Carry out the statements of a text, in turn, after all of them were found to be right.
+
+        ``properties`` and ``variables`` hold for this request. With ``command_sequence`` nothing is done
+        before the command of that number was. A statement that only sets something, or writes a row, has no
+        entity. Raises EngineError, which has the entities of the statements before the one that failed.
+        """
+        self._require_start()
+        if command_sequence is not None:
+            timeout_ms = self.config.values.number("ksql.server.command.response.timeout.ms")
+            self._distributor.wait_for(command_sequence, timeout_ms / 1000)
+        steps = self._steps(text, properties, variables)
+        self._check(steps)
+        entities: list[Entity] = []
+        for step in steps:
+            try:
+                entity = self._execute(step)
+            except Exception as error:
+                _refuse(error, step.text, entities)
+            if entity is not None:
+                entities.append(entity)
+        return entities
+
+    def terminate_cluster(self, topics: Sequence[str] = ()) -> list[Entity]:
+        """End the service for good; see `terminate`. Nothing more can be changed then. Raises EngineError."""
+        self._require_start()
+        try:
+            return [terminate(self._distributor, topics)]
+        except Exception as error:
+            _refuse(error, "TERMINATE CLUSTER;", ())
+
+    def _require_start(self) -> None:
+        if not self._is_started:
+            raise EngineError("KSQL is not yet ready to serve requests.", ErrorCode.SERVER_NOT_READY)
+
+    def _steps(
+        self, text: str, properties: Mapping[str, object] | None, variables: Mapping[str, str] | None
+    ) -> list[Step]:
+        given = {name: value for name, value in (properties or {}).items() if value is not None}
+        overrides = dict(checked_override(name, value) for name, value in given.items())
+        try:
+            return list(steps_of(text, overrides, dict(variables or {}), self.config.scripts))
+        except Exception as error:
+            _refuse(error, text, ())
+
+    def _check(self, steps: list[Step]) -> None:
+        """That every statement is right, given those before it."""
+        state, topics = self.state, PlannedTopics(self._topics)
+        for number, step in enumerate(steps):
+            try:
+                if isinstance(step.statement, CHANGING):
+                    if not self._is_of_a_reader(step.statement):
+                        state = self._distributor.check(step, number, state, topics)
+                elif isinstance(step.statement, (s.Query, s.Print)):
+                    raise EngineError(
+                        "The following statement types should be issued to the websocket endpoint '/query':\n"
+                        "\t* PRINT\n\t* SELECT",
+                        ErrorCode.QUERY_ENDPOINT,
+                    )
+                else:
+                    analyze(step.statement, state.catalog, step.script, step.start)
+            except Exception as error:
+                _refuse(error, step.text, ())
+
+    def _is_of_a_reader(self, statement: s.Statement) -> bool:
+        """Whether it ends a query that is no persistent one."""
+        match statement:
+            case s.ControlQuery(s.QueryAction.TERMINATE, str() as query_id):
+                return self._selector.has(query_id)
+        return False
+
+    def _execute(self, step: Step) -> Entity | None:
+        statement = step.statement
+        if isinstance(statement, s.ControlQuery) and self._is_of_a_reader(statement):
+            query_id = statement.query_id or ""
+            self._selector.close_query(query_id)
+            return TerminateQueryEntity(statement_text=step.text, query_id=query_id, was_terminated=True)
+        if isinstance(statement, CHANGING):
+            return self._distributor.distribute(step)
+        match statement:
+            case s.Show():
+                return self._lister(step).show(statement, step.text, step.variables)
+            case s.Describe():
+                return self._describe(statement, step)
+            case s.AssertTopic():
+                return assert_topic(statement, step.text, self._topics, self._values(step))
+            case s.AssertSchema():
+                values = self._values(step)
+                client = required_registry(values, "ASSERT SCHEMA")
+                return assert_schema(statement, step.text, client, values)
+            case s.Explain():
+                return self._explain(statement, step)
+            case s.InsertValues():
+                self._insert(statement, step)
+                return None
+            case s.SetProperty() | s.UnsetProperty() | s.Define() | s.Undefine():
+                return None
+            case s.CreateConnector() | s.DropConnector():
+                raise EngineError("found a statement of connectors, expected none: no Connect is configured")
+        raise EngineError(f"found {step.text}, expected a statement that a server carries out")
+
+    @property
+    def state(self) -> State:
+        return self._distributor.state
+
+    def _values(self, step: Step) -> Values:
+        return self._distributor.applier.values(self.state, step.overrides)
+
+    def _lister(self, step: Step) -> Lister:
+        push = self._selector.running()
+        return Lister(self.state, self._runner, self._topics, self._values(step), self.config.host, push)
+
+    def _describe(self, describe: s.Describe, step: Step) -> Entity:
+        lister, catalog = self._lister(step), self.state.catalog
+        match describe.what:
+            case Described.SOURCE:
+                source = catalog.source(describe.name)
+                return lister.describe(source, step.text, extended=describe.extended)
+            case Described.STREAMS:
+                return lister.describe_all(SourceKind.STREAM, step.text, extended=describe.extended)
+            case Described.TABLES:
+                return lister.describe_all(SourceKind.TABLE, step.text, extended=describe.extended)
+            case Described.FUNCTION:
+                return function_description(step.text, catalog.function(describe.name))
+        raise EngineError("found DESCRIBE CONNECTOR, expected none: no Connect is configured")
+
+    def _explain(self, explain: s.Explain, step: Step) -> Entity:
+        if explain.statement is None:
+            query = self.state.queries.get(explain.query_id or "")
+            if query is None:
+                raise EngineError(
+                    f"Query with id:{explain.query_id} does not exist, use SHOW QUERIES to view the full "
+                    "set of queries."
+                )
+            described = query_description(query, self._runner.state(query), self.config.host)
+        else:
+            described = self._explained(explain.statement, step)
+        return QueryDescriptionEntity(statement_text=step.text, query_description=described)
+
+    def _explained(self, statement: s.Statement, step: Step) -> QueryDescription:
+        text = f"{print_statement(statement)};"
+        if isinstance(statement, (s.CreateAsSelect, s.InsertSelect)):
+            command = Command(command_id_of(statement), text, step.overrides)
+            written = Written(statement, step.script, step.start)
+            applied = self._distributor.applier.apply(self.state, command, 0, written)
+            query = applied.state.queries[applied.query_id or ""]
+            assert query.plan is not None
+            topology = topology_text(query.planned.app.topology())
+            return plan_description(
+                text, query.plan, query.sources, (query.sink.name,), topology, step.overrides
+            )
+        plan = analyze(statement, self.state.catalog, step.script, step.start).plan
+        if plan is None:
+            raise EngineError("The provided statement does not run a ksql query")
+        result = QueuedRows("explained", (), is_push=True, limit=None, text=text)
+        app = self._selector.reader(plan, result, self.state, self._values(step))
+        topology = topology_text(app.topology())
+        return plan_description(text, plan, names_of_sources(plan), (), topology, step.overrides)
+
+    # Rows
+
+    def query(
+        self,
+        text: str,
+        properties: Mapping[str, object] | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> QueryResult:
+        """Carry out one SELECT; statements that set something may stand before it. Raises EngineError."""
+        if not properties and not variables:
+            known = self._selector.known(text, self.state) if self._is_started else None
+            if known is not None:
+                return known
+        step = self._looking(text, properties, variables, s.Query, "SELECT")
+        assert isinstance(step.statement, s.Query)
+        try:
+            return self._selector.select(step, step.statement, self.state)
+        except Exception as error:
+            _refuse(error, step.text, ())
+
+    def print_topic(
+        self,
+        text: str,
+        properties: Mapping[str, object] | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> QueryResult:
+        """Carry out one PRINT: each row is a line of text. Raises EngineError."""
+        step = self._looking(text, properties, variables, s.Print, "PRINT")
+        statement = step.statement
+        assert isinstance(statement, s.Print)
+        try:
+            if self._topics.shape(statement.topic) is None:
+                known = ", ".join(each.name for each in self._topics.all())
+                raise EngineError(
+                    f"Could not find topic '{statement.topic}', or the KSQL user does not have permissions "
+                    f"to list the topic. Topic names are case-sensitive.\nAvailable topics: {known or 'none'}"
+                )
+            return self._selector.print_topic(step, statement, self.state)
+        except Exception as error:
+            _refuse(error, step.text, ())
+
+    def _looking(
+        self,
+        text: str,
+        properties: Mapping[str, object] | None,
+        variables: Mapping[str, str] | None,
+        wanted: type[s.Statement],
+        word: str,
+    ) -> Step:
+        """The one statement of a text that does not only set something."""
+        self._require_start()
+        steps = self._steps(text, properties, variables)
+        settings = (s.SetProperty, s.UnsetProperty, s.Define, s.Undefine)
+        found = [step for step in steps if not isinstance(step.statement, settings)]
+        if len(found) != 1:
+            raise EngineError(
+                f"Expected exactly one KSQL statement; found {len(found)} instead",
+                ErrorCode.BAD_REQUEST,
+                text,
+            )
+        if not isinstance(found[0].statement, wanted):
+            raise EngineError(
+                f"found {found[0].text}, expected {word}: other statements go to the /ksql endpoint",
+                ErrorCode.BAD_STATEMENT,
+                found[0].text,
+            )
+        return found[0]
+
+    def close_query(self, query_id: str) -> bool:
+        """End a push query; whether there was one of that id."""
+        return self._selector.close_query(query_id)
+
+    def _insert(self, insert: s.InsertValues, step: Step) -> None:
+        values = self._values(step)
+        if not values.flag("ksql.insert.into.values.enabled"):
+            raise EngineError(
+                "The server has disabled INSERT INTO ... VALUES functionality. To enable it, restart your "
+                "ksqlDB server with 'ksql.insert.into.values.enabled'=true"
+            )
+        catalog = self.state.catalog
+        row = analyze(insert, catalog, step.script, step.start).row
+        assert row is not None
+        self._inserter.insert(row, catalog, values.registry())
+
+    def insert(self, target: str, *rows: Mapping[str, Any]) -> int:
+        """Write rows in turn, whose values are as JSON has them, by the names of columns as SQL writes them;
+        how many there were. Without any it is seen whether the target takes rows. Raises EngineError, whose
+        ``inserted`` rows before the wrong one are in their topic.
+        """
+        self._require_start()
+        source = self.state.catalog.sources.get(_name(target))
+        try:
+            if source is None:
+                raise EngineError(f"Cannot insert values into an unknown stream/table: {target}")
+            if source.read_only:
+                raise EngineError(f"Cannot insert values into read-only source: {target}")
+            named = ({_name(name): value for name, value in row.items()} for row in rows)
+            done = self._inserter.insert_json(source, named, self.config.values.registry())
+            if done.error is not None:
+                raise _as_refused(done.error, done.rows) from done.error
+            return done.rows
+        except Exception as error:
+            _refuse(error, f"INSERT INTO {target}", ())
+
+    # The server itself
+
+    def status(self, command_id: str) -> CommandStatus:
+        """Of a command. Raises EngineError where there is none of that id."""
+        found = self._distributor.status(command_id)
+        if found is None:
+            raise EngineError("Command not found", ErrorCode.NOT_FOUND)
+        return found
+
+    def statuses(self) -> dict[str, str]:
+        """The status of each command, by its id."""
+        return self._distributor.statuses()
+
+    def info(self) -> ServerInfo:
+        status = "RUNNING" if self._is_started else "NOT_READY"
+        return ServerInfo(KSQLDB_VERSION, self._topics.cluster_id(), self.config.service_id, status)
+
+    def healthcheck(self) -> HealthCheck:
+        try:
+            self._topics.cluster_id()
+            has_kafka = True
+        except ClientError:
+            has_kafka = False
+        details = {
+            "metastore": HealthDetail(self._is_started),
+            "kafka": HealthDetail(has_kafka),
+            "commandRunner": HealthDetail(self._distributor.fenced is None),
+        }
+        return HealthCheck(all(each.is_healthy for each in details.values()), details)
+
+    def is_valid_property(self, name: str) -> bool:
+        """Whether requests may set a property: True, or an EngineError that says why not."""
+        require_mutable(name)
+        return True
+
+
+def _as_refused(error: Exception, inserted: int) -> EngineError:
+    refused = EngineError(str(error), ErrorCode.BAD_STATEMENT)
+    refused.inserted = inserted
+    return refused
+
+
+def _name(written: str) -> str:
+    """A name as SQL takes it: in upper case, unless it is quoted."""
+    if len(written) > 1 and written[0] == written[-1] and written[0] in '`"':
+        return written[1:-1]
+    return written.upper()
+
+
+def _refuse(error: Exception, text: str, entities: list[Entity] | tuple[Entity, ...]) -> NoReturn:
+    """The error as a client gets it."""
+    if isinstance(error, EngineError):
+        raise error.of(text, entities) from error.__cause__
+    code = ErrorCode.BAD_STATEMENT if isinstance(error, _WRONG) else ErrorCode.SERVER_ERROR
+    raise EngineError(str(error) or repr(error), code, text, entities) from error

@@ -1,0 +1,64 @@
+"""What a statement or a request is refused with, under ksqlDB's codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any
+
+from penstock.sql.engine.entities import Entity, to_json
+
+
+class ErrorCode(IntEnum):
+    """The HTTP status is the code without its last two digits."""
+
+    BAD_REQUEST = 40000
+    BAD_STATEMENT = 40001
+    QUERY_ENDPOINT = 40002
+    MAX_PUSH_QUERIES_EXCEEDED = 40003
+    NOT_FOUND = 40400
+    ASSERTION_FAILED = 41700
+    SCHEMA_REGISTRY_UNCONFIGURED = 42801
+    SERVER_ERROR = 50000
+    COMMAND_QUEUE_CATCHUP_TIMEOUT = 50301
+    SERVER_NOT_READY = 50302
+    SERVER_SHUTTING_DOWN = 50303
+
+    @property
+    def http_status(self) -> int:
+        return self // 100
+
+
+class EngineError(Exception):
+    """``statement_text`` is the statement that was refused, and ``entities`` are what those before it in the
+    same request were answered with. ``inserted`` rows before a wrong one are in their topic.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        code: ErrorCode = ErrorCode.BAD_STATEMENT,
+        statement_text: str | None = None,
+        entities: Sequence[Entity] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.statement_text = statement_text
+        self.entities = tuple(entities)
+        self.inserted = 0
+
+    def of(self, statement_text: str, entities: Sequence[Entity] = ()) -> EngineError:
+        """The same error, of this statement unless it knows one."""
+        self.statement_text = self.statement_text or statement_text
+        self.entities = self.entities or tuple(entities)
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        made: dict[str, Any] = {"@type": "generic_error", "error_code": int(self.code)}
+        made["message"] = self.message
+        if self.statement_text is not None:
+            made["@type"] = "statement_error"
+            made["statementText"] = self.statement_text
+            made["entities"] = to_json(self.entities)
+        return made

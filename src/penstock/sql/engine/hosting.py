@@ -1,0 +1,49 @@
+"""What the engine needs of who runs its queries."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from penstock.topology.graph import Topology
+
+
+class QueryStatus(Enum):
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    ERROR = "ERROR"
+
+
+@dataclass(frozen=True)
+class QueryState:
+    """``message`` says what went wrong."""
+
+    status: QueryStatus
+    message: str = ""
+
+
+class QueryHost(Protocol):
+    """Runs topologies under the ids of their queries. Topics that they read and write exist when they are
+    added; the host makes repartition and changelog topics. All methods may be called by any thread.
+    """
+
+    def add(self, query_id: str, topology: Topology, *, paused: bool = False) -> None:
+        """Run a topology, now or with the next batch. It replaces the one of that id, whose state stays."""
+
+    def pause(self, query_id: str) -> None: ...
+
+    def resume(self, query_id: str) -> None: ...
+
+    def remove(self, query_id: str) -> None:
+        """End a query for good; its state goes, too."""
+
+    def retain(self, query_ids: Collection[str]) -> None:
+        """After a restart: what is known from before of any other query goes."""
+
+    def states(self) -> Mapping[str, QueryState]: ...
+
+    def close(self) -> None:
+        """Stop all queries; they go on when they are added after a restart."""

@@ -1,0 +1,231 @@
+"""What a statement is completed with before it is checked and written: the sizes of its topic, the columns
+that the schema registry knows, the text of its file; and what has to be there before it runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.sql import statements as s
+from penstock.sql.analysis.properties import REGISTERED_FORMATS, Settings
+from penstock.sql.catalog import Column
+from penstock.sql.engine.applying import columns_text
+from penstock.sql.engine.commands import Command, command_id_of
+from penstock.sql.engine.errors import EngineError
+from penstock.sql.engine.properties import Values
+from penstock.sql.engine.registries import required_registry
+from penstock.sql.engine.requests import Step
+from penstock.sql.engine.state import State
+from penstock.sql.engine.topics import CLEANUP_POLICY, RETENTION_MS, KnownTopics, TopicShape
+from penstock.sql.evaluation import UserFunctions
+from penstock.sql.formats import Side, registered_columns
+from penstock.sql.functions import Function, FunctionKind
+from penstock.sql.printing import print_statement
+from penstock.sql.statements import Constraint, Property, SourceKind
+
+# What the meaning of a statement depends on, of the server's properties.
+_ORIGINAL: Final = (
+    "ksql.persistence.default.format.key",
+    "ksql.persistence.default.format.value",
+)
+
+_SIDES: Final = ("KEY", "VALUE")
+_KEYS: Final = (Constraint.KEY, Constraint.PRIMARY_KEY)
+_HEADERS: Final = (Constraint.HEADERS,)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """``statement`` is what the command says, its places still those of the request. ``topic`` is to be made
+    unless it is there; ``registers``: the name of the source whose schemas are to be registered; ``deleted``:
+    the name of the source whose topic goes.
+    """
+
+    command: Command
+    statement: s.Statement
+    topic: TopicShape | None = None
+    registers: str | None = None
+    deleted: str | None = None
+
+
+def prepare(step: Step, state: State, values: Values, topics: KnownTopics) -> Prepared:
+    """Raises EngineError, ClientError, FormatError, SqlError, UserFunctionError."""
+    statement = step.statement
+    original = {name: value for name in _ORIGINAL if (value := values.get(name)) is not None}
+    text = f"{print_statement(statement)};"
+    command = Command(command_id_of(statement), text, dict(step.overrides), original)
+    match statement:
+        case s.CreateSource():
+            settings = _settings(statement.properties, step)
+            return _create_source(statement, settings, values, command, topics)
+        case s.CreateAsSelect() if statement.query.source.name in state.catalog.sources:
+            settings = _settings(statement.properties, step)
+            return _create_as_select(statement, settings, state, values, command, topics)
+        case s.CreateFunction():
+            name = statement.file.rpartition(":")[0]
+            function = Function(statement.name, FunctionKind.SCALAR, "", (), statement.file)
+            read = UserFunctions.read([function], Path(values.get("ksql.extension.dir") or ""))
+            return Prepared(replace(command, file=read.files[name]), statement)
+        case s.DropSource(delete_topic=True, name=name) if name in state.catalog.sources:
+            _check_topic_is_its_own(state, name)
+            return Prepared(command, statement, deleted=name)
+    return Prepared(command, statement)
+
+
+def _create_source(
+    create: s.CreateSource,
+    settings: Settings,
+    values: Values,
+    command: Command,
+    topics: KnownTopics,
+) -> Prepared:
+    is_table = create.kind is SourceKind.TABLE
+    if is_table and "RETENTION_MS" in settings.numbers:
+        raise _no_retention()
+    name = settings.texts.get("KAFKA_TOPIC", create.name)
+    there = topics.shape(name)
+    partitions = settings.numbers.get("PARTITIONS")
+    if there is None and partitions is None:
+        again = replace(
+            create, properties=(*create.properties, Property("PARTITIONS", exp.Literal.number(2)))
+        )
+        raise EngineError(
+            f"Topic '{name}' does not exist. If you want to create a new topic for the stream/table "
+            "please re-run the statement providing the required 'PARTITIONS' configuration in the WITH "
+            f"clause (and optionally 'REPLICAS'). For example: {print_statement(again)};"
+        )
+    config = {CLEANUP_POLICY: "compact" if is_table else "delete"}
+    if "RETENTION_MS" in settings.numbers:
+        config[RETENTION_MS] = str(settings.numbers["RETENTION_MS"])
+    wanted = _shape(name, settings, partitions or 0, 0, config)
+    if there is not None:
+        _check_shape(there, settings)
+    columns = _registered(create, settings, values, name)
+    if columns:
+        command = replace(command, columns=columns_text(columns))
+    return Prepared(command, create, wanted if there is None else None, create.name)
+
+
+def _registered(create: s.CreateSource, settings: Settings, values: Values, topic: str) -> tuple[Column, ...]:
+    """The columns that the statement doesn't list and the registry knows."""
+    defaults = {side: values.get(f"ksql.persistence.default.format.{side.lower()}") for side in _SIDES}
+    listed = {each.constraint in _KEYS for each in create.columns if each.constraint not in _HEADERS}
+    texts = {**settings.texts, **{name: str(value) for name, value in settings.numbers.items()}}
+    found: list[Column] = []
+    for side in (Side.KEY, Side.VALUE):
+        format_ = settings.format(side.value, defaults[side.value])
+        if format_ not in REGISTERED_FORMATS or (side is Side.KEY) in listed:
+            continue
+        client = required_registry(values, f"the format {format_}")
+        found += registered_columns(side, topic, format_, texts, client)
+    return tuple(found)
+
+
+def _create_as_select(
+    create: s.CreateAsSelect,
+    settings: Settings,
+    state: State,
+    values: Values,
+    command: Command,
+    topics: KnownTopics,
+) -> Prepared:
+    first = state.catalog.source(create.query.source.name)
+    source = topics.shape(first.topic)
+    if source is None:
+        raise EngineError(f"Kafka topic does not exist: {first.topic}")
+    prefix = values.get("ksql.output.topic.name.prefix") or ""
+    name = settings.texts.get("KAFKA_TOPIC", f"{prefix}{create.name}")
+    replication = source.replication if values.flag("ksql.create.topic.inherit.source.replicas") else 0
+    config = _config_of_result(create, settings, source)
+    wanted = _shape(name, settings, source.partitions, replication, config)
+    there = topics.shape(name)
+    if there is not None:
+        _check_shape(there, settings, default_partitions=source.partitions)
+    completed = _with(
+        create,
+        KAFKA_TOPIC=exp.Literal.string(name),
+        PARTITIONS=exp.Literal.number(wanted.partitions),
+        **({"REPLICAS": exp.Literal.number(wanted.replication)} if wanted.replication else {}),
+    )
+    command = replace(command, statement=f"{print_statement(completed)};")
+    return Prepared(command, completed, wanted if there is None else None, create.name)
+
+
+def _with(create: s.CreateAsSelect, **given: exp.Expr) -> s.CreateAsSelect:
+    """The statement with properties that it doesn't have yet."""
+    names = {each.name for each in create.properties}
+    more = tuple(Property(name, value) for name, value in given.items() if name not in names)
+    return replace(create, properties=(*create.properties, *more))
+
+
+def _shape(
+    name: str, settings: Settings, partitions: int, replication: int, config: dict[str, str]
+) -> TopicShape:
+    """Replication 0 leaves the number to the brokers."""
+    count = settings.numbers.get("PARTITIONS", partitions)
+    replicas = settings.numbers.get("REPLICAS", replication)
+    return TopicShape(name, (replicas,) * count, config)
+
+
+def _config_of_result(create: s.CreateAsSelect, settings: Settings, source: TopicShape) -> dict[str, str]:
+    """Streams keep their source's retention; tables are compacted; those of windows lose old ones, too."""
+    asked = settings.numbers.get("RETENTION_MS")
+    window = create.query.window
+    if create.kind is SourceKind.TABLE and window is None:
+        if asked is not None:
+            raise _no_retention()
+        return {CLEANUP_POLICY: "compact"}
+    policy = "delete" if window is None or create.kind is SourceKind.STREAM else "compact,delete"
+    kept_ms = asked
+    if asked is None and "delete" in source.config.get(CLEANUP_POLICY, "delete"):
+        kept_ms = int(source.config.get(RETENTION_MS, "-1"))
+    if create.kind is SourceKind.TABLE and window is not None and window.retention_ms is not None:
+        kept_ms = window.retention_ms if kept_ms is None else max(kept_ms, window.retention_ms)
+    return {CLEANUP_POLICY: policy} | ({} if kept_ms is None else {RETENTION_MS: str(kept_ms)})
+
+
+def _no_retention() -> EngineError:
+    return EngineError(
+        "Invalid config variable in the WITH clause: RETENTION_MS. Non-windowed tables do not support "
+        "retention."
+    )
+
+
+def _settings(properties: s.Properties, step: Step) -> Settings:
+    settings = Settings.of(properties, step.script)
+    if "CLEANUP_POLICY" in settings.texts:
+        raise EngineError(
+            "Invalid config variable in the WITH clause: CLEANUP_POLICY.\nThe CLEANUP_POLICY config is "
+            "automatically inferred based on the type of source (STREAM or TABLE).\nUsers can't set the "
+            "CLEANUP_POLICY config manually."
+        )
+    return settings
+
+
+def _check_shape(there: TopicShape, settings: Settings, default_partitions: int | None = None) -> None:
+    """That a topic which is there has the sizes that a statement asks for."""
+    partitions = settings.numbers.get("PARTITIONS", default_partitions)
+    replicas = settings.numbers.get("REPLICAS")
+    if partitions in (None, there.partitions) and replicas in (None, there.replication):
+        return
+    raise EngineError(
+        f"A Kafka topic with the name '{there.name}' already exists, with different partition/replica "
+        f"configuration than required. KSQL expects {partitions or there.partitions} partitions (topic has "
+        f"{there.partitions}), and {replicas or there.replication} replication factor (topic has "
+        f"{there.replication})."
+    )
+
+
+def _check_topic_is_its_own(state: State, name: str) -> None:
+    topic = state.catalog.sources[name].topic
+    others = sorted(
+        each.name for each in state.catalog.sources.values() if each.topic == topic and each.name != name
+    )
+    if others:
+        raise EngineError(
+            f"Refusing to delete topic. Found other data sources ({', '.join(others)}) using topic {topic}"
+        )

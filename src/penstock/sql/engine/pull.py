@@ -1,0 +1,282 @@
+"""Pull queries over tables: rows of a view, found by key where WHERE names keys, else looked through.
+
+What WHERE says of keys and windows only narrows where to look: each row that is found is asked for all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, Final
+
+from sqlglot import exp
+
+from penstock.sql import types
+from penstock.sql.catalog import Catalog, DataSource
+from penstock.sql.engine.errors import EngineError
+from penstock.sql.engine.queries import PersistentQuery
+from penstock.sql.engine.results import Row
+from penstock.sql.errors import SqlError
+from penstock.sql.evaluation import UserFunctions, compile_condition, compile_row, compile_value
+from penstock.sql.plan import Filter, Limit, Plan, Project, Sink, Source
+from penstock.sql.planning.sources import SourceTime
+from penstock.sql.types import SqlType
+from penstock.topology.records import Record
+from penstock.topology.serdes import Window, Windowed
+from penstock.views import Entry, KeyValueView, Views
+
+_NOT_KEPT: Final = ("ROWPARTITION", "ROWOFFSET")
+# What a comparison with a time says of the first and the last one: how far they are from it.
+_BOUNDS: Final[dict[type, tuple[int | None, int | None]]] = {
+    exp.EQ: (0, 0),
+    exp.GT: (1, None),
+    exp.GTE: (0, None),
+    exp.LT: (None, -1),
+    exp.LTE: (None, 0),
+}
+_FLIPPED: Final[dict[type, type]] = {
+    exp.EQ: exp.EQ,
+    exp.GT: exp.LT,
+    exp.LT: exp.GT,
+    exp.GTE: exp.LTE,
+    exp.LTE: exp.GTE,
+}
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """Where rows may be: of these ``keys`` alone, or of all; in windows that start from ``from_ms`` to
+    ``to_ms``, both inclusive.
+    """
+
+    keys: tuple[tuple[Any, ...], ...] | None = None
+    from_ms: int = 0
+    to_ms: int | None = None
+
+
+class PullQuery:
+    """A pull query over a table, ready to be asked. Raises SqlError, EngineError."""
+
+    def __init__(
+        self, plan: Plan, query: PersistentQuery, catalog: Catalog, user_functions: UserFunctions
+    ) -> None:
+        root = plan.root.input if isinstance(plan.root, Limit) else plan.root
+        assert isinstance(root, Project), "the analysis gives a pull query nothing else"
+        step = root.input
+        condition: exp.Expr | None = None
+        if isinstance(step, Filter):
+            condition, step = step.condition, step.input
+        assert isinstance(step, Source), "the analysis gives a pull query nothing else"
+        self.source, schema, functions = step.source, step.schema, catalog.functions
+        _refuse_what_is_not_kept(root, condition)
+        self._holds: Callable[[Row], bool] | None = None
+        self.narrowed = Narrowed()
+        if condition is not None:
+            self._holds = compile_condition(condition, schema, functions, user_functions)
+            self.narrowed = _Narrowing(self.source, catalog, user_functions).of(condition)
+        self._row = compile_row([each.expression for each in root.columns], schema, functions, user_functions)
+        planned = query.planned
+        assert planned.store is not None
+        assert planned.row_of is not None
+        self._store, self._row_of = planned.store, planned.row_of
+        self._order = _order(query)
+        self._is_windowed = self.source.window is not None
+        is_told = query.plan is None and self.source.timestamp is not None
+        self._time = SourceTime(self.source) if is_told else None
+        # The windows of a source table are part of its keys.
+        self.has_lookups = query.plan is not None or not self._is_windowed
+        if not self.has_lookups:
+            self.narrowed = Narrowed()
+
+    def at(self, key: tuple[Any, ...]) -> PullQuery:
+        """The same query of one key alone."""
+        made = copy(self)
+        made.narrowed = replace(self.narrowed, keys=(key,))
+        return made
+
+    @property
+    def is_scan(self) -> bool:
+        return self.narrowed.keys is None
+
+    def rows(self, views: Views) -> Iterator[Row]:
+        """Raises ViewError."""
+        view = views.store(self._store)
+        holds, row_of = self._holds, self._row
+        for entry in self._entries(view):
+            row = self._stored_row(entry)
+            if row is not None and (holds is None or holds(row)):
+                yield row_of(row)
+
+    def _entries(self, view: Any) -> Iterator[Entry[Any, Any]]:
+        narrowed = self.narrowed
+        if isinstance(view, KeyValueView):
+            if narrowed.keys is None:
+                yield from view.all()
+                return
+            for key in narrowed.keys:
+                found = view.lookup(key).value
+                if found is not None:
+                    yield found
+            return
+        if narrowed.keys is None:
+            # Sessions are found by their ends there, which tell nothing of their starts.
+            yield from view.all() if self._has_sessions else view.all(narrowed.from_ms, narrowed.to_ms)
+            return
+        for key in narrowed.keys:
+            yield from view.fetch(key, narrowed.from_ms, narrowed.to_ms)
+
+    @property
+    def _has_sessions(self) -> bool:
+        return self.source.window is not None and self.source.window.size_ms is None
+
+    def _stored_row(self, entry: Entry[Any, Any]) -> Row | None:
+        """The row with its pseudo columns, as plans read it."""
+        key, window = entry.key, entry.window
+        if window is not None:
+            key = Windowed(key, window)
+        elif type(key) is Windowed:
+            window = key.window
+        made = self._row_of(key, entry.value)
+        if made is None:
+            return None
+        if self._order is not None:
+            made = tuple([made[place] for place in self._order])
+        time_ms = entry.timestamp_ms
+        if self._time is not None and time_ms is not None:
+            time_ms = self._time(Record(key, entry.value, time_ms), -1)
+        if time_ms is None and window is not None:
+            time_ms = window.end_ms
+        bounds = _bounds(window) if self._is_windowed else ()
+        return (*made, time_ms, None, None, *bounds)
+
+
+def _bounds(window: Window | None) -> Row:
+    return (None, None) if window is None else (window.start_ms, window.end_ms)
+
+
+def _order(query: PersistentQuery) -> list[int] | None:
+    """From the columns that a store's rows have to those of the table; None where they are the same."""
+    if query.plan is None:
+        return None
+    assert isinstance(query.plan.root, Sink)
+    given = [each.name for each in query.plan.root.input.schema]
+    wanted = [each.name for each in query.sink.columns]
+    return None if given == wanted else [given.index(name) for name in wanted]
+
+
+def _refuse_what_is_not_kept(root: Project, condition: exp.Expr | None) -> None:
+    for node in (*(each.expression for each in root.columns), *([] if condition is None else [condition])):
+        for column in node.find_all(exp.Column):
+            if column.name in _NOT_KEPT:
+                raise EngineError(
+                    f"Pull queries over tables don't support the column {column.name}: found it in the "
+                    "query, expected others"
+                )
+
+
+class _Narrowing:
+    """What a condition says of keys and windows."""
+
+    def __init__(self, source: DataSource, catalog: Catalog, user_functions: UserFunctions) -> None:
+        self._keys = {each.name: each for each in source.keys}
+        self._functions = catalog.functions
+        self._user_functions = user_functions
+        self._size_ms = None if source.window is None else source.window.size_ms
+        self._is_windowed = source.window is not None
+
+    def of(self, condition: exp.Expr) -> Narrowed:
+        values: dict[str, list[Any]] = {}
+        from_ms, to_ms = 0, None
+        for each in conjuncts(condition):
+            for name in self._keys:
+                found = self._values(each, name)
+                if found is not None:
+                    values.setdefault(name, found)
+            if self._is_windowed:
+                low, high = self._window_bounds(each)
+                from_ms = max(from_ms, low)
+                to_ms = high if to_ms is None else to_ms if high is None else min(to_ms, high)
+        keys = None
+        if len(values) == len(self._keys):
+            ordered = [values[name] for name in self._keys]
+            keys = tuple(key for key in dict.fromkeys(product(*ordered)) if None not in key)
+        return Narrowed(keys, from_ms, to_ms)
+
+    def _values(self, node: exp.Expr, key: str) -> list[Any] | None:
+        """The only values of a key for which a condition can hold; None where it doesn't say."""
+        node = node.unnest()
+        if isinstance(node, exp.Or):
+            left, right = self._values(node.this, key), self._values(node.expression, key)
+            return None if left is None or right is None else left + right
+        if isinstance(node, exp.In) and is_column(node.this, key):
+            found = [self._constant(each, self._keys[key].type) for each in node.expressions]
+            return None if _UNKNOWN in found or not found else found
+        if isinstance(node, exp.EQ):
+            for one, other in ((node.this, node.expression), (node.expression, node.this)):
+                if is_column(one, key):
+                    value = self._constant(other, self._keys[key].type)
+                    return None if value is _UNKNOWN else [value]
+        return None
+
+    def _window_bounds(self, node: exp.Expr) -> tuple[int, int | None]:
+        node = node.unnest()
+        if isinstance(node, exp.Between):
+            first = exp.GTE(this=node.this.copy(), expression=node.args["low"].copy())
+            last = exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
+            return self._window_bounds(first)[0], self._window_bounds(last)[1]
+        if type(node) not in _FLIPPED:
+            return 0, None
+        for kind, one, other in (
+            (type(node), node.this, node.expression),
+            (_FLIPPED[type(node)], node.expression, node.this),
+        ):
+            shift_ms = self._shift_ms(one)
+            if shift_ms is None:
+                continue
+            value = self._constant(other, types.BIGINT)
+            if not isinstance(value, int):
+                return 0, None
+            at_ms = value - shift_ms
+            low, high = _BOUNDS[kind]
+            return 0 if low is None else max(0, at_ms + low), None if high is None else at_ms + high
+        return 0, None
+
+    def _shift_ms(self, node: exp.Expr) -> int | None:
+        """How far behind the window's start a bound is."""
+        if is_column(node, "WINDOWSTART"):
+            return 0
+        return self._size_ms if is_column(node, "WINDOWEND") else None
+
+    def _constant(self, node: exp.Expr, type_: SqlType) -> Any:
+        """A value that depends on no column, as a key has it; `_UNKNOWN` for any other."""
+        if node.find(exp.Column) is not None:
+            return _UNKNOWN
+        failures: list[Exception] = []
+        try:
+            value = compile_value(node, (), self._functions, self._user_functions, type_)
+            value.report = lambda text, error: failures.append(error)
+            made = value(())
+        except SqlError:
+            return _UNKNOWN
+        return _UNKNOWN if failures else made
+
+
+_UNKNOWN: Final = object()
+
+
+def is_column(node: exp.Expr, name: str) -> bool:
+    """Whether an expression is a column, in parentheses or not."""
+    found = node.unnest()
+    return isinstance(found, exp.Column) and found.name == name
+
+
+def conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The conditions that all have to hold for one to."""
+    node = node.unnest()
+    if isinstance(node, exp.And):
+        yield from conjuncts(node.this)
+        yield from conjuncts(node.expression)
+    else:
+        yield node

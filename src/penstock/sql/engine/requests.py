@@ -1,0 +1,92 @@
+"""The statements of one request, each with the properties and variables that hold when it is its turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from penstock.sql import statements as s
+from penstock.sql.engine.errors import EngineError
+from penstock.sql.engine.properties import checked_override, known_property
+from penstock.sql.script import parse_script
+
+SCRIPTS_DEPTH_MAX: Final = 16
+
+
+@dataclass(frozen=True)
+class Step:
+    """``text`` is the statement as it was written, in ``script`` from ``start`` on. ``overrides`` and
+    ``variables`` are those after SET, UNSET, DEFINE and UNDEFINE that stand before it.
+    """
+
+    statement: s.Statement
+    text: str
+    script: str
+    start: int
+    overrides: Mapping[str, str]
+    variables: Mapping[str, str]
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the script is this statement and nothing else."""
+        return self.script.strip().rstrip(";") == self.text.rstrip(";")
+
+
+def steps_of(
+    text: str,
+    overrides: dict[str, str],
+    variables: dict[str, str],
+    scripts: Path | None,
+    depth: int = 0,
+) -> Iterator[Step]:
+    """SET, UNSET, DEFINE and UNDEFINE change ``overrides`` and ``variables``; RUN SCRIPT gives the
+    statements of a file below ``scripts``. Raises SqlError, EngineError.
+    """
+    for found in parse_script(text, variables):
+        statement = found.statement
+        shown = f"{found.text};"
+        match statement:
+            case s.SetProperty(name, value):
+                known, checked = _named(shown, name, value)
+                overrides[known] = checked
+            case s.UnsetProperty(name):
+                overrides.pop(known_property(name).name, None)
+            case s.RunScript(path):
+                script = _script(path, scripts, depth, shown)
+                yield from steps_of(script, overrides, variables, scripts, depth + 1)
+                continue
+        yield Step(statement, shown, text, found.place.offset, dict(overrides), dict(variables))
+
+
+def _named(text: str, name: str, value: str) -> tuple[str, str]:
+    try:
+        return checked_override(name, value)
+    except EngineError as error:
+        raise error.of(text) from None
+
+
+def _script(name: str, scripts: Path | None, depth: int, text: str) -> str:
+    if scripts is None:
+        raise EngineError(
+            "RUN SCRIPT is carried out by the shell; a server does it where 'ksql.script.dir' names the "
+            "folder of its scripts",
+            statement_text=text,
+        )
+    if depth >= SCRIPTS_DEPTH_MAX:
+        raise EngineError(
+            f"found scripts that run scripts {depth} times, expected {SCRIPTS_DEPTH_MAX} at most",
+            statement_text=text,
+        )
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise EngineError(
+            f"found the script {name}, expected one below the folder of scripts", statement_text=text
+        )
+    try:
+        return (scripts / path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise EngineError(
+            f"found no script {name} to read below {scripts}: {error}", statement_text=text
+        ) from None

@@ -1,0 +1,105 @@
+"""The queries of a state, on the host; and the views of those whose tables can be looked up."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+
+from penstock.sql.engine.config import EngineConfig
+from penstock.sql.engine.hosting import QueryHost, QueryState, QueryStatus
+from penstock.sql.engine.queries import PersistentQuery
+from penstock.sql.engine.state import State
+from penstock.views import StoreNotQueryable, Views
+
+logger = logging.getLogger(__name__)
+
+
+class Runner:
+    """Changes come from one thread at a time; questions from any."""
+
+    def __init__(self, config: EngineConfig, host: QueryHost) -> None:
+        self._config = config
+        self._host = host
+        self._views: dict[str, Views] = {}
+        self._failed: dict[str, QueryState] = {}
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        for query_id in list(self._views):
+            self._close_views(query_id)
+        self._host.close()
+
+    def follow(self, old: State, new: State) -> None:
+        """Let the host run what the new state has. A query that can't be started is in error, and the rest
+        goes on.
+        """
+        for query_id in old.queries.keys() - new.queries.keys():
+            self._close_views(query_id)
+            self._attempt(old.queries[query_id], self._host.remove)
+            self._failed.pop(query_id, None)
+        for query_id, query in new.queries.items():
+            before = old.queries.get(query_id)
+            if before is None or before.planned is not query.planned:
+                self._start(query)
+            elif before.is_paused is not query.is_paused:
+                self._attempt(query, self._host.pause if query.is_paused else self._host.resume)
+
+    def _attempt(self, query: PersistentQuery, change: Callable[[str], None]) -> bool:
+        """Whether the host has done it; what it has refused is the query's state."""
+        if not query.runs_on_host:
+            return True
+        try:
+            change(query.id)
+        except Exception as error:
+            logger.exception("query %s: the host did not do what it was asked to", query.id)
+            self._failed[query.id] = QueryState(QueryStatus.ERROR, str(error))
+            return False
+        return True
+
+    def retain(self, state: State) -> None:
+        """After a restart: nothing of other queries is kept."""
+        self._host.retain([each.id for each in state.queries.values() if each.runs_on_host])
+
+    def _start(self, query: PersistentQuery) -> None:
+        self._close_views(query.id)
+        self._failed.pop(query.id, None)
+        topology = query.planned.app.topology()
+        add = partial(self._host.add, topology=topology, paused=query.is_paused)
+        if not self._attempt(query, add) or query.planned.store is None:
+            return
+        try:
+            views = Views(
+                topology,
+                bootstrap_servers=self._config.bootstrap_servers,
+                stores=[query.planned.store],
+                properties=self._config.client_properties,
+            )
+        except StoreNotQueryable as error:
+            logger.warning("table %s can't be looked up: %s", query.sink.name, error)
+            return
+        views.start()
+        with self._lock:
+            self._views[query.id] = views
+
+    def _close_views(self, query_id: str) -> None:
+        with self._lock:
+            views = self._views.pop(query_id, None)
+        if views is not None:
+            views.close()
+
+    def views(self, query: PersistentQuery) -> Views | None:
+        """Where a table's rows are looked up; None where they can't be."""
+        return self._views.get(query.id)
+
+    def state(self, query: PersistentQuery) -> QueryState:
+        return self.states({query.id: query})[query.id]
+
+    def states(self, queries: dict[str, PersistentQuery]) -> dict[str, QueryState]:
+        told = self._host.states()
+        made: dict[str, QueryState] = {}
+        for query_id, query in queries.items():
+            known = QueryState(QueryStatus.RUNNING) if not query.runs_on_host else told.get(query_id)
+            made[query_id] = self._failed.get(query_id) or known or QueryState(QueryStatus.STARTING)
+        return made

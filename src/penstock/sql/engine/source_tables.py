@@ -1,0 +1,37 @@
+"""SOURCE TABLE: its topic is the log of its state, so views follow that, and nothing runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from penstock.sql.catalog import DataSource, Role
+from penstock.sql.planning import Planned
+from penstock.sql.planning.row_operators import Row, picker
+from penstock.sql.planning.sources import UNREADABLE, lenient, serdes_of
+from penstock.streams.app import App
+from penstock.topology.serdes import Windowed
+
+STORE: Final = "KsqlTopic-Materialize"
+
+
+def source_table(source: DataSource, query_id: str, service_id: str, settings: Mapping[str, str]) -> Planned:
+    """The application that a source table's views are those of. It is never started."""
+    keys, values = serdes_of(source, settings)
+    app: App = App(f"_confluent-ksql-{service_id}query_{query_id}")
+    app.table(source.topic, key=keys, value=lenient(values), store=STORE, logged=False)
+    return Planned(app, STORE, _RowOf(source))
+
+
+class _RowOf:
+    """``(key, value) -> row`` of the source's columns in their order; None for a value that can't be read."""
+
+    def __init__(self, source: DataSource) -> None:
+        read = [each.name for role in (Role.KEY, Role.VALUE) for each in source.columns if each.role is role]
+        wanted = [each.name for each in source.columns if each.role is not Role.HEADERS]
+        self._pick = picker([read.index(name) for name in wanted])
+
+    def __call__(self, key: Any, stored: Any) -> Row | None:
+        if stored is UNREADABLE:
+            return None
+        return self._pick((key.key if type(key) is Windowed else key) + stored)

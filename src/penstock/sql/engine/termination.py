@@ -1,0 +1,53 @@
+"""The end of a service: nothing of it is left but topics that nobody named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from penstock.sql.engine.distribution import Distributor
+from penstock.sql.engine.entities import CommandStatus, CommandStatusEntity, Entity
+from penstock.sql.engine.errors import EngineError, ErrorCode
+from penstock.sql.engine.requests import steps_of
+from penstock.sql.engine.state import State
+from penstock.sql.keywords import quoted
+
+_STATEMENT = "TERMINATE CLUSTER;"
+
+
+def terminate(distributor: Distributor, topics: Sequence[str]) -> Entity:
+    """End all queries, drop all sources, and delete the command topic. Of the topics that queries write to
+    those go whose names are in ``topics``, or match a regular expression there. Raises EngineError,
+    ClientError.
+    """
+    wanted = _patterns(topics)
+    for text in _statements(distributor.state, wanted):
+        for step in steps_of(text, {}, {}, None):
+            distributor.distribute(step)
+    sequence = distributor.terminate()
+    return CommandStatusEntity(
+        statement_text=_STATEMENT,
+        command_id="cluster/TerminateCluster/terminate",
+        command_status=CommandStatus("SUCCESS", "The service has ended."),
+        command_sequence_number=sequence,
+    )
+
+
+def _patterns(topics: Iterable[str]) -> list[re.Pattern[str]]:
+    try:
+        return [re.compile(each) for each in topics]
+    except re.error as error:
+        raise EngineError(
+            f"Invalid pattern: found {error.pattern!r}, expected a name or a regular expression: {error}",
+            ErrorCode.BAD_REQUEST,
+        ) from None
+
+
+def _statements(state: State, wanted: list[re.Pattern[str]]) -> Iterable[str]:
+    """What was made last goes first: others were made from what is older."""
+    if state.queries:
+        yield "TERMINATE ALL;"
+    for source in reversed(list(state.catalog.sources.values())):
+        is_result = source.name in state.made_from
+        is_wanted = is_result and any(each.fullmatch(source.topic) for each in wanted)
+        yield f"DROP {source.kind.value} {quoted(source.name)}{' DELETE TOPIC' if is_wanted else ''};"

@@ -1,0 +1,33 @@
+"""Rows and the bytes of records, in ksqlDB's formats.
+
+>>> from penstock.sql import types
+>>> from penstock.sql.catalog import Column
+>>> serde = value_serde([Column("ID", types.BIGINT), Column("NAME", types.STRING)], "JSON", {})
+>>> serde.deserialize(b'{"id": "7", "name": null}')
+(7, None)
+>>> serde.serialize((7, "Ada"))
+b'{"ID":7,"NAME":"Ada"}'
+"""
+
+from __future__ import annotations
+
+from penstock.sql.formats.errors import FormatError
+from penstock.sql.formats.headers import headers_reader
+from penstock.sql.formats.inserts import Record, record_of, record_of_json
+from penstock.sql.formats.registration import format_settings, register_schemas, registered_columns
+from penstock.sql.formats.serdes import key_serde, value_serde
+from penstock.sql.formats.settings import Side
+
+__all__ = [
+    "FormatError",
+    "Record",
+    "Side",
+    "format_settings",
+    "headers_reader",
+    "key_serde",
+    "record_of",
+    "record_of_json",
+    "register_schemas",
+    "registered_columns",
+    "value_serde",
+]

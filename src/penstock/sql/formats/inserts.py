@@ -1,0 +1,156 @@
+"""INSERT INTO … VALUES: the record of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from sqlglot import exp
+
+from penstock.registry.client.errors import RegistryRefused
+from penstock.registry.client.registry import RegistryClient, shared_registry
+from penstock.sql import types
+from penstock.sql.analysis.inserts import Row
+from penstock.sql.catalog import DataSource, Role
+from penstock.sql.errors import SqlError
+from penstock.sql.evaluation import compile_value
+from penstock.sql.formats.errors import FormatError
+from penstock.sql.formats.json_values import coercion
+from penstock.sql.formats.registered import REGISTRY_FORMATS
+from penstock.sql.formats.registration import format_settings, type_of_schema
+from penstock.sql.formats.serdes import key_serde, value_serde
+from penstock.sql.formats.settings import Side, registry_of, side_format
+from penstock.sql.functions import Function
+from penstock.sql.statements import SourceKind
+from penstock.sql.types import SqlType
+
+
+class Record(NamedTuple):
+    """What is to be produced."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+
+
+def record_of(
+    row: Row, functions: Mapping[str, Function], properties: Mapping[str, str], now_ms: int
+) -> Record:
+    """The record of a row: columns that it doesn't name are null, and its time is ``now_ms`` without a
+    ROWTIME. ``properties`` are those of a schema registry, whose schema of the key has to be the source's:
+    other bytes of a key would be in other partitions. Raises SqlError, FormatError, RegistryRefused and
+    RegistryUnreachable.
+    """
+    source = row.target
+    _check_insertable(source)
+    given = {column.name: _value(column.name, value, column.type, functions) for column, value in row.values}
+    time = now_ms
+    if row.rowtime is not None:
+        time = _value("ROWTIME", row.rowtime, types.BIGINT, functions)
+        if time is None or time < 0:
+            raise SqlError(f"found {'NULL' if time is None else time} for ROWTIME, expected 0 or later")
+    return _record(source, given, properties, time)
+
+
+def record_of_json(
+    source: DataSource, given: Mapping[str, Any], properties: Mapping[str, str], now_ms: int
+) -> Record:
+    """The record of a row whose values are as JSON has them, by the names of columns; the rest is as for
+    `record_of`.
+    """
+    _check_insertable(source)
+    columns = {each.name: each for each in source.columns if each.role is not Role.HEADERS}
+    values: dict[str, Any] = {}
+    time: Any = now_ms
+    for name, value in given.items():
+        if name == "ROWTIME":
+            time = value
+        elif name not in columns:
+            raise SqlError(f"found no column {name} to write, expected one of {', '.join(columns)}")
+        elif value is not None:
+            values[name] = _of_json(name, value, columns[name].type)
+    if not isinstance(time, int) or isinstance(time, bool) or time < 0:
+        raise SqlError(f"found {time!r} for ROWTIME, expected 0 or later")
+    missing = [each.name for each in source.keys if each.name not in values]
+    if missing and source.kind is SourceKind.TABLE:
+        raise SqlError(f"found no value for {missing[0]}, expected one for each PRIMARY KEY")
+    return _record(source, values, properties, time)
+
+
+def _of_json(name: str, value: Any, type_: SqlType) -> Any:
+    """A value as a column has it; a number that an integer would not be equal to is refused."""
+    try:
+        exact = _exact(value)
+        made = coercion(type_)(exact)
+    except (FormatError, ArithmeticError) as error:
+        raise SqlError(f"found a value that {name} can't hold: {error}") from error
+    is_number = isinstance(exact, (int, Decimal)) and not isinstance(exact, bool)
+    if type_ in (types.INTEGER, types.BIGINT) and is_number and made != exact:
+        raise SqlError(f"found {value} for {name}, expected {type_}")
+    return made
+
+
+def _exact(value: Any) -> Any:
+    """JSON whose numbers are integers and decimals alone."""
+    if isinstance(value, float):
+        return Decimal(repr(value))
+    if isinstance(value, list):
+        return [_exact(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _exact(each) for name, each in value.items()}
+    return value
+
+
+def _check_insertable(source: DataSource) -> None:
+    if source.window is not None:
+        raise SqlError(f"found {source.name}, whose key is windowed, expected another one to insert into")
+
+
+def _record(
+    source: DataSource, given: Mapping[str, Any], properties: Mapping[str, str], time_ms: int
+) -> Record:
+    values = [each for each in source.columns if each.role is Role.VALUE]
+    settings = format_settings(source, properties)
+    if source.key_format in REGISTRY_FORMATS and source.keys:
+        settings["KEY_SCHEMA_ID"] = str(_key_schema(source, settings))
+    of_key = key_serde(source.keys, source.key_format, settings, topic=source.topic)
+    of_value = value_serde(values, source.value_format, settings, topic=source.topic)
+    try:
+        key = of_key.serialize(tuple(given.get(each.name) for each in source.keys))
+        value = of_value.serialize(tuple(given.get(each.name) for each in values))
+    except FormatError as error:
+        raise SqlError(f"found a row that {source.name} can't hold: {error}") from error
+    return Record(source.topic, key, value, time_ms)
+
+
+def _value(name: str, expression: exp.Expr, type_: SqlType, functions: Mapping[str, Function]) -> Any:
+    compiled = compile_value(expression, (), functions, wanted=type_)
+
+    def refuse(text: str, error: Exception) -> None:
+        raise SqlError(f"found {text} for {name}, which has no value: {error}")
+
+    compiled.report = refuse
+    return compiled(())
+
+
+def _key_schema(source: DataSource, settings: Mapping[str, str]) -> int:
+    """The id of the key's latest schema, which says what the source's own does."""
+    side = side_format(Side.KEY, source.keys, source.key_format, settings, source.topic)
+    config = registry_of(settings)
+    if config is None:
+        raise FormatError(f"found the format {side.format} without a registry, expected schema.registry.url")
+    client: RegistryClient = shared_registry(config)
+    try:
+        latest = client.latest(side.subject)
+    except RegistryRefused as error:
+        if not error.is_absence:
+            raise
+        raise SqlError(
+            f"found no schema {side.subject} in the registry, expected that of {source.name}'s key"
+        ) from None
+    found, own = type_of_schema(client, latest, side)
+    if found != own:
+        raise SqlError(f"found {found} as the schema of the key in the registry, expected {own}")
+    return latest.id

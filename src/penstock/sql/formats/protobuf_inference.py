@@ -1,0 +1,114 @@
+"""The types of a Protobuf message's fields, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from penstock.registry.formats.protobuf.model import Message
+from penstock.registry.formats.protobuf.schema import ProtobufSchema
+from penstock.sql import types
+from penstock.sql.formats.inference import NameOf, Unsupported, struct_of
+from penstock.sql.formats.protobuf import choice_name, choice_of, is_map
+from penstock.sql.formats.protobuf_schema import DATE, DECIMAL, TIME, TIMESTAMP
+from penstock.sql.types import Array, Map, SqlType, Struct
+
+F = FieldDescriptor
+_SCALARS: Final[dict[int, SqlType]] = {
+    F.TYPE_BOOL: types.BOOLEAN,
+    **dict.fromkeys((F.TYPE_INT32, F.TYPE_SINT32, F.TYPE_SFIXED32), types.INTEGER),
+    **dict.fromkeys((F.TYPE_INT64, F.TYPE_SINT64, F.TYPE_SFIXED64), types.BIGINT),
+    **dict.fromkeys((F.TYPE_UINT32, F.TYPE_FIXED32, F.TYPE_UINT64, F.TYPE_FIXED64), types.BIGINT),
+    **dict.fromkeys((F.TYPE_FLOAT, F.TYPE_DOUBLE), types.DOUBLE),
+    F.TYPE_STRING: types.STRING,
+    F.TYPE_ENUM: types.STRING,
+    F.TYPE_BYTES: types.BYTES,
+}
+_LOGICAL: Final[dict[str, SqlType]] = {DATE: types.DATE, TIME: types.TIME, TIMESTAMP: types.TIMESTAMP}
+
+
+class _Shape(NamedTuple):
+    """What the fields of all messages are read with."""
+
+    name_of: NameOf
+    is_wrapped: bool
+    parameters: Mapping[str, Mapping[str, str]]  # by the field's full name
+
+
+def of_message(schema: ProtobufSchema, of: Descriptor, name_of: NameOf, is_wrapped: bool) -> Struct:
+    """Raises Unsupported."""
+    parameters: dict[str, Mapping[str, str]] = {}
+    for file in (*schema.imported.values(), schema.file):
+        for each in file.types:
+            if isinstance(each, Message):
+                parameters |= _parameters(each, file.package or "")
+    return _of_message(of, _Shape(name_of, is_wrapped, parameters), ())
+
+
+def _parameters(message: Message, scope: str) -> dict[str, Mapping[str, str]]:
+    """What Confluent's option says beside fields: a decimal's precision and scale. Google's library knows
+    nothing of it.
+    """
+    name = f"{scope}.{message.name}".lstrip(".")
+    found: dict[str, Mapping[str, str]] = {}
+    for field in message.fields:
+        for option in field.options:
+            if option.name == "confluent.field_meta" and isinstance(option.value, dict):
+                entries = option.value.get("params", [])
+                entries = entries if isinstance(entries, list) else [entries]
+                found[f"{name}.{field.name}"] = {
+                    str(each.get("key")): str(each.get("value")) for each in entries if isinstance(each, dict)
+                }
+    for each in message.types:
+        if isinstance(each, Message):
+            found |= _parameters(each, name)
+    return found
+
+
+def _of_message(of: Descriptor, shape: _Shape, inside: tuple[str, ...]) -> Struct:
+    if of.full_name in inside:
+        raise Unsupported(f"{of.full_name}, which holds itself")
+    inside = (*inside, of.full_name)
+    fields: dict[str, Callable[[], SqlType]] = {}
+    for choice in of.oneofs:
+        if choice_of(choice.fields[0]) is not None:
+            members = {each.name: partial(_of_field, each, shape, inside) for each in choice.fields}
+            fields[choice_name(choice)] = partial(struct_of, members, shape.name_of)
+    for field in of.fields:
+        if choice_of(field) is None:
+            fields[field.name] = partial(_of_field, field, shape, inside)
+    return struct_of(fields, shape.name_of)
+
+
+def _of_field(field: FieldDescriptor, shape: _Shape, inside: tuple[str, ...]) -> SqlType:
+    if is_map(field):
+        value = field.message_type.fields_by_name["value"]
+        return Map(types.STRING, _of_field(value, shape, inside))
+    found = _of_one(field, shape, inside)
+    return Array(found) if field.is_repeated else found
+
+
+def _of_one(field: FieldDescriptor, shape: _Shape, inside: tuple[str, ...]) -> SqlType:
+    of = field.message_type
+    if of is None:
+        if field.type not in _SCALARS:
+            raise Unsupported(f"the type of {field.full_name}")
+        return _SCALARS[field.type]
+    if of.full_name == DECIMAL:
+        return _decimal(field, shape)
+    if of.full_name in _LOGICAL:
+        return _LOGICAL[of.full_name]
+    if shape.is_wrapped and of.full_name.startswith("google.protobuf.") and of.name.endswith("Value"):
+        return _SCALARS[of.fields_by_name["value"].type]
+    return _of_message(of, shape, inside)
+
+
+def _decimal(field: FieldDescriptor, shape: _Shape) -> SqlType:
+    found = shape.parameters.get(field.full_name, {})
+    try:
+        return types.decimal(int(found["precision"]), int(found.get("scale", 0)))
+    except (KeyError, ValueError):  # a SqlError is one of these too
+        raise Unsupported(f"the decimal {field.full_name}, which says no precision that ksqlDB has") from None

@@ -1,0 +1,134 @@
+"""Formats whose schemas a registry keeps: the id before each value, what it was written with, and the schema
+that columns are registered with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from penstock.registry.client.errors import RegistryRefused
+from penstock.registry.client.registry import Registered, RegistryClient, shared_registry
+from penstock.registry.formats import SchemaError
+from penstock.registry.formats import parse as parse_schema
+from penstock.sql.formats.errors import FormatError
+from penstock.sql.formats.kafka import Pair
+from penstock.sql.formats.settings import SideFormat
+
+PREFIX_BYTES: Final = 5
+# As the registry calls the formats.
+REGISTRY_FORMATS: Final = {"AVRO": "AVRO", "JSON_SR": "JSON", "PROTOBUF": "PROTOBUF"}
+
+Reader = Callable[[bytes, int], tuple[Any, ...]]
+Writer = Callable[[Sequence[Any]], bytes]
+
+
+class Kind(NamedTuple):
+    """What a format makes of schemas as the registry parses them."""
+
+    schema_text: Callable[[SideFormat], str]
+    reader: Callable[[Any, SideFormat], Reader]
+    writer: Callable[[Any, SideFormat], Writer]
+
+
+def client_of(chosen: SideFormat) -> RegistryClient:
+    if chosen.registry is None:
+        raise FormatError(
+            f"found the format {chosen.format} without a schema registry, expected its schema.registry.url"
+        )
+    return shared_registry(chosen.registry)
+
+
+def schema_id_of(data: bytes, format_: str) -> int:
+    if len(data) < PREFIX_BYTES or data[0] != 0:
+        found = data[:PREFIX_BYTES].hex(" ") or "nothing"
+        raise FormatError(f"found {found}, expected a zero byte and the id of a schema for {format_}")
+    return int.from_bytes(data[1:PREFIX_BYTES], "big")
+
+
+def parsed(client: RegistryClient, found: Registered, format_: str) -> Any:
+    """The schema, which has to be one of the format."""
+    wanted = REGISTRY_FORMATS[format_]
+    if found.format != wanted:
+        raise FormatError(f"found the schema {found.id} of {found.format}, expected one of {wanted}")
+    try:
+        return client.parsed(found)
+    except SchemaError as error:
+        raise FormatError(f"found the schema {found.id}, which is none ({error}), expected one") from None
+
+
+def _by_id(chosen: SideFormat, schema_id: int) -> Any:
+    client = client_of(chosen)
+    try:
+        return parsed(client, client.by_id(schema_id), chosen.format)
+    except RegistryRefused as error:
+        if not error.is_absence:
+            raise
+        raise FormatError(f"found the schema id {schema_id}, which the registry doesn't know") from None
+
+
+def registered_pair(chosen: SideFormat, kind: Kind) -> Pair:
+    """The schema is registered with the first row, unless a *_SCHEMA_ID names one that is there."""
+    readers: dict[int, Reader] = {}
+    writing: list[tuple[bytes, Writer]] = []
+
+    def deserialize(data: bytes) -> tuple[Any, ...]:
+        schema_id = schema_id_of(data, chosen.format)
+        read = readers.get(schema_id)
+        if read is None:
+            read = readers[schema_id] = kind.reader(_by_id(chosen, schema_id), chosen)
+        try:
+            return read(data, PREFIX_BYTES)
+        except RecursionError:
+            raise FormatError("found values nested too deeply, expected a few hundred levels") from None
+
+    def serialize(row: Sequence[Any]) -> bytes | None:
+        if chosen.is_alone and row[0] is None:
+            return None
+        if not writing:
+            writing.append(_writing(chosen, kind))
+        prefix, write = writing[0]
+        return prefix + write(row)
+
+    return serialize, deserialize
+
+
+def _writing(chosen: SideFormat, kind: Kind) -> tuple[bytes, Writer]:
+    if chosen.schema_id is not None:
+        schema_id, schema = chosen.schema_id, _by_id(chosen, chosen.schema_id)
+    else:
+        text = kind.schema_text(chosen)
+        schema = own_schema(chosen, text)
+        schema_id = client_of(chosen).register(chosen.subject, REGISTRY_FORMATS[chosen.format], text)
+    return b"\0" + schema_id.to_bytes(4, "big"), kind.writer(schema, chosen)
+
+
+def own_schema(chosen: SideFormat, text: str) -> Any:
+    try:
+        return parse_schema(REGISTRY_FORMATS.get(chosen.format, "PROTOBUF"), text)
+    except SchemaError as error:
+        raise FormatError(
+            f"found columns that {chosen.format} can't have ({error}), expected other names or types"
+        ) from None
+
+
+def kinds() -> Mapping[str, Kind]:
+    """Each format's parts, loaded by who uses a registry."""
+    from penstock.sql.formats import (
+        avro_reading,
+        avro_schema,
+        avro_writing,
+        json_registered,
+        protobuf,
+        protobuf_schema,
+    )
+
+    return {
+        "AVRO": Kind(
+            avro_schema.schema_text,
+            lambda schema, chosen: avro_reading.row_reader(schema.root, chosen.fields, chosen.is_alone),
+            lambda schema, chosen: avro_writing.row_writer(schema.root, chosen.fields, chosen.is_alone),
+        ),
+        "JSON_SR": Kind(json_registered.schema_text, json_registered.reader, json_registered.writer),
+        "PROTOBUF": Kind(protobuf_schema.schema_text, protobuf.reader, protobuf.writer),
+    }

@@ -1,0 +1,131 @@
+"""What a statement does in the registry: the schemas it registers, and the columns it finds there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.registry.client.errors import RegistryRefused
+from penstock.registry.client.registry import Registered, RegistryClient
+from penstock.sql.catalog import Column, DataSource, Role
+from penstock.sql.formats.avro_schema import key_schema_name
+from penstock.sql.formats.errors import FormatError
+from penstock.sql.formats.inference import Unsupported, columns_of, of_avro, of_json_schema
+from penstock.sql.formats.registered import REGISTRY_FORMATS, kinds, own_schema, parsed
+from penstock.sql.formats.settings import Side, SideFormat, side_format
+from penstock.sql.types import SqlType
+
+# What a column is called whose name no schema says.
+_SINGLE_NAMES: Final = {Side.KEY: "ROWKEY", Side.VALUE: "ROWVAL"}
+
+
+def format_settings(source: DataSource, properties: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the serdes of a source take: its WITH (…), the name that ksqlDB gives the record of an Avro key,
+    and ``properties`` (the registry's) beside them.
+    """
+    made = {**(properties or {}), **dict(source.settings)}
+    if source.key_format == "AVRO":
+        made.setdefault("KEY_SCHEMA_FULL_NAME", key_schema_name(source.name))
+    return made
+
+
+def _sides(source: DataSource) -> list[SideFormat]:
+    settings = format_settings(source)
+    values = [each for each in source.columns if each.role is Role.VALUE]
+    return [
+        side_format(Side.KEY, source.keys, source.key_format, settings, source.topic),
+        side_format(Side.VALUE, values, source.value_format, settings, source.topic),
+    ]
+
+
+def register_schemas(source: DataSource, registry: RegistryClient, *, is_result: bool) -> dict[str, int]:
+    """The ids by subject of what was registered for a new source. For a source that is no query's result
+    (``is_result``) a subject that has a schema already keeps it. Raises FormatError, RegistryRefused,
+    RegistryUnreachable.
+    """
+    found: dict[str, int] = {}
+    for side in _sides(source):
+        kind = kinds().get(side.format)
+        if kind is None or not side.fields:
+            continue
+        if side.schema_id is not None:
+            named = registry.by_id(side.schema_id)
+            parsed(registry, named, side.format)
+            found[side.subject] = registry.register(side.subject, named.format, named.text, named.references)
+        elif is_result or not _has_schema(registry, side.subject):
+            format_ = REGISTRY_FORMATS[side.format]
+            found[side.subject] = registry.register(side.subject, format_, kind.schema_text(side))
+    return found
+
+
+def _has_schema(registry: RegistryClient, subject: str) -> bool:
+    try:
+        registry.latest(subject)
+    except RegistryRefused as error:
+        if not error.is_absence:
+            raise
+        return False
+    return True
+
+
+def registered_columns(
+    side: Side, topic: str, format_: str, settings: Mapping[str, str], registry: RegistryClient
+) -> tuple[Column, ...]:
+    """The columns of the latest schema of the topic's subject, or of the one that *_SCHEMA_ID names, whose
+    names are then as they stand there and in upper case otherwise. None where the registry has none.
+    """
+    chosen = side_format(side, (), format_, settings, topic)
+    if format_ not in REGISTRY_FORMATS:
+        return ()
+    try:
+        if chosen.schema_id is not None:
+            schema = registry.by_id(chosen.schema_id)
+        else:
+            schema = registry.latest(chosen.subject)
+    except RegistryRefused as error:
+        if not error.is_absence:
+            raise
+        return ()
+    is_named = chosen.schema_id is not None
+    alone = format_ != "PROTOBUF" and (
+        side is Side.KEY or settings.get("WRAP_SINGLE_VALUE", "true").lower() == "false"
+    )
+    try:
+        found = _type_of(parsed(registry, schema, format_), chosen, is_named)
+    except Unsupported as error:
+        raise FormatError(
+            f"found {error} in the schema {schema.id}, expected types of ksqlDB", str(side)
+        ) from None
+    columns = columns_of(found, _SINGLE_NAMES[side] if alone else None)
+    if side is Side.KEY and len(columns) > 1:
+        raise FormatError(f"found {len(columns)} columns in the schema {schema.id}, expected one", str(side))
+    role = Role.KEY if side is Side.KEY else Role.VALUE
+    return tuple(Column(name, type_, role) for name, type_ in columns)
+
+
+def type_of_schema(
+    client: RegistryClient, registered: Registered, chosen: SideFormat
+) -> tuple[SqlType, SqlType]:
+    """The type that a schema of the registry says, and the one that the columns' own schema would."""
+    try:
+        found = _type_of(parsed(client, registered, chosen.format), chosen, False)
+        own = _type_of(own_schema(chosen, kinds()[chosen.format].schema_text(chosen)), chosen, False)
+    except Unsupported as error:
+        raise FormatError(f"found {error} in the schema {registered.id}, expected types of ksqlDB") from None
+    return found, own
+
+
+def _type_of(schema: object, chosen: SideFormat, is_named: bool) -> SqlType:
+    from penstock.registry.formats.avro.schema import AvroSchema
+    from penstock.registry.formats.protobuf.schema import ProtobufSchema
+
+    name_of = str if is_named else str.upper
+    if isinstance(schema, AvroSchema):
+        return of_avro(schema.root, name_of)
+    if isinstance(schema, ProtobufSchema):
+        from penstock.sql.formats.protobuf import message_of
+        from penstock.sql.formats.protobuf_inference import of_message
+
+        message = message_of(schema, chosen.full_name)
+        return of_message(schema, message, name_of, chosen.nullables == "WRAPPER")
+    return of_json_schema(schema.canonical(), name_of)  # type: ignore[attr-defined]

@@ -1,0 +1,117 @@
+"""The serdes of a source's keys and values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from penstock.sql.catalog import Column, WindowedKey
+from penstock.sql.formats import delimited, json_reading, json_writing, kafka
+from penstock.sql.formats.errors import FormatError
+from penstock.sql.formats.kafka import Pair
+from penstock.sql.formats.registered import kinds, registered_pair
+from penstock.sql.formats.settings import Side, SideFormat, side_format
+from penstock.topology.serdes import Serde, session_windowed, time_windowed
+
+Row = tuple[Any, ...]
+
+
+def key_serde(
+    columns: Sequence[Column],
+    format_: str,
+    settings: Mapping[str, str],
+    window: WindowedKey | None = None,
+    *,
+    topic: str | None = None,
+) -> Serde[Any]:
+    """Of tuples of the key columns' values, or of Windowed ones. Where a key is no bytes at all (NONE, or a
+    null that stands alone), ``serialize`` gives None.
+
+    ``settings`` are the source's WITH (…), and properties of a schema registry beside them. ``topic`` is
+    what schemas are registered for. Raises FormatError, here and for each record.
+    """
+    inner = _made(Side.KEY, tuple(columns), format_, tuple(settings.items()), topic)
+    if window is None:
+        return inner
+    return session_windowed(inner) if window.size_ms is None else time_windowed(inner, window.size_ms)
+
+
+def value_serde(
+    columns: Sequence[Column],
+    format_: str,
+    settings: Mapping[str, str],
+    *,
+    topic: str | None = None,
+) -> Serde[Any]:
+    """Of tuples of the value columns' values; the rest as for `key_serde`."""
+    return _made(Side.VALUE, tuple(columns), format_, tuple(settings.items()), topic)
+
+
+def _made(
+    side: Side,
+    columns: tuple[Column, ...],
+    format_: str,
+    settings: tuple[tuple[str, str], ...],
+    topic: str | None,
+) -> Serde[Any]:
+    chosen = side_format(side, columns, format_, dict(settings), topic)
+    maker = _MAKERS.get(format_)
+    if maker is None:
+        raise FormatError(f"found the format {format_}, expected one of {', '.join(_MAKERS)}")
+    try:
+        serialize, deserialize = maker(chosen)
+    except FormatError as error:
+        raise error.within(str(side)) from None
+    name = f"{format_} {side} ({', '.join(column.name for column in columns)})"
+    arguments = (side, columns, format_, settings, topic)
+    return Serde(serialize, deserialize, name=name, made_by=(_made, arguments))
+
+
+def _none(chosen: SideFormat) -> Pair:
+    if chosen.fields:
+        raise FormatError("found a column in the format NONE, expected none", chosen.fields[0][0])
+    return kafka.nothing()
+
+
+def _kafka(chosen: SideFormat) -> Pair:
+    if not chosen.fields:
+        return kafka.nothing()
+    if len(chosen.fields) > 1:
+        names = ", ".join(name for name, _ in chosen.fields)
+        raise FormatError(f"found {names} in the format KAFKA, expected one column")
+    return kafka.single(*chosen.fields[0])
+
+
+def _json(chosen: SideFormat) -> Pair:
+    if chosen.is_alone:
+        return json_writing.single_writer(*chosen.fields[0]), json_reading.single_reader(*chosen.fields[0])
+    return json_writing.row_writer(chosen.fields), json_reading.ObjectReader(chosen.fields).read
+
+
+def _delimited(chosen: SideFormat) -> Pair:
+    mark = delimited.delimiter(chosen.delimiter)
+    return delimited.row_writer(chosen.fields, mark), delimited.row_reader(chosen.fields, mark)
+
+
+def _registered(chosen: SideFormat) -> Pair:
+    if not chosen.fields:
+        return kafka.nothing()
+    return registered_pair(chosen, kinds()[chosen.format])
+
+
+def _protobuf_alone(chosen: SideFormat) -> Pair:
+    from penstock.sql.formats import protobuf  # its library takes a while to load
+
+    return protobuf.without_registry(chosen)
+
+
+_MAKERS: Final = {
+    "AVRO": _registered,
+    "DELIMITED": _delimited,
+    "JSON": _json,
+    "JSON_SR": _registered,
+    "KAFKA": _kafka,
+    "NONE": _none,
+    "PROTOBUF": _registered,
+    "PROTOBUF_NOSR": _protobuf_alone,
+}

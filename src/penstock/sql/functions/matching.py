@@ -1,0 +1,277 @@
+"""Which signature of a function a call means, and of what type its result is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.sql import types
+from penstock.sql.errors import SqlError
+from penstock.sql.functions.notation import (
+    ArrayShape,
+    Function,
+    LambdaShape,
+    Letter,
+    MapShape,
+    Parameter,
+    Shape,
+    Signature,
+    Special,
+    StructShape,
+)
+from penstock.sql.types import Array, Decimal, Map, SqlType, Struct
+
+
+@dataclass(frozen=True)
+class LambdaArgument:
+    """``type_of`` gives the type of the lambda's body when its parameters have these types."""
+
+    parameters: int
+    type_of: Callable[[Sequence[SqlType | None]], SqlType | None]
+
+    def __str__(self) -> str:
+        return f"a lambda of {self.parameters}"
+
+
+@dataclass(frozen=True)
+class UnitArgument:
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class ValueArgument:
+    """A type of None is that of NULL."""
+
+    type: SqlType | None
+    is_literal: bool = False
+
+    def __str__(self) -> str:
+        return "NULL" if self.type is None else str(self.type)
+
+
+Argument = ValueArgument | UnitArgument | LambdaArgument
+
+
+@dataclass(frozen=True)
+class LambdaType:
+    """What a call gives to a lambda, and what the lambda gives back."""
+
+    parameters: tuple[SqlType | None, ...]
+    result: SqlType | None
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call whose signature is chosen: the types that its arguments are to be brought to, and its result's.
+    None is the type of NULL, and of a unit.
+    """
+
+    arguments: tuple[SqlType | LambdaType | None, ...]
+    result: SqlType | None
+
+
+# How far an argument is from what a parameter asks for.
+_COERCED: Final = 1
+# What a text in quotes stands for, too.
+_READ_FROM_TEXTS: Final = (types.DATE, types.TIME, types.TIMESTAMP)
+
+
+class _Unfit(Exception):
+    """An argument is not what the signature asks for."""
+
+
+@dataclass
+class _Match:
+    """One signature tried on one call."""
+
+    signature: Signature
+    letters: dict[str, SqlType | None] = field(default_factory=dict)
+    decimals: list[Decimal] = field(default_factory=list)
+    cost: int = 0
+
+    def tried(self, arguments: Sequence[Argument]) -> bool:
+        parameters = _spread(self.signature.parameters, len(arguments))
+        if parameters is None:
+            return False
+        try:
+            # Lambdas come last: what they are given is known from the other arguments.
+            for parameter, argument in zip(parameters, arguments, strict=True):
+                if not isinstance(argument, LambdaArgument):
+                    self._take(parameter, argument)
+            for parameter, argument in zip(parameters, arguments, strict=True):
+                if isinstance(argument, LambdaArgument):
+                    self._take_lambda(parameter.shape, argument)
+        except _Unfit:
+            return False
+        return True
+
+    def _take(self, parameter: Parameter, argument: Argument) -> None:
+        if isinstance(argument, UnitArgument):
+            if parameter.shape is not Special.UNIT:
+                raise _Unfit
+            return
+        assert isinstance(argument, ValueArgument)
+        if parameter.literal and not argument.is_literal:
+            raise _Unfit
+        if argument.is_literal and argument.type == types.STRING and parameter.shape in _READ_FROM_TEXTS:
+            self.cost += _COERCED
+        else:
+            self._fit(parameter.shape, argument.type)
+
+    def _take_lambda(self, shape: Shape, argument: LambdaArgument) -> None:
+        if not isinstance(shape, LambdaShape) or len(shape.parameters) != argument.parameters:
+            raise _Unfit
+        result = argument.type_of([self._type(each) for each in shape.parameters])
+        self._fit(shape.result, result)
+
+    def _fit(self, shape: Shape, found: SqlType | None) -> None:
+        if isinstance(shape, Letter):
+            self._bind(shape.name, found)
+        elif shape is Special.ANY:
+            return
+        elif shape is Special.DECIMAL:
+            self._fit_decimal(found)
+        elif isinstance(shape, (ArrayShape, MapShape)):
+            self._fit_parts(shape, found)
+        elif isinstance(shape, (Special, LambdaShape, StructShape)):
+            raise _Unfit
+        elif found != shape:
+            if not types.can_become(found, shape):
+                raise _Unfit
+            self.cost += _COERCED + _distance(found, shape)
+
+    def _fit_decimal(self, found: SqlType | None) -> None:
+        if found is not None:
+            if not types.is_numeric(found) or found == types.DOUBLE:
+                raise _Unfit
+            self.decimals.append(types.as_decimal(found))
+        if not isinstance(found, Decimal):
+            self.cost += _COERCED + 1
+
+    def _fit_parts(self, shape: ArrayShape | MapShape, found: SqlType | None) -> None:
+        match shape, found:
+            case _, None:
+                self.cost += _COERCED
+            case ArrayShape(element), Array():
+                self._fit(element, found.element)
+            case MapShape(key, value), Map():
+                self._fit(key, found.key)
+                self._fit(value, found.value)
+            case _:
+                raise _Unfit
+
+    def _bind(self, letter: str, found: SqlType | None) -> None:
+        if letter == "N" and found is not None and not types.is_numeric(found):
+            raise _Unfit
+        if letter in "CO" and isinstance(found, (Array, Map, Struct)):
+            raise _Unfit
+        if letter == "C" and found == types.BOOLEAN:
+            raise _Unfit
+        known = self.letters.get(letter)
+        try:
+            self.letters[letter] = types.common(known, found)
+        except SqlError:
+            raise _Unfit from None
+
+    def _type(self, shape: Shape) -> SqlType | None:
+        if isinstance(shape, Letter):
+            return self.letters.get(shape.name)
+        if isinstance(shape, ArrayShape):
+            element = self._type(shape.element)
+            return None if element is None else Array(element)
+        if isinstance(shape, MapShape):
+            key, value = self._type(shape.key), self._type(shape.value)
+            return None if key is None or value is None else Map(key, value)
+        if isinstance(shape, StructShape):
+            fields = ((name, self._type(each)) for name, each in shape.fields)
+            return Struct(tuple((name, type_) for name, type_ in fields if type_ is not None))
+        if isinstance(shape, (Special, LambdaShape)):
+            return None
+        return shape
+
+    def wanted(self, arguments: Sequence[Argument]) -> tuple[SqlType | LambdaType | None, ...]:
+        """What each argument is to become."""
+        parameters = _spread(self.signature.parameters, len(arguments))
+        assert parameters is not None
+        return tuple(
+            self._wanted(parameter.shape, argument)
+            for parameter, argument in zip(parameters, arguments, strict=True)
+        )
+
+    def _wanted(self, shape: Shape, argument: Argument) -> SqlType | LambdaType | None:
+        if isinstance(argument, LambdaArgument):
+            assert isinstance(shape, LambdaShape)
+            given = tuple(self._type(each) for each in shape.parameters)
+            return LambdaType(given, self._type(shape.result) or argument.type_of(given))
+        if isinstance(argument, UnitArgument):
+            return None
+        if shape is Special.DECIMAL:
+            return None if argument.type is None else types.as_decimal(argument.type)
+        return self._type(shape) or argument.type
+
+    def result(self, arguments: Sequence[Argument]) -> SqlType | None:
+        shape = self.signature.result
+        if shape is Special.RANKED:
+            return _ranked([each.type for each in arguments if isinstance(each, ValueArgument)])
+        if shape in (Special.DECIMAL, Special.WHOLE):
+            widest: SqlType | None = None
+            for each in self.decimals:
+                widest = types.common(widest, each)
+            if isinstance(widest, Decimal) and shape is Special.WHOLE:
+                return Decimal(max(1, widest.precision - widest.scale), 0)
+            return widest
+        return self._type(shape)
+
+
+def _distance(found: SqlType | None, wanted: SqlType) -> int:
+    """How many steps of width lie between two numbers."""
+    if found is None or not types.is_numeric(found) or not types.is_numeric(wanted):
+        return 0
+    order = (types.INTEGER, types.BIGINT, None, types.DOUBLE)
+    return order.index(wanted if wanted in order else None) - order.index(found if found in order else None)
+
+
+def _ranked(found: Sequence[SqlType | None]) -> SqlType | None:
+    """What TOPK gives: the values, or structs that tell further columns by number."""
+    first, *others = found[:-1]
+    if first is None or None in others:
+        return None
+    if not others:
+        return Array(first)
+    further = tuple((f"col{number}", type_) for number, type_ in enumerate(others) if type_ is not None)
+    return Array(Struct((("sort_col", first), *further)))
+
+
+def _spread(parameters: tuple[Parameter, ...], count: int) -> list[Parameter] | None:
+    """A parameter for each of ``count`` arguments."""
+    variadic = next((place for place, each in enumerate(parameters) if each.variadic), None)
+    if variadic is None:
+        return list(parameters) if len(parameters) == count else None
+    repeated = count - (len(parameters) - 1)
+    if repeated < 0:
+        return None
+    return [*parameters[:variadic], *[parameters[variadic]] * repeated, *parameters[variadic + 1 :]]
+
+
+def result_type(function: Function, arguments: Sequence[Argument]) -> SqlType | None:
+    """The type of a call; None is that of NULL. Raises a SqlError where no signature fits."""
+    return _best(function, arguments).result(arguments)
+
+
+def resolved_call(function: Function, arguments: Sequence[Argument]) -> Call:
+    """The call with all types. Raises a SqlError where no signature fits."""
+    match = _best(function, arguments)
+    return Call(match.wanted(arguments), match.result(arguments))
+
+
+def _best(function: Function, arguments: Sequence[Argument]) -> _Match:
+    matches = [match for match in map(_Match, function.signatures) if match.tried(arguments)]
+    if not matches:
+        found = f"{function.name}({', '.join(map(str, arguments))})"
+        known = " or ".join(f"{function.name}{str(each).partition(' →')[0]}" for each in function.signatures)
+        raise SqlError(f"found {found}, expected {known}")
+    return min(matches, key=lambda match: match.cost)

@@ -1,0 +1,102 @@
+"""Scalar functions of numbers, and those that choose among values of any type."""
+
+from typing import Final
+
+TABLE: Final = """
+ABS: The number without its sign
+  N → N
+ACOS: Arc cosine, in radians
+  DOUBLE → DOUBLE
+ASIN: Arc sine, in radians
+  DOUBLE → DOUBLE
+ATAN: Arc tangent, in radians
+  DOUBLE → DOUBLE
+ATAN2: The angle of a point y, x in radians, seen from the origin
+  DOUBLE, DOUBLE → DOUBLE
+CBRT: Cube root
+  DOUBLE → DOUBLE
+CEIL: The next integer that is not below the number
+  N → N
+COS: Cosine of an angle in radians
+  DOUBLE → DOUBLE
+COSH: Hyperbolic cosine
+  DOUBLE → DOUBLE
+COT: Cotangent of an angle in radians
+  DOUBLE → DOUBLE
+DEGREES: Radians as degrees
+  DOUBLE → DOUBLE
+EXP: e to the power of the number
+  DOUBLE → DOUBLE
+FLOOR: The next integer that is not above the number
+  N → N
+GEO_DISTANCE: Great-circle distance between two points, latitude before longitude, in KM or MILES
+  DOUBLE, DOUBLE, DOUBLE, DOUBLE → DOUBLE
+  DOUBLE, DOUBLE, DOUBLE, DOUBLE, STRING → DOUBLE
+GREATEST: The largest argument that is not null
+  INTEGER, INTEGER... → INTEGER
+  BIGINT, BIGINT... → BIGINT
+  DECIMAL, DECIMAL... → DECIMAL
+  DOUBLE, DOUBLE... → DOUBLE
+  STRING, STRING... → STRING
+  BYTES, BYTES... → BYTES
+  DATE, DATE... → DATE
+  TIME, TIME... → TIME
+  TIMESTAMP, TIMESTAMP... → TIMESTAMP
+LEAST: The smallest argument that is not null
+  INTEGER, INTEGER... → INTEGER
+  BIGINT, BIGINT... → BIGINT
+  DECIMAL, DECIMAL... → DECIMAL
+  DOUBLE, DOUBLE... → DOUBLE
+  STRING, STRING... → STRING
+  BYTES, BYTES... → BYTES
+  DATE, DATE... → DATE
+  TIME, TIME... → TIME
+  TIMESTAMP, TIMESTAMP... → TIMESTAMP
+LN: Natural logarithm
+  DOUBLE → DOUBLE
+LOG: Logarithm, natural or with a base that comes first
+  DOUBLE → DOUBLE
+  DOUBLE, DOUBLE → DOUBLE
+PI: The number π
+  → DOUBLE
+POWER: A base to the power of an exponent
+  DOUBLE, DOUBLE → DOUBLE
+RADIANS: Degrees as radians
+  DOUBLE → DOUBLE
+RANDOM: A random number from 0 up to 1, which is not reached
+  → DOUBLE
+ROUND: Rounded to an integer or to a number of decimal places, halves up
+  INTEGER → BIGINT
+  BIGINT → BIGINT
+  DOUBLE → BIGINT
+  DECIMAL → WHOLE
+  DOUBLE, INTEGER → DOUBLE
+  DECIMAL, INTEGER → DECIMAL
+SIGN: -1, 0 or 1, as the number is below, at or above zero
+  DOUBLE → INTEGER
+SIN: Sine of an angle in radians
+  DOUBLE → DOUBLE
+SINH: Hyperbolic sine
+  DOUBLE → DOUBLE
+SQRT: Square root
+  DOUBLE → DOUBLE
+TAN: Tangent of an angle in radians
+  DOUBLE → DOUBLE
+TANH: Hyperbolic tangent
+  DOUBLE → DOUBLE
+TRUNC: Cut to an integer or to a number of decimal places
+  INTEGER → BIGINT
+  BIGINT → BIGINT
+  DOUBLE → BIGINT
+  DECIMAL → WHOLE
+  DOUBLE, INTEGER → DOUBLE
+  DECIMAL, INTEGER → DECIMAL
+AS_VALUE: A key column's value once more, as a column of the value
+  T → T
+COALESCE: The first argument that is not null
+  T, T... → T
+IFNULL: The first argument, or the second one where it is null
+  T, T → T
+NULLIF: Null where both arguments are equal, else the first
+  T, T → T
+"""

@@ -1,0 +1,282 @@
+"""CREATE, DROP, ALTER, INSERT and ASSERT, and what they share: columns and WITH (…)."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from penstock.sql.cursor import Cursor
+from penstock.sql.grammar.expressions import literal, parse_expression
+from penstock.sql.grammar.queries import duration_ms, parse_query
+from penstock.sql.grammar.type_names import parse_type
+from penstock.sql.lexer import Kind
+from penstock.sql.statements import (
+    AlterSource,
+    AssertSchema,
+    AssertSource,
+    AssertTombstone,
+    AssertTopic,
+    AssertValues,
+    ColumnDefinition,
+    ConnectorKind,
+    Constraint,
+    CreateAsSelect,
+    CreateConnector,
+    CreateFunction,
+    CreateSource,
+    CreateType,
+    DropConnector,
+    DropFunction,
+    DropSource,
+    DropType,
+    InsertSelect,
+    InsertValues,
+    Properties,
+    Property,
+    SourceKind,
+    Statement,
+)
+from penstock.sql.types import SqlType
+
+
+def create(cursor: Cursor) -> Statement:
+    or_replace = False
+    if cursor.accept("OR"):
+        cursor.expect("REPLACE")
+        or_replace = True
+    elif cursor.sees("SOURCE", "CONNECTOR") or cursor.sees("SINK"):
+        return _create_connector(cursor)
+    elif cursor.accept("TYPE"):
+        return _create_type(cursor)
+    if cursor.accept("FUNCTION"):
+        return _create_function(cursor, or_replace)
+    read_only = cursor.accept("SOURCE")
+    kind = SourceKind(cursor.expect_one("STREAM", "TABLE"))
+    if_not_exists = _if_not_exists(cursor)
+    name = cursor.name(f"a {kind.value.lower()}'s name")
+    columns = _columns(cursor) if cursor.accept("(") else ()
+    properties = _with(cursor)
+    if not columns and not read_only and cursor.accept("AS"):
+        return CreateAsSelect(kind, name, parse_query(cursor), properties, or_replace, if_not_exists)
+    return CreateSource(kind, name, columns, properties, read_only, or_replace, if_not_exists)
+
+
+def _if_not_exists(cursor: Cursor) -> bool:
+    if not cursor.sees("IF", "NOT") or not cursor.accept("IF", "NOT"):
+        return False
+    cursor.expect("EXISTS")
+    return True
+
+
+def _if_exists(cursor: Cursor) -> bool:
+    return cursor.sees("IF", "EXISTS") and cursor.accept("IF", "EXISTS")
+
+
+def _columns(cursor: Cursor) -> tuple[ColumnDefinition, ...]:
+    found: dict[str, ColumnDefinition] = {}
+    while not found or cursor.accept(","):
+        token = cursor.token
+        name = cursor.name("a column's name")
+        if name in found:
+            raise cursor.error(f"found the column {name} twice", token)
+        found[name] = _column(cursor, name, token.start)
+    cursor.expect(")")
+    return tuple(found.values())
+
+
+def _column(cursor: Cursor, name: str, start: int) -> ColumnDefinition:
+    type_ = parse_type(cursor)
+    if cursor.accept("PRIMARY"):
+        cursor.expect("KEY")
+        return ColumnDefinition(name, type_, Constraint.PRIMARY_KEY, start=start)
+    if cursor.accept("KEY"):
+        return ColumnDefinition(name, type_, Constraint.KEY, start=start)
+    if cursor.accept("HEADERS"):
+        return ColumnDefinition(name, type_, Constraint.HEADERS, start=start)
+    if cursor.accept("HEADER"):
+        cursor.expect("(")
+        header = cursor.string("a header's key in quotes")
+        cursor.expect(")")
+        return ColumnDefinition(name, type_, Constraint.HEADERS, header, start)
+    return ColumnDefinition(name, type_, start=start)
+
+
+def _with(cursor: Cursor) -> Properties:
+    return _property_list(cursor) if cursor.accept("WITH") else ()
+
+
+def _property_list(cursor: Cursor) -> Properties:
+    cursor.expect("(")
+    found: dict[str, Property] = {}
+    while not found or cursor.accept(","):
+        token = cursor.token
+        is_text = token.kind is Kind.STRING
+        name = cursor.string() if is_text else cursor.name("a property's name")
+        name = name if is_text else name.upper()
+        cursor.expect("=")
+        if name in found:
+            raise cursor.error(f"found the property {name} twice", token)
+        found[name] = Property(name, literal(cursor, constant_only=True))
+    cursor.expect(")")
+    return tuple(found.values())
+
+
+def _create_connector(cursor: Cursor) -> CreateConnector:
+    kind = ConnectorKind(cursor.expect_one("SOURCE", "SINK"))
+    cursor.expect("CONNECTOR")
+    if_not_exists = _if_not_exists(cursor)
+    name = cursor.name("a connector's name")
+    cursor.expect("WITH")
+    return CreateConnector(kind, name, _property_list(cursor), if_not_exists)
+
+
+def _create_type(cursor: Cursor) -> CreateType:
+    if_not_exists = _if_not_exists(cursor)
+    name = cursor.name("a type's name")
+    cursor.expect("AS")
+    return CreateType(name, parse_type(cursor), if_not_exists)
+
+
+def _create_function(cursor: Cursor, or_replace: bool) -> CreateFunction:
+    name = cursor.name("a function's name").upper()
+    cursor.expect("(")
+    parameters: dict[str, SqlType] = {}
+    while not cursor.accept(")"):
+        if parameters:
+            cursor.expect(",")
+        token = cursor.token
+        parameter = cursor.name("a parameter's name")
+        if parameter in parameters:
+            raise cursor.error(f"found the parameter {parameter} twice", token)
+        parameters[parameter] = parse_type(cursor)
+    cursor.expect("RETURNS")
+    result = parse_type(cursor)
+    cursor.expect("AS")
+    token = cursor.token
+    file = cursor.string("a Python file in quotes")
+    path, separator, function = file.rpartition(":")
+    if not separator or not path.endswith(".py") or not function.isidentifier():
+        raise cursor.error(f"found {token.source}, expected 'file.py:function'", token)
+    return CreateFunction(name, tuple(parameters.items()), result, file, or_replace)
+
+
+def drop(cursor: Cursor) -> Statement:
+    what = cursor.expect_one("STREAM", "TABLE", "CONNECTOR", "TYPE", "FUNCTION")
+    if_exists = _if_exists(cursor)
+    name = cursor.name(f"a {what.lower()}'s name")
+    if what == "CONNECTOR":
+        return DropConnector(name, if_exists)
+    if what == "TYPE":
+        return DropType(name, if_exists)
+    if what == "FUNCTION":
+        return DropFunction(name.upper(), if_exists)
+    delete_topic = cursor.accept("DELETE")
+    if delete_topic:
+        cursor.expect("TOPIC")
+    return DropSource(SourceKind(what), name, if_exists, delete_topic)
+
+
+def alter_source(cursor: Cursor, kind: SourceKind) -> AlterSource:
+    name = cursor.name(f"a {kind.value.lower()}'s name")
+    added: list[tuple[str, SqlType]] = []
+    while not added or cursor.accept(","):
+        cursor.expect("ADD")
+        if cursor.sees("COLUMN") and cursor.ahead(2).text not in (",", ";", ""):
+            cursor.advance()
+        column = cursor.name("a column's name")
+        added.append((column, parse_type(cursor)))
+    return AlterSource(kind, name, tuple(added))
+
+
+def insert(cursor: Cursor) -> Statement:
+    cursor.expect("INTO")
+    name = cursor.name("a stream or table")
+    if cursor.sees("("):
+        columns = _names(cursor)
+        cursor.expect("VALUES")
+        return InsertValues(name, columns, _values(cursor, columns))
+    if cursor.accept("VALUES"):
+        return InsertValues(name, (), _values(cursor, ()))
+    properties = _with(cursor)
+    return InsertSelect(name, parse_query(cursor), properties)
+
+
+def _names(cursor: Cursor) -> tuple[str, ...]:
+    cursor.expect("(")
+    found: list[str] = []
+    while not found or cursor.accept(","):
+        token = cursor.token
+        name = cursor.name("a column's name")
+        if name in found:
+            raise cursor.error(f"found the column {name} twice", token)
+        found.append(name)
+    cursor.expect(")")
+    return tuple(found)
+
+
+def _values(cursor: Cursor, columns: tuple[str, ...]) -> tuple[exp.Expr, ...]:
+    start = cursor.token
+    cursor.expect("(")
+    found = [parse_expression(cursor)]
+    while cursor.accept(","):
+        found.append(parse_expression(cursor))
+    cursor.expect(")")
+    if columns and len(found) != len(columns):
+        problem = f"found {len(found)} values for {len(columns)} columns, expected as many"
+        raise cursor.error(problem, start)
+    return tuple(found)
+
+
+def assert_(cursor: Cursor) -> Statement:
+    if cursor.accept("NOT"):
+        cursor.expect("EXISTS")
+        return _assert_topic(cursor, True) if cursor.accept("TOPIC") else _assert_schema(cursor, True)
+    if cursor.accept("TOPIC"):
+        return _assert_topic(cursor, False)
+    if cursor.sees("SCHEMA"):
+        return _assert_schema(cursor, False)
+    if cursor.accept("VALUES"):
+        name, columns = _asserted_columns(cursor)
+        cursor.expect("VALUES")
+        return AssertValues(name, columns, _values(cursor, columns))
+    if cursor.accept("NULL"):
+        cursor.expect("VALUES")
+        name, columns = _asserted_columns(cursor)
+        cursor.expect("KEY")
+        return AssertTombstone(name, columns, _values(cursor, columns))
+    kind = SourceKind(cursor.expect_one("STREAM", "TABLE"))
+    name = cursor.name(f"a {kind.value.lower()}'s name")
+    columns_ = _columns(cursor) if cursor.accept("(") else ()
+    return AssertSource(kind, name, columns_, _with(cursor))
+
+
+def _asserted_columns(cursor: Cursor) -> tuple[str, tuple[str, ...]]:
+    name = cursor.name("a stream or table")
+    return name, _names(cursor) if cursor.sees("(") else ()
+
+
+def resource(cursor: Cursor, what: str) -> str:
+    """A name that is not ours, such as a topic's, in quotes or without: small letters stay small."""
+    token = cursor.token
+    if token.kind is Kind.STRING:
+        return cursor.advance().text
+    name = cursor.name(what)
+    return token.source if token.kind is Kind.WORD else name
+
+
+def _assert_topic(cursor: Cursor, absent: bool) -> AssertTopic:
+    topic = resource(cursor, "a topic")
+    properties = _with(cursor)
+    return AssertTopic(topic, properties, _timeout(cursor), absent)
+
+
+def _assert_schema(cursor: Cursor, absent: bool) -> AssertSchema:
+    cursor.expect("SCHEMA")
+    subject = resource(cursor, "a subject") if cursor.accept("SUBJECT") else None
+    schema_id = cursor.integer("a schema's id") if cursor.accept("ID") else None
+    if subject is None and schema_id is None:
+        cursor.fail()
+    return AssertSchema(subject, schema_id, _timeout(cursor), absent)
+
+
+def _timeout(cursor: Cursor) -> int | None:
+    return duration_ms(cursor) if cursor.accept("TIMEOUT") else None

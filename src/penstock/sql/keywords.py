@@ -1,0 +1,47 @@
+"""The words that ksqlDB reserves: none of them may name anything unless it is quoted.
+
+Other words of the grammar (SHOW, KEY, STRUCT, EMIT, …) name things as well; where one may be both, the
+grammar decides by what follows.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_RESERVED: Final = """
+    ADVANCE ALL AND AS AT BEGINNING BETWEEN BY CASE CAST CATALOG CONNECTOR CONNECTORS CREATE DAYS
+    DECIMAL DELETE DESCRIBE DISTINCT DROP ELSE END EXISTS EXPORT EXTENDED FALSE FROM FULL GROUP HAVING
+    HOPPING HOURS IN INNER INSERT INTO IS JOIN LEFT LIKE LIMIT LIST LOAD MATERIALIZED MILLISECOND
+    MILLISECONDS MINUTES MONTHS NAMESPACE NOT NULL ON OR OUTER PAUSE PRINT PROPERTIES QUERIES QUERY
+    RENAME RESUME RETENTION RIGHT RUN SAMPLE SCRIPT SECONDS SELECT SIZE STREAM STREAMS TABLE TERMINATE
+    THEN TO TOPIC TOPICS TRUE TUMBLING UNSET VALUES VIEW WHEN WHERE WINDOW WITH WITHIN YEARS
+"""
+RESERVED: Final = frozenset(_RESERVED.split())
+
+WINDOW_UNITS: Final = {
+    "MILLISECOND": 1,
+    "MILLISECONDS": 1,
+    "SECOND": 1_000,
+    "SECONDS": 1_000,
+    "MINUTE": 60_000,
+    "MINUTES": 60_000,
+    "HOUR": 3_600_000,
+    "HOURS": 3_600_000,
+    "DAY": 86_400_000,
+    "DAYS": 86_400_000,
+}
+
+_PLAIN = re.compile(r"[A-Z_][A-Z0-9_@]*")
+
+
+def quoted(name: str) -> str:
+    """A name as it is written: in back quotes where it would be read as another one without."""
+    if _PLAIN.fullmatch(name) and name not in RESERVED:
+        return name
+    return "`" + name.replace("`", "``") + "`"
+
+
+def string_literal(value: str) -> str:
+    """A text in single quotes."""
+    return "'" + value.replace("'", "''") + "'"

@@ -1,0 +1,139 @@
+"""Text into tokens, each with its place, and what `${name}` stands for.
+
+sqlglot's own tokenizer is not used: it drops comments of other languages (`{# … #}`), reads `N'…'` as a
+string, splits `1abc` and joins words (`GROUP BY`), and ksqlDB has a token of its own for variables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from penstock.sql.errors import SqlError, shortened
+
+
+class Kind(Enum):
+    WORD = "a word"  # text in upper case; a name or a keyword
+    NAME = "a quoted name"
+    STRING = "a string"
+    INTEGER = "an integer"
+    DECIMAL = "a decimal"
+    FLOAT = "a floating-point number"
+    SYMBOL = "a symbol"
+    VARIABLE = "a variable"
+    END = "the end of the text"
+
+
+@dataclass(frozen=True)
+class Token:
+    """``text`` is what it means (without quotes, words in upper case), ``source`` how it stands there."""
+
+    kind: Kind
+    text: str
+    source: str
+    start: int
+    end: int
+
+
+_PATTERN: Final = re.compile(
+    r"""
+    (?P<space>[ \r\n\t]+|--[^\r\n]*|/\*.*?\*/)
+  | (?P<FLOAT>(?:\d+(?:\.\d*)?|\.\d+)[eE][+-]?\d+(?![\w@]))
+  | (?P<digits>\d+(?=[A-Za-z_@])[A-Za-z0-9_@]*)  # a name too
+  | (?P<DECIMAL>\d+\.\d*|\.\d+)
+  | (?P<INTEGER>\d+)
+  | (?P<WORD>[A-Za-z_][A-Za-z0-9_@]*)
+  | (?P<STRING>'(?:[^']|'')*')
+  | (?P<NAME>"(?:[^"]|"")*"|`(?:[^`]|``)*`)
+  | (?P<VARIABLE>\$\{[A-Za-z_][A-Za-z0-9_@]*\})
+  | (?P<SYMBOL>->|=>|:=|<>|!=|<=|>=|\|\||/(?!\*)|[-+*%=<>()\[\],.;])
+    """,
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_@]*)\}", re.ASCII)
+_OPENED: Final = {"'": "string", '"': "name", "`": "name", "/*": "comment"}
+# What a variable outside quotes may stand for: one token, or a negative number.
+_SUBSTITUTES: Final = frozenset({Kind.WORD, Kind.NAME, Kind.STRING, Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT})
+
+
+def tokens_of(text: str) -> list[Token]:
+    """All tokens of a text, and one of kind END."""
+    found: list[Token] = []
+    offset = 0
+    while offset < len(text):
+        match = _PATTERN.match(text, offset)
+        if match is None:
+            raise _unreadable(text, offset)
+        group, source = match.lastgroup, match.group()
+        if group is not None and group != "space":
+            kind = Kind.WORD if group == "digits" else Kind[group]
+            found.append(Token(kind, _meaning(kind, source), source, offset, match.end()))
+        offset = match.end()
+    found.append(Token(Kind.END, "", "", len(text), len(text)))
+    return found
+
+
+def _meaning(kind: Kind, source: str) -> str:
+    if kind is Kind.WORD:
+        return source.upper()
+    if kind in (Kind.STRING, Kind.NAME):
+        return source[1:-1].replace(source[0] * 2, source[0])
+    if kind is Kind.VARIABLE:
+        return source[2:-1]
+    return "<>" if source == "!=" else source
+
+
+def _unreadable(text: str, offset: int) -> SqlError:
+    for opening, what in _OPENED.items():
+        if text.startswith(opening, offset):
+            problem = f"found a {what} that does not end, expected {'*/' if opening == '/*' else opening}"
+            return SqlError(problem, found=opening, expected=("*/" if opening == "/*" else opening,)).at(
+                text, offset
+            )
+    found = text[offset]
+    return SqlError(
+        f"found {found!r}, which is part of no statement", found=found, expected=("a statement",)
+    ).at(text, offset)
+
+
+def substituted(text: str, token: Token, variables: Mapping[str, str]) -> list[Token]:
+    """The tokens that one token stands for. Inside of quotes a variable is text, and one that is not defined
+    stays as it is; outside it is one literal or name, so that no value can change the statement's form.
+    """
+    if token.kind in (Kind.STRING, Kind.NAME):
+        if "${" not in token.text:
+            return [token]
+        value = _REFERENCE.sub(lambda match: variables.get(match[1], match[0]), token.text)
+        return [replace(token, text=value)]
+    if token.kind is not Kind.VARIABLE:
+        return [token]
+    if token.text not in variables:
+        raise SqlError(
+            f"found ${{{token.text}}}, expected a variable that is defined (DEFINE {token.text} = '…')",
+            found=token.source,
+            expected=("a defined variable",),
+        ).at(text, token.start)
+    return [
+        replace(part, start=token.start, end=token.end)
+        for part in _value_tokens(text, token, variables[token.text])
+    ]
+
+
+def _value_tokens(text: str, token: Token, value: str) -> list[Token]:
+    try:
+        parts = tokens_of(value)[:-1]
+    except SqlError:
+        parts = []
+    match [part.kind for part in parts]:
+        case [kind] if kind in _SUBSTITUTES:
+            return parts
+        case [Kind.SYMBOL, Kind.INTEGER | Kind.DECIMAL | Kind.FLOAT] if parts[0].text == "-":
+            return parts
+    raise SqlError(
+        f"the variable {token.text} stands for {shortened(value)!r}, expected one literal or name",
+        found=value,
+        expected=("a literal", "a name"),
+    ).at(text, token.start)

@@ -1,0 +1,110 @@
+"""How a source's topic is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from penstock.sql import types
+from penstock.sql.catalog import DataSource, Role
+from penstock.sql.errors import SqlError
+from penstock.sql.evaluation.builtin import SCALARS
+from penstock.sql.formats import format_settings, key_serde, value_serde
+from penstock.topology.records import Record
+from penstock.topology.serdes import Serde, Windowed
+
+Report = Callable[[str, Exception], None]
+DROPPED: Final = -1
+"""As a timestamp: the record is passed over."""
+
+
+class _Unreadable:
+    """Stands for what a serde could not read."""
+
+    def __reduce__(self) -> str:
+        return "UNREADABLE"
+
+
+UNREADABLE: Final = _Unreadable()
+
+
+def lenient(serde: Serde[Any]) -> Serde[Any]:
+    """The same, which gives `UNREADABLE` for bytes that are wrong: ksqlDB passes over such records."""
+
+    def deserialize(data: bytes) -> Any:
+        try:
+            return serde.deserialize(data)
+        except Exception:
+            return UNREADABLE
+
+    return Serde(serde.serialize, deserialize, name=serde.name, made_by=(lenient, (serde,)))
+
+
+def serdes_of(source: DataSource, registry: Mapping[str, str]) -> tuple[Serde[Any], Serde[Any]]:
+    """Of the keys and the values of a source's records."""
+    settings = format_settings(source, registry)
+    keys = key_serde(source.keys, source.key_format, settings, source.window, topic=source.topic)
+    columns = [each for each in source.columns if each.role is Role.VALUE]
+    return keys, value_serde(columns, source.value_format, settings, topic=source.topic)
+
+
+class SourceTime:
+    """The time of a record as its source has it: its own, or that of a column. A record that can't be read,
+    or without a time, is passed over.
+    """
+
+    def __init__(self, source: DataSource) -> None:
+        self._place: tuple[bool, int] | None = None
+        self._parse: Callable[[Any], int | None] = _as_is
+        if source.timestamp is not None:
+            column = source.column(source.timestamp)
+            assert column is not None, "the analysis has seen to it"
+            is_key = column.role is Role.KEY
+            same = [each for each in source.columns if each.role is column.role]
+            self._place = (is_key, same.index(column))
+            if column.type == types.STRING:
+                self._parse = time_reader(source.timestamp_format)
+        self._made_of = (source,)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SourceTime, self._made_of
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SourceTime) and self._made_of == other._made_of
+
+    def __hash__(self) -> int:
+        return hash(self._made_of[0].name)
+
+    def __call__(self, record: Record[Any, Any], stream_time_ms: int) -> int:
+        if record.key is UNREADABLE or record.value is UNREADABLE:
+            return DROPPED
+        if self._place is None or record.value is None:
+            return record.timestamp_ms
+        is_key, place = self._place
+        values = record.key if is_key else record.value
+        if type(values) is Windowed:
+            values = values.key
+        if values is None:
+            return DROPPED
+        told = self._parse(values[place])
+        return DROPPED if told is None else told
+
+
+def _as_is(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def time_reader(pattern: str | None) -> Callable[[Any], int | None]:
+    """Reads a time from a text, None where it is not of the pattern."""
+    if pattern is None:
+        raise SqlError("found a TIMESTAMP column of type STRING, expected TIMESTAMP_FORMAT with it")
+    parse = SCALARS["PARSE_TIMESTAMP"].bind((types.STRING, types.STRING), types.TIMESTAMP)
+
+    def parsed(value: Any) -> int | None:
+        try:
+            found: int | None = parse(value, pattern)
+        except Exception:
+            return None
+        return found
+
+    return parsed

@@ -1,0 +1,266 @@
+"""The ASGI application of a server. Threads run statements: they ask the cluster, and wait for the log."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, TypeVar
+from urllib.parse import unquote
+
+from anyio import CapacityLimiter, to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from penstock.sql.engine import Engine, EngineError, ErrorCode
+from penstock.sql.engine.entities import to_json
+from penstock.sql.engine.results import QueryResult
+from penstock.sql.errors import SqlError
+from penstock.sql.lexer import tokens_of
+from penstock.sql.server import media
+from penstock.sql.server.asked import Asked, InsertsAsked, bad_request, query_id_of, topics_to_delete
+from penstock.sql.server.inserting import INSERT_TYPES, InsertsResponse, Lines
+from penstock.sql.server.reading import RowReading
+from penstock.sql.server.row_formats import (
+    QUERY_TYPES,
+    STREAM_TYPES,
+    PrintedLines,
+    RowFormat,
+    query_format,
+    stream_format,
+)
+from penstock.sql.server.streaming import StreamedResponse, Streams
+
+logger = logging.getLogger(__name__)
+
+_BODY_BYTES_MAX: Final = 8 << 20
+#: Statements that are carried out at once; others wait for their turn.
+_STATEMENT_THREADS: Final = 64
+_RETRY_AFTER_S: Final = 10
+_TYPES: Final = (media.JSON, media.KSQL_V1)
+
+T = TypeVar("T")
+
+
+def application(engine: Engine, streams: Streams) -> Starlette:
+    """``streams`` are those whose rows go out; who serves this closes them at the end."""
+    api = _Api(engine, streams)
+    routes = [
+        Route("/", api.home),
+        Route("/ksql", api.statements, methods=["POST"]),
+        Route("/ksql/terminate", api.terminate, methods=["POST"]),
+        Route("/query", api.query, methods=["POST"]),
+        Route("/query-stream", api.query_stream, methods=["POST"]),
+        Route("/inserts-stream", api.inserts_stream, methods=["POST"]),
+        Route("/close-query", api.close_query, methods=["POST"]),
+        Route("/info", api.info),
+        Route("/healthcheck", api.healthcheck),
+        Route("/clusterStatus", api.cluster_status),
+        Route("/status", api.statuses),
+        Route("/status/{command_id:path}", api.status),
+        Route("/is_valid_property/{name:path}", api.is_valid_property),
+        Route("/v1/metadata", api.metadata),
+        Route("/v1/metadata/id", api.metadata_id),
+        Route("/chc/live", api.alive),
+        Route("/chc/ready", api.alive),
+    ]
+    handlers: dict[Any, Any] = {
+        EngineError: _refused,
+        HTTPException: _no_such_thing,
+        ClientDisconnect: _gone,
+        Exception: _unexpected,
+    }
+    return Starlette(routes=routes, exception_handlers=handlers)
+
+
+class _Api:
+    def __init__(self, engine: Engine, streams: Streams) -> None:
+        self._engine = engine
+        self._streams = streams
+        self._limiter = CapacityLimiter(_STATEMENT_THREADS)
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        return await to_thread.run_sync(call, limiter=self._limiter)
+
+    # Statements
+
+    async def statements(self, request: Request) -> Response:
+        kind = _answer_type(request, _TYPES)
+        asked = Asked.of_statements(await _body(request))
+        call = partial(
+            self._engine.execute, asked.text, asked.properties, asked.variables, asked.command_sequence
+        )
+        return _json(to_json(await self._run(call)), kind)
+
+    async def terminate(self, request: Request) -> Response:
+        kind = _answer_type(request, _TYPES)
+        patterns = topics_to_delete(await _body(request))
+        found = await self._run(partial(self._engine.terminate_cluster, patterns))
+        return _json(to_json(found), kind)
+
+    # Rows
+
+    async def query(self, request: Request) -> Response:
+        kind = _answer_type(request, QUERY_TYPES)
+        return await self._read(Asked.of_statements(await _body(request)), query_format, kind)
+
+    async def query_stream(self, request: Request) -> Response:
+        kind = _answer_type(request, STREAM_TYPES)
+        return await self._read(Asked.of_stream(await _body(request)), stream_format, kind)
+
+    async def _read(self, asked: Asked, form: Callable[[QueryResult, str], RowFormat], kind: str) -> Response:
+        call = partial(self._answered, asked, form, kind)
+        return await to_thread.run_sync(call, limiter=self._streams.limiter)
+
+    def _answered(self, asked: Asked, form: Callable[[QueryResult, str], RowFormat], kind: str) -> Response:
+        """What is complete already is one piece. Raises EngineError, HTTPException."""
+        if _is_print(asked.text):
+            if kind == media.JSON:
+                raise _not_acceptable(f"a PRINT is answered as {media.DELIMITED}")
+            result = self._engine.print_topic(asked.text, asked.properties, asked.variables)
+            reading = RowReading(result, PrintedLines(kind))
+        else:
+            result = self._engine.query(asked.text, asked.properties, asked.variables)
+            reading = RowReading(result, form(result, kind))
+        self._streams.opened(reading)
+        try:
+            reading.start()
+        except BaseException:
+            self._streams.closed(reading)
+            raise
+        whole = reading.whole()
+        if whole is None:
+            return StreamedResponse(reading, self._streams)
+        self._streams.closed(reading)
+        return Response(whole, media_type=reading.media_type)
+
+    async def close_query(self, request: Request) -> Response:
+        query_id = query_id_of(await _body(request))
+        if not await self._run(partial(self._engine.close_query, query_id)):
+            raise bad_request(f"No query with id {query_id}")
+        return Response()
+
+    async def inserts_stream(self, request: Request) -> Response:
+        kind = _answer_type(request, INSERT_TYPES)
+        lines = Lines(request)
+        asked = InsertsAsked.of(await lines.first())
+        insert = partial(self._engine.insert, asked.target)
+        await self._run(insert)  # what each row would be refused for is told before the first
+        return InsertsResponse(lines, insert, kind)
+
+    # The server itself
+
+    async def home(self, request: Request) -> Response:
+        return RedirectResponse("/info", 307)
+
+    async def alive(self, request: Request) -> Response:
+        return _json({}, media.JSON)
+
+    async def info(self, request: Request) -> Response:
+        kind = _answer_type(request, _TYPES)
+        return _json({"KsqlServerInfo": to_json(await self._run(self._engine.info))}, kind)
+
+    async def healthcheck(self, request: Request) -> Response:
+        kind = _answer_type(request, _TYPES)
+        return _json(to_json(await self._run(self._engine.healthcheck)), kind)
+
+    async def cluster_status(self, request: Request) -> Response:
+        """One server is the whole cluster: a second one of its service takes it over."""
+        kind = _answer_type(request, _TYPES)
+        now_ms = time.time_ns() // 1_000_000
+        lags = {"stateStoreLags": {}, "updateTimeMs": now_ms}
+        own = {"hostAlive": True, "lastStatusUpdateMs": now_ms, "activeStandbyPerQuery": {}}
+        return _json({"clusterStatus": {self._engine.config.host: {**own, "hostStoreLags": lags}}}, kind)
+
+    async def statuses(self, request: Request) -> Response:
+        kind = _answer_type(request, _TYPES)
+        return _json({"commandStatuses": self._engine.statuses()}, kind)
+
+    async def status(self, request: Request) -> Response:
+        kind = _answer_type(request, _TYPES)
+        return _json(to_json(self._engine.status(unquote(request.path_params["command_id"]))), kind)
+
+    async def is_valid_property(self, request: Request) -> Response:
+        kind = _answer_type(request, _TYPES)
+        return _json(self._engine.is_valid_property(unquote(request.path_params["name"])), kind)
+
+    async def metadata(self, request: Request) -> Response:
+        kind = _answer_type(request, _TYPES)
+        found = await self._run(self._engine.info)
+        return _json({"version": found.version, "clusterId": _cluster_id(found)}, kind)
+
+    async def metadata_id(self, request: Request) -> Response:
+        kind = _answer_type(request, _TYPES)
+        return _json(_cluster_id(await self._run(self._engine.info)), kind)
+
+
+def _cluster_id(info: Any) -> dict[str, Any]:
+    clusters = {"kafka-cluster": info.kafka_cluster_id, "ksql-cluster": info.ksql_service_id}
+    return {"scope": {"path": [], "clusters": clusters}, "id": ""}
+
+
+def _is_print(text: str) -> bool:
+    """Whether a text is a PRINT; statements that set something may stand before it."""
+    try:
+        tokens = tokens_of(text)
+    except SqlError:
+        return False  # which is told where it is read in full
+    begins = [0, *(number + 1 for number, token in enumerate(tokens) if token.source == ";")]
+    return any(tokens[number].text == "PRINT" for number in begins if number < len(tokens))
+
+
+async def _body(request: Request) -> bytes:
+    """Raises EngineError."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > _BODY_BYTES_MAX:
+            raise bad_request(f"the body has more than {_BODY_BYTES_MAX} bytes")
+    return bytes(body)
+
+
+def _answer_type(request: Request, offered: tuple[str, ...]) -> str:
+    found = media.chosen(request.headers.get("accept"), offered)
+    if found is None:
+        raise _not_acceptable(f"expected one of {', '.join(offered)}")
+    return found
+
+
+def _not_acceptable(problem: str) -> HTTPException:
+    return HTTPException(406, f"HTTP 406 Not Acceptable: {problem}")
+
+
+def _json(found: object, kind: str, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    return Response(text.encode("utf-8", "surrogatepass"), status, headers, kind)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, EngineError)
+    waits = {"retry-after": str(_RETRY_AFTER_S)} if error.code is ErrorCode.SERVER_NOT_READY else None
+    if error.code is ErrorCode.SERVER_ERROR:
+        logger.error("%s %s failed: %s", request.method, request.url.path, error, exc_info=error.__cause__)
+    return _json(error.to_json(), media.JSON, error.code.http_status, waits)
+
+
+async def _no_such_thing(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    message = str(error.detail)
+    if error.status_code in (404, 405):
+        message = f"HTTP {error.status_code} {error.detail}: {request.method} {request.url.path}"
+    told = {"@type": "generic_error", "error_code": error.status_code * 100, "message": message}
+    return _json(told, media.JSON, error.status_code, dict(error.headers or {}))
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    return Response(status_code=400)  # nobody reads it
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    refused = EngineError(f"{type(error).__name__}: {error}", ErrorCode.SERVER_ERROR)
+    return _json(refused.to_json(), media.JSON, 500)

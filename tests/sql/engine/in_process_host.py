@@ -1,0 +1,142 @@
+"""A host that runs queries in threads of this process, over real topics: what Spark does, without it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Mapping
+from itertools import count
+
+from penstock.client.cluster import Cluster
+from penstock.client.config import ClientConfig
+from penstock.client.producer import Producer, ProducerConfig
+from penstock.client.topics import NewTopic, create_topics, delete_topics
+from penstock.protocol.murmur2 import partition_for_key
+from penstock.protocol.records import Record, encode_batch
+from penstock.sql.engine.hosting import QueryState, QueryStatus
+from penstock.sql.engine.local_tasks import LocalTasks
+from penstock.sql.engine.reading import Tail, counts_of, topics_read
+from penstock.topology.context import Input
+from penstock.topology.graph import Topology
+from penstock.topology.records import Output
+
+
+class _Running:
+    """One topology: its records, state and outputs."""
+
+    def __init__(self, config: ClientConfig, query_id: str, topology: Topology, paused: bool) -> None:
+        self.topology = topology
+        self.state = QueryState(QueryStatus.PAUSED)
+        self._cluster = Cluster(config)
+        topics = topics_read(topology)
+        written = {each.topic for part in topology.sub_topologies for each in part.sinks}
+        counts = counts_of(self._cluster, {*topics, *(written - topology.repartitions.keys())})
+        internal = topology.internal_topics(counts).values()
+        self.internal = [each.name for each in internal]
+        create_topics(self._cluster, [NewTopic(each.name, each.partitions, each.config) for each in internal])
+        self._tasks = LocalTasks(topology, counts)
+        self._producer = Producer(self._cluster, ProducerConfig())
+        self._undealt = count()
+        self._may_run = threading.Event()
+        self._is_over = False
+        if not paused:
+            self.resume()
+        self._tail = Tail(config, topics, self._take, self._failed, name=query_id)
+        self._tail.start()
+
+    def pause(self) -> None:
+        self._may_run.clear()
+        self.state = QueryState(QueryStatus.PAUSED)
+
+    def resume(self) -> None:
+        self._may_run.set()
+        self.state = QueryState(QueryStatus.RUNNING)
+
+    def close(self) -> None:
+        self._is_over = True
+        self._may_run.set()
+        self._tail.close()
+        self._producer.close()
+        self._cluster.close()
+
+    def _failed(self, error: BaseException) -> None:
+        self.state = QueryState(QueryStatus.ERROR, str(error))
+
+    def _take(self, rows: list[Input]) -> bool:
+        self._may_run.wait()
+        if self._is_over:
+            return False
+        for output in [*self._tasks.process(rows), *self._tasks.tick()]:
+            self._write(output)
+        self._log_changes()
+        self._producer.flush()
+        return True
+
+    def _write(self, output: Output) -> None:
+        topic, partition, key, value, timestamp_ms, headers = output
+        if partition is None:
+            number = len(self._cluster.require_topics([topic])[topic].partitions)
+            partition = next(self._undealt) % number if key is None else partition_for_key(key, number)
+        self._send(topic, partition, Record(0, timestamp_ms, key, value, headers))
+
+    def _log_changes(self) -> None:
+        for (_, partition), task in self._tasks.tasks.items():
+            specs = {spec.name: spec for spec in task.part.stores}
+            for name, delta in task.take_deltas().items():
+                if name in specs and specs[name].logged:
+                    topic = self.topology.changelog_topic(name)
+                    for place, stored in delta.items():
+                        made = specs[name].to_changelog(place, stored)
+                        if made is not None:
+                            now_ms = time.time_ns() // 1_000_000
+                            at_ms = now_ms if made.timestamp_ms is None else made.timestamp_ms
+                            self._send(topic, partition, Record(0, at_ms, made.key, made.value))
+
+    def _send(self, topic: str, partition: int, record: Record) -> None:
+        self._producer.send(topic, partition, bytearray(encode_batch([record])))
+
+
+class InProcessHost:
+    """``added`` and ``removed`` remember what was asked for, in order."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._config = ClientConfig.from_properties({"bootstrap.servers": bootstrap_servers})
+        self._running: dict[str, _Running] = {}
+        self._lock = threading.Lock()
+        self.added: list[str] = []
+        self.removed: list[str] = []
+        self.retained: list[set[str]] = []
+
+    def add(self, query_id: str, topology: Topology, *, paused: bool = False) -> None:
+        with self._lock:
+            old = self._running.pop(query_id, None)
+            if old is not None:
+                old.close()
+            self.added.append(query_id)
+            self._running[query_id] = _Running(self._config, query_id, topology, paused)
+
+    def pause(self, query_id: str) -> None:
+        self._running[query_id].pause()
+
+    def resume(self, query_id: str) -> None:
+        self._running[query_id].resume()
+
+    def remove(self, query_id: str) -> None:
+        with self._lock:
+            self.removed.append(query_id)
+            found = self._running.pop(query_id)
+            found.close()
+        with Cluster(self._config) as cluster:
+            delete_topics(cluster, found.internal)
+
+    def retain(self, query_ids: Collection[str]) -> None:
+        self.retained.append(set(query_ids))
+
+    def states(self) -> Mapping[str, QueryState]:
+        return {query_id: each.state for query_id, each in self._running.copy().items()}
+
+    def close(self) -> None:
+        with self._lock:
+            for each in self._running.values():
+                each.close()
+            self._running.clear()

@@ -1,0 +1,210 @@
+"""The command topic: what a service is after a restart, and who may write to it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from engine_server import Server
+
+from penstock.sql.engine import Engine, EngineError, ErrorCode
+from penstock.sql.printing import print_statement
+from penstock.sql.script import parse
+
+SCRIPT = """
+    CREATE TYPE pair AS STRUCT<a INT, b STRING>;
+    CREATE STREAM s (id INT KEY, v STRING, p pair) WITH (kafka_topic='s', partitions=2, format='json');
+    CREATE STREAM gone AS SELECT id, v FROM s;
+    CREATE TABLE counts AS SELECT id, COUNT(*) AS n FROM s GROUP BY id;
+    CREATE STREAM u WITH (value_format='delimited') AS SELECT id, v, p->b AS b FROM s WHERE id > 0;
+    CREATE STREAM more (id INT KEY, v STRING, b STRING)
+      WITH (kafka_topic='more', partitions=2, format='json');
+    INSERT INTO more SELECT * FROM u;
+    CREATE OR REPLACE STREAM u WITH (value_format='delimited') AS SELECT id, v, p->b AS b FROM s WHERE id > 1;
+    ALTER STREAM more ADD COLUMN x DOUBLE;
+    DROP STREAM gone DELETE TOPIC;
+    ALTER SYSTEM 'auto.offset.reset' = 'earliest';
+"""
+
+
+def snapshot(engine: Engine) -> dict[str, object]:
+    """All that a service knows, in comparable form."""
+    state = engine.state
+    return {
+        "sources": dict(state.catalog.sources),
+        "types": dict(state.catalog.types),
+        "texts": dict(state.texts),
+        "made from": dict(state.made_from),
+        "system": dict(state.system),
+        "queries": {
+            each.id: (each.text, each.purpose, each.sources, each.sink, str(each.plan), each.is_paused)
+            for each in state.queries.values()
+        },
+        "statuses": engine.statuses(),
+    }
+
+
+def test_a_restart_brings_everything_back(server: Server) -> None:
+    server.run(SCRIPT)
+    paused = next(each.id for each in server.engine.state.queries.values() if each.sink.name == "MORE")
+    server.run(f"PAUSE {paused};")
+    before = snapshot(server.engine)
+    again = server.restarted()
+    try:
+        assert snapshot(again.engine) == before
+        ids = {"CTAS_COUNTS", "CSAS_U", "INSERTQUERY"}
+        assert {each.rpartition("_")[0] for each in again.host.added} == ids
+        assert len(again.host.added) == 3, "no query that was dropped or replaced is started"
+        assert again.host.retained == [set(again.host.added)]
+        assert again.host.states()[paused].status.value == "PAUSED"
+        made = again.one("CREATE STREAM next AS SELECT id, v FROM s;")
+        assert made["commandSequenceNumber"] > server.engine._distributor._sequence
+    finally:
+        again.close()
+
+
+def test_queries_answer_after_a_restart(server: Server) -> None:
+    server.run(SCRIPT)
+    server.run("INSERT INTO s (id, v) VALUES (1, 'a'); INSERT INTO s (id, v) VALUES (1, 'b');")
+    server.becomes("SELECT * FROM counts;", [(1, 2)])
+    again = server.restarted()
+    try:
+        again.becomes("SELECT * FROM counts WHERE id = 1;", [(1, 2)])
+    finally:
+        again.close()
+
+
+def test_the_first_server_is_fenced_by_the_second(server: Server, start: Callable[..., Server]) -> None:
+    server.run("CREATE STREAM s (v STRING) WITH (kafka_topic='s', partitions=1, value_format='json');")
+    other = start(service_id=server.config.service_id)
+    made = "CREATE STREAM {0} (v STRING) WITH (kafka_topic='{0}', partitions=1, value_format='json');"
+    other.run(made.format("theirs"))
+    for _ in range(2):
+        error = server.refused(made.format("mine"), "Could not write the statement into the command topic")
+        assert error.code is ErrorCode.SERVER_ERROR
+    assert "mine" not in server.topics(), "the topic that was made for it is gone"
+    assert server.engine.healthcheck().is_healthy is False
+    assert server.engine.healthcheck().details["commandRunner"].is_healthy is False
+    other.run(made.format("more"))
+    assert [each["name"] for each in other.one("SHOW STREAMS")["streams"]] == ["MORE", "S", "THEIRS"]
+    assert [each["name"] for each in server.one("SHOW STREAMS")["streams"]] == ["S"]
+    third = other.restarted()
+    try:
+        assert [each["name"] for each in third.one("SHOW STREAMS")["streams"]] == ["MORE", "S", "THEIRS"]
+    finally:
+        third.close()
+
+
+def test_services_do_not_see_each_other(server: Server, start: Callable[..., Server]) -> None:
+    server.run("CREATE STREAM s (v STRING) WITH (kafka_topic='s', partitions=1, value_format='json');")
+    assert start().one("SHOW STREAMS")["streams"] == []
+
+
+def records_of(server: Server) -> list[tuple[str, dict[str, object]]]:
+    """Keys and values of the command topic, as a client reads them that is not ours."""
+    consumer = Consumer(
+        {"bootstrap.servers": server.servers, "group.id": "reader", "isolation.level": "read_committed"}
+    )
+    consumer.assign([TopicPartition(server.config.command_topic, 0, 0)])
+    found: list[tuple[str, dict[str, object]]] = []
+    wanted = len(server.engine.statuses())
+    while len(found) < wanted:
+        message = consumer.poll(10)
+        assert message is not None, f"found {len(found)} commands, expected {wanted}"
+        assert message.error() is None
+        found.append((json.loads(message.key()), json.loads(message.value())))
+    consumer.close()
+    return found
+
+
+def test_commands_are_ksqldbs_json(server: Server) -> None:
+    server.run(
+        "SET 'auto.offset.reset' = 'latest';"
+        "CREATE STREAM s (id INT KEY, v STRING) WITH (kafka_topic='s', partitions=2, format='json');"
+        "CREATE STREAM u AS SELECT * FROM s;"
+    )
+    [(_, first), (key, second)] = records_of(server)
+    assert key == "stream/`U`/create"
+    assert set(second) == {"statement", "streamsProperties", "originalProperties", "plan", "version"}
+    assert second["statement"] == (
+        "CREATE STREAM U WITH (KAFKA_TOPIC = 'U', PARTITIONS = 2, REPLICAS = 1) AS SELECT * FROM S;"
+    )
+    assert second["streamsProperties"] == {"auto.offset.reset": "latest"}
+    assert second["plan"] is None
+    text = str(first["statement"])
+    assert print_statement(parse(text)) + ";" == text
+
+
+def test_damaged_commands_are_passed_over(server: Server) -> None:
+    server.run("CREATE STREAM s (v STRING) WITH (kafka_topic='s', partitions=1, value_format='json');")
+    producer = Producer({"bootstrap.servers": server.servers})
+    for value in (b"no JSON", b'{"statement": 7}', b"[]", None, b'{"statement": "DROP STREAM nothing;"}'):
+        producer.produce(server.config.command_topic, value, b'"stream/NOTHING/drop"')
+    assert producer.flush(20) == 0
+    again = server.restarted()
+    try:
+        assert again.engine.statuses() == {"stream/S/create": "SUCCESS", "stream/NOTHING/drop": "ERROR"}
+        again.run("CREATE STREAM u AS SELECT * FROM s;")
+    finally:
+        again.close()
+
+
+def test_nothing_is_served_before_the_start(servers: str, server: Server) -> None:
+    engine = Engine(server.config, server.host)
+    for ask in (engine.execute, engine.query, engine.print_topic):
+        with pytest.raises(EngineError, match="not yet ready") as raised:
+            ask("SHOW STREAMS;")
+        assert raised.value.code is ErrorCode.SERVER_NOT_READY
+    assert engine.info().server_status == "NOT_READY"
+
+
+def test_statements_from_many_threads_are_all_there(server: Server) -> None:
+    made = "CREATE STREAM s{0} (v STRING) WITH (kafka_topic='t{0}', partitions=1, value_format='json');"
+    with ThreadPoolExecutor(8) as pool:
+        numbers = list(
+            pool.map(lambda number: server.one(made.format(number))["commandSequenceNumber"], range(24))
+        )
+    assert len(set(numbers)) == 24
+    before = snapshot(server.engine)
+    assert len(before["statuses"]) == 24  # type: ignore[arg-type]
+    again = server.restarted()
+    try:
+        assert snapshot(again.engine) == before
+    finally:
+        again.close()
+
+
+def test_lookups_go_on_while_tables_come_and_go(server: Server) -> None:
+    """Whatever is asked meanwhile is answered rightly, or refused as what is not there."""
+    server.run("CREATE STREAM s (id INT KEY, v STRING) WITH (kafka_topic='s', partitions=2, format='json');")
+    server.run(
+        "CREATE TABLE c AS SELECT id, COUNT(*) AS n FROM s GROUP BY id; INSERT INTO s VALUES (1, 'a');"
+    )
+    server.becomes("SELECT * FROM c WHERE id = 1;", [(1, 1)])
+    is_over = threading.Event()
+    wrong: list[object] = []
+
+    def look(table: str) -> None:
+        while not is_over.wait(0.005):
+            try:
+                if (rows := server.rows(f"SELECT * FROM {table} WHERE id = 1;")) not in ([], [(1, 1)]):
+                    wrong.append(rows)
+            except EngineError as error:
+                if table == "c":
+                    wrong.append(error)
+
+    threads = [threading.Thread(target=look, args=(table,)) for table in ("c", "c", "d")]
+    for each in threads:
+        each.start()
+    for _ in range(5):
+        server.run("CREATE TABLE d AS SELECT id, COUNT(*) AS n FROM s GROUP BY id;")
+        server.becomes("SELECT n FROM d WHERE id = 1;", [(1,)])
+        server.run("DROP TABLE d DELETE TOPIC;")
+    is_over.set()
+    for each in threads:
+        each.join(20)
+    assert wrong == []

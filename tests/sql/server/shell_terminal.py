@@ -1,0 +1,102 @@
+"""`penstock sql` as a process: with pipes, and on a terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[()][A-Z0-9]|\x1b[=>]|\r")
+
+
+def environment(home: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "PENSTOCK_SQL_HISTORY": str(home / "history"),
+        "PROMPT_TOOLKIT_NO_CPR": "1",
+        "TERM": "xterm",
+        "COLUMNS": "100",
+    }
+
+
+def command(url: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "penstock", "sql", "--server", url, *arguments]
+
+
+def run_shell(url: str, home: Path, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    """``text`` is its standard input."""
+    return subprocess.run(
+        command(url, *arguments),
+        input=text,
+        env=environment(home),
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+class Terminal:
+    """The shell on a terminal of 100 columns. What it has shown is read up to what a test looks for."""
+
+    def __init__(self, url: str, home: Path, *arguments: str) -> None:
+        self._master, slave = os.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+        self.process = subprocess.Popen(
+            command(url, *arguments),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env=environment(home),
+            cwd=home,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(slave)
+        os.set_blocking(self._master, False)
+        self._unread = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+        os.close(self._master)
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def enter(self, text: str) -> None:
+        self.type(f"{text}\r")
+
+    def read_until(self, wanted: str, timeout_s: float = 15.0) -> str:
+        """What was shown up to and with ``wanted``."""
+        deadline_s = time.monotonic() + timeout_s
+        while wanted not in self._unread:
+            assert time.monotonic() < deadline_s, f"{wanted!r} is not in {self._unread!r}"
+            try:
+                self._unread = _ESCAPE.sub("", self._unread + os.read(self._master, 65536).decode())
+            except BlockingIOError:
+                time.sleep(0.02)
+            except OSError as error:  # the shell has ended
+                raise AssertionError(f"{wanted!r} is not in {self._unread!r}") from error
+        shown, _, self._unread = self._unread.partition(wanted)
+        return shown + wanted
+
+    def wait(self) -> int:
+        return self.process.wait(30)
