@@ -1,9 +1,11 @@
-"""Fixtures that every part of the suite shares, and which tests have to run on one worker."""
+"""Fixtures that every part of the suite shares, and how its tests are spread over workers."""
 
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from kafka_node import record_classes
 from maven_jars import cache_root, jars_of
@@ -12,26 +14,39 @@ KAFKA_VERSION = "4.3.1"
 TESTS = Path(__file__).parent
 CLIENTS = TESTS / "clients"
 
-#: Modules whose tests share what takes seconds to make: nodes, programs in Java, a year of flights. Without a
-#: group pytest-xdist gives every worker some of the tests, and each makes it.
-SHARING = frozenset(
+#: Files of tests/pipeline that need no Spark session, or start Spark in processes of their own. All others
+#: share the session of one worker.
+WITHOUT_THE_SESSION = frozenset(
     {
-        "arrow/test_reading_page.py",
-        "broker/test_metadata_apis.py",
-        "cli/test_cluster_commands.py",
-        "cli/test_txn_commands.py",
-        "clients/test_spark_kafka_connector.py",
-        "cluster/test_kafka_tools.py",
-        "cluster/test_three_nodes.py",
-        "demo/test_demo_application.py",
-        "demo/test_demo_data.py",
-        "metadata/test_controller_kafka.py",
-        "model/test_wire_faults.py",
-        "streams/test_kafka_streams.py",
-        "streams/test_operators_kafka.py",
-        "views/test_view_cluster.py",
-        "views/test_view_http.py",
+        "pipeline/test_common_reading.py",
+        "pipeline/test_hosting.py",
+        "pipeline/test_sink_exactly_once.py",
+        "pipeline/test_sink_exactly_once_writer.py",
+        "pipeline/test_sink_ownership.py",
+        "pipeline/test_source_group.py",
+        "pipeline/test_source_readers.py",
+        "pipeline/test_source_stream.py",
+        "pipeline/test_spark_java.py",
+        "pipeline/test_streams_kill.py",
+        "pipeline/test_streams_oracle.py",
+        "pipeline/test_streams_tasks.py",
+        "pipeline/test_worker_python.py",
     }
+)
+#: What takes longest is begun first: otherwise one worker would be at it when the others have ended.
+LONGEST_FIRST = (
+    "spark",
+    "clients/test_spark_kafka_connector.py",
+    "pipeline/test_sink_exactly_once.py",
+    "cluster/test_kill_exactly_once.py",
+    "simulation/test_seeds.py",
+    "demo/test_demo_job.py",
+    "streams/test_operators_kafka.py",
+    "streams/test_kafka_streams.py",
+    "cluster/test_three_nodes.py",
+    "cluster/test_interchange.py",
+    "cluster/test_kill.py",
+    "views/test_view_cluster.py",
 )
 
 
@@ -45,11 +60,26 @@ def kafka_libs() -> Path:
         return libs
 
 
+class ByFile(LoadScopeScheduling):
+    """A file's tests run on one worker: they share what takes seconds to make, nodes and programs in Java.
+
+    The groups of `--dist loadgroup` would do, but pytest 9.2 takes no notice of them (pytest-xdist 3.8).
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    config.option.loadscopereorder = False  # in the order of the collection, not by the number of tests
+    return ByFile(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests on one worker that share a Spark session, or anything else that takes seconds to make."""
-    for item in items:
-        place = item.path.relative_to(TESTS)
-        if place.parts[0] == "pipeline":
-            item.add_marker(pytest.mark.xdist_group("spark"))
-        elif place.as_posix() in SHARING:
-            item.add_marker(pytest.mark.xdist_group(place.stem))
+    place_of = {group: place for place, group in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: place_of.get(group_of(item.nodeid), len(place_of)))
+
+
+def group_of(nodeid: str) -> str:
+    file = nodeid.partition("::")[0].removeprefix(f"{TESTS.name}/")
+    return "spark" if file.startswith("pipeline/") and file not in WITHOUT_THE_SESSION else file

@@ -1,11 +1,14 @@
 """Partitions of a node as if they had a second replica: its progress and elections are the test's."""
 
+from penstock.broker.fetch_session import FetchTarget
 from penstock.broker.group_coordinator import GroupCoordinatorRuntime
 from penstock.broker.node import Broker
 from penstock.broker.replica import Replica
+from penstock.broker.replication.session_news import SessionNews
 from penstock.broker.transaction_coordinator import TransactionCoordinatorRuntime
 from penstock.metadata.image import MetadataDelta
 from penstock.metadata.image.topics import PartitionRegistration
+from penstock.protocol.messages import FetchRequest
 
 OTHER = 2
 """The broker that has the second replica."""
@@ -36,6 +39,22 @@ class Followed:
         high_watermark = end_offset if to is None else min(to, end_offset)
         if high_watermark > self.replica.high_watermark:
             replicated.commit(high_watermark)
+
+    def stand_still(self) -> None:
+        """Time passes in which nothing was heard of the follower."""
+        replicated = self.replica.replicated
+        assert replicated is not None
+        assert replicated.leading is not None
+        replicated.leading.since_ms -= self.broker.replication.silence_max_ms + 1
+
+    def follow(self) -> SessionNews:
+        """The follower's session, as it begins."""
+        replicated = self.replica.replicated
+        assert replicated is not None
+        session = SessionNews(OTHER)
+        wanted = FetchRequest.FetchPartition(partition=self.replica.partition)
+        session.watch(FetchTarget(self.replica.topic_id, wanted), replicated)
+        return session
 
     def lose(self, runtime: Runtime | None = None) -> None:
         """The other broker leads."""

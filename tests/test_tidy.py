@@ -23,19 +23,21 @@ FLOORS: dict[str, set[str]] = {
     "client": {"protocol"},
     "operations": {"protocol", "client"},
     # formats takes patterns that are matched in linear time from the coordinators, and nothing else of ours
-    "registry": {"protocol", "coordinators", "client"},
+    "registry": {"protocol", "coordinators", "client", "web"},
+    "web": set(),
     "topology": {"protocol"},
-    "arrow": {"protocol", "client"},
-    "views": {"protocol", "client", "arrow", "topology"},
-    "spark": {"protocol", "client", "arrow", "topology", "views"},
+    "arrow": {"protocol", "client", "registry"},
+    "views": {"protocol", "client", "arrow", "topology", "web"},
+    "spark": {"protocol", "client", "registry", "arrow", "topology", "views"},
     "streams": {"protocol", "topology", "views", "spark"},
+    "sql": {"protocol", "client", "registry", "web", "topology", "arrow", "views", "spark", "streams"},
     # Cluster starts nodes as processes; the simulator runs them, and looks inside
     "testing": {"protocol", "storage", "metadata", "broker"},
     "bench": {"testing"},
     "demo": {"protocol", "client", "arrow", "spark", "streams", "testing"},
     "cli": {
         *{"protocol", "storage", "metadata", "broker", "client", "arrow", "views", "spark", "streams"},
-        *{"operations", "testing", "bench", "demo"},
+        *{"operations", "registry", "sql", "testing", "bench", "demo"},
     },
 }
 

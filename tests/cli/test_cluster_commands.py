@@ -94,6 +94,7 @@ def replicas(cluster: SeveralNodes, topic: str) -> list[list[int]]:
 
 
 def leaders(cluster: SeveralNodes, topic: str) -> list[int]:
+    """As some node knows it, which may hear of an election a moment after the one that ran it."""
     partitions = admin(cluster).list_topics(topic, timeout=20).topics[topic].partitions
     return [partitions[number].leader for number in sorted(partitions)]
 
@@ -149,7 +150,7 @@ def move_by_a_plan(cluster: SeveralNodes, directory: Path) -> None:
     assert "partitions, 4.0 MB of 4.0 MB" in done.stderr
     found = replicas(cluster, "orders")
     assert sorted(map(tuple, found)) == [(1, 2), (1, 2), (1, 3), (1, 3), (2, 3), (2, 3)]
-    assert sorted(leaders(cluster, "orders")) == [1, 1, 2, 2, 3, 3]
+    wait_until(lambda: sorted(leaders(cluster, "orders")) == [1, 1, 2, 2, 3, 3])
     assert throttles(cluster, "orders") == []
     again = penstock(cluster, "reassign", "run", str(plan))
     assert (again.returncode, again.stdout) == (0, "nothing to move\n")
@@ -202,6 +203,9 @@ def add_a_node(cluster: SeveralNodes) -> None:
     done = penstock(cluster, "add-voter", f"4@{cluster.controllers[4]}")
     assert (done.returncode, done.stdout) == (0, "node 4 votes\n"), done.stderr
     assert [m["role"] for m in status(cluster)["quorum"]["members"] if m["node_id"] == 4] == ["voter"]
+    assert penstock(cluster, "status", "--wait", "30s", "--brokers", "4", "--voters", "4").returncode == 0
+    assert penstock(cluster, "status", "--wait", "1s", "--voters", "5").returncode == 1
+    assert penstock(cluster, "status", "--voters", "5").returncode == 2
     again = penstock(cluster, "add-voter", f"4@{cluster.controllers[4]}")
     assert again.returncode == 1
     assert "node 4 does not follow the quorum: voters are 1, 2, 3, 4, observers none" in again.stderr
@@ -215,13 +219,13 @@ def add_a_node(cluster: SeveralNodes) -> None:
 
 def lose_and_elect(cluster: SeveralNodes) -> None:
     make_topic(cluster, "ordered", [[3, 2], [3, 1]])
-    assert leaders(cluster, "ordered") == [3, 3]
+    wait_until(lambda: leaders(cluster, "ordered") == [3, 3])
     cluster.nodes[3].kill()
     wait_until(lambda: [b["fenced"] for b in shown(cluster, "status")["brokers"]][2])
     found = shown(cluster, "status")
     assert {"ordered-0", "ordered-1"} <= set(found["under_replicated"])
     assert found["offline"] == []
-    assert leaders(cluster, "ordered") == [2, 1]
+    wait_until(lambda: leaders(cluster, "ordered") == [2, 1])
     assert penstock(cluster, "status", "--wait", "1s").returncode == 1
     done = penstock(cluster, "rebalance", "--dry-run")
     assert done.returncode == 1
@@ -230,7 +234,7 @@ def lose_and_elect(cluster: SeveralNodes) -> None:
     status(cluster)
     elected = shown(cluster, "elect-leaders", "--topic", "ordered")
     assert elected == {"elected": ["ordered-0", "ordered-1"], "failed": {}}
-    assert leaders(cluster, "ordered") == [3, 3]
+    wait_until(lambda: leaders(cluster, "ordered") == [3, 3])
     shown(cluster, "elect-leaders")
     assert shown(cluster, "elect-leaders") == {"elected": [], "failed": {}}
 

@@ -17,6 +17,7 @@ from kafka.structs import OffsetAndMetadata
 
 from kafka_node import run_java
 from penstock.testing import Cluster
+from to_the_end import TO_THE_END
 
 COMMITTED = [b"committed %d" % number for number in range(20)]
 ABORTED = [b"aborted %d" % number for number in range(20)]
@@ -48,8 +49,8 @@ def read(bootstrap: str, topic: str, isolation_level: str) -> list[bytes]:
             "bootstrap.servers": bootstrap,
             "group.id": uuid.uuid4().hex,
             "isolation.level": isolation_level,
-            "enable.partition.eof": True,
         }
+        | TO_THE_END
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[bytes] = []

@@ -14,6 +14,7 @@ from penstock.client.producer import ProducerConfig
 from penstock.protocol.records import Record, encode_batch
 from penstock.spark.sink.encoding import EncodedBatch
 from penstock.spark.sink.publisher import Content, Outcome, Publication, Publisher
+from to_the_end import TO_THE_END
 
 TOPICS = ("out-a", "out-b")
 PARTITIONS = 2
@@ -83,9 +84,9 @@ def committed_values(servers: str, topic: str, partitions: int = PARTITIONS) -> 
             "bootstrap.servers": servers,
             "group.id": "unused",
             "isolation.level": "read_committed",
-            "enable.partition.eof": True,
             "enable.auto.commit": False,
         }
+        | TO_THE_END
     )
     consumer.assign([ConfluentPartition(topic, number, 0) for number in range(partitions)])
     values: list[list[bytes]] = [[] for _ in range(partitions)]

@@ -6,6 +6,8 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from streams_cases import Row
 
+from to_the_end import TO_THE_END
+
 
 class Node:
     """A node of a test's own: the topologies' topics have fixed names."""
@@ -28,7 +30,7 @@ class Node:
     def write(self, rows: list[Row]) -> None:
         """All of one topic before the next, so that global tables are there first."""
         for topic in sorted({row[0] for row in rows}, reverse=True):
-            producer = Producer({"bootstrap.servers": self.servers})
+            producer = Producer({"bootstrap.servers": self.servers, "partitioner": "murmur2_random"})
             for name, key, value, timestamp_ms in rows:
                 if name == topic:
                     producer.produce(topic, value, key, timestamp=timestamp_ms)
@@ -46,8 +48,8 @@ class Node:
                 "group.id": "reader",
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "earliest",
-                "enable.partition.eof": True,
             }
+            | TO_THE_END
         )
         partitions = consumer.list_topics(topic).topics[topic].partitions
         found = []

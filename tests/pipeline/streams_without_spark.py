@@ -12,9 +12,10 @@ from penstock.arrow.layout import HEADERS
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.spark.sink.options import parse_sink
 from penstock.spark.source.options import parse_streaming
+from penstock.spark.streams.grouping import partition_of
 from penstock.spark.streams.map_side import MapSide, block_of
 from penstock.spark.streams.packing import Block, Kind, tick
-from penstock.spark.streams.plan import LAYOUT, StreamsPlan, partition_of, plan_from_text
+from penstock.spark.streams.plan import LAYOUT, StreamsPlan, plan_from_text
 from penstock.spark.streams.tasks import TaskRunner
 from penstock.streams import App
 from penstock.topology.records import Headers

@@ -63,6 +63,8 @@ from wire_proxy import Fate, Request, WireProxy
 
 SAFE_DOWNGRADE = 2
 NODE = {"transaction.state.log.num.partitions": "2"}
+#: Apache Kafka lets no broker in again before its controller has missed the killed one, by default for 9 s.
+SOON_MISSED = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 TARGETS = ["penstock", "penstock-tv1", pytest.param("kafka", marks=pytest.mark.kafka)]
 ON_DEMAND = pytest.mark.skipif("PENSTOCK_CLUSTERS" not in os.environ, reason="no PENSTOCK_CLUSTERS")
 TARGETS.append(pytest.param("kafka-tv1", marks=[pytest.mark.kafka, ON_DEMAND]))
@@ -90,7 +92,7 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         node: Cluster | KafkaNode
         if kind.startswith("kafka"):
             libs: Path = request.getfixturevalue("kafka_libs")
-            node = KafkaNode(libs, tmp_path_factory.mktemp("kafka"), config=advertised)
+            node = KafkaNode(libs, tmp_path_factory.mktemp("kafka"), config=advertised | SOON_MISSED)
         else:
             node = Cluster(NODE | advertised)
         with node:

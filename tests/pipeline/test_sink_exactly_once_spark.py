@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.testing import Cluster
+from to_the_end import TO_THE_END
 from wire_proxy import Fate, WireProxy
 
 pytestmark = pytest.mark.spark
@@ -33,8 +34,8 @@ def committed(servers: str) -> Callable[..., list[list[bytes]]]:
                 "bootstrap.servers": of,
                 "group.id": "unused",
                 "isolation.level": "read_committed",
-                "enable.partition.eof": True,
             }
+            | TO_THE_END
         )
         consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
         values: list[list[bytes]] = [[] for _ in range(partitions)]

@@ -23,6 +23,7 @@ from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter, driver_id
 from penstock.spark.sink.options import parse_sink
 from penstock.spark.sink.publisher import CheckpointMismatch, RunFenced
 from penstock.spark.sink.staged import Run, Stage, StagedBatchMissing, TaskStaged
+from to_the_end import TO_THE_END
 
 SCHEMA = StructType([StructField("value", StringType()), StructField("topic", StringType())])
 
@@ -90,8 +91,8 @@ def values(query: Query, servers: str) -> Callable[[], list[str]]:
                 "bootstrap.servers": servers,
                 "group.id": "unused",
                 "isolation.level": "read_committed",
-                "enable.partition.eof": True,
             }
+            | TO_THE_END
         )
         consumer.assign([TopicPartition(query.topic, 0, 0)])
         found = []

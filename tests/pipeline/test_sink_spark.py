@@ -11,6 +11,7 @@ from penstock.spark.sink.columns import SinkColumns
 from penstock.spark.sink.options import parse_sink
 from penstock.spark.sink.partitioner import RowRefused
 from penstock.spark.sink.writer import WriteTask
+from to_the_end import TO_THE_END
 
 VALUE = SinkColumns(value="value", key=None, headers=None, topic=None, partition=None, timestamp=None)
 KEYED = SinkColumns(value="value", key="key", headers=None, topic=None, partition=None, timestamp=None)
@@ -21,9 +22,7 @@ def consume(servers):
     """All messages of a topic, by a client that is not ours."""
 
     def read(topic, partitions=1):
-        consumer = Consumer(
-            {"bootstrap.servers": servers, "group.id": "unused", "enable.partition.eof": True}
-        )
+        consumer = Consumer({"bootstrap.servers": servers, "group.id": "unused"} | TO_THE_END)
         consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
         messages, ends = [], 0
         while ends < partitions:

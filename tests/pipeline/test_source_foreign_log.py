@@ -5,6 +5,8 @@ import time
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
+from to_the_end import TO_THE_END
+
 pytestmark = pytest.mark.spark
 
 
@@ -46,8 +48,8 @@ def consumed(servers, topic, isolation):
             "bootstrap.servers": servers,
             "group.id": "unused",
             "isolation.level": isolation,
-            "enable.partition.eof": True,
         }
+        | TO_THE_END
     )
     consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(2)])
     rows, ended, deadline = [], set(), time.monotonic() + 30

@@ -19,9 +19,9 @@ from streams_node import Node
 from streams_without_spark import MemoryPages, plan_of
 
 from penstock.spark.streams.dataframes import NeedsRunningApp
+from penstock.spark.streams.grouping import partition_of
 from penstock.spark.streams.map_side import MapSide
 from penstock.spark.streams.packing import Block
-from penstock.spark.streams.plan import partition_of
 from penstock.spark.streams.tasks import TaskRunner
 from penstock.spark.streams.typed_columns import column_of
 from penstock.streams import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.spark.profiles import PROFILES
-from penstock.spark.streams.running import _options
+from penstock.spark.streams.planning import with_defaults
 from penstock.streams import App, string
 
 
@@ -19,12 +19,12 @@ def app(*, has_state: bool) -> App:
 
 def test_batches_are_limited_where_tasks_hold_their_records_in_memory() -> None:
     steady = PROFILES["steady"]
-    assert _options(steady, app(has_state=True).topology(), {}) == {"maxOffsetsPerTrigger": "1000000"}
-    assert _options(steady, app(has_state=False).topology(), {}) == {}
+    assert with_defaults(steady, app(has_state=True).topology(), {}) == {"maxOffsetsPerTrigger": "1000000"}
+    assert with_defaults(steady, app(has_state=False).topology(), {}) == {}
 
 
 def test_what_is_given_counts_before_profile_and_default_in_any_case_of_letters() -> None:
     topology = app(has_state=True).topology()
     given = {"maxoffsetspertrigger": "7"}
-    assert _options(PROFILES["low-latency"], topology, given) == {"maxPartitions": "1"} | given
-    assert _options(PROFILES["low-latency"], topology, {})["maxOffsetsPerTrigger"] == "50000"
+    assert with_defaults(PROFILES["low-latency"], topology, given) == {"maxPartitions": "1"} | given
+    assert with_defaults(PROFILES["low-latency"], topology, {})["maxOffsetsPerTrigger"] == "50000"

@@ -19,8 +19,9 @@ from penstock.client.topics import NewTopic, create_topics, delete_records, dele
 from penstock.spark.sink.options import parse_sink
 from penstock.spark.source.options import parse_streaming
 from penstock.spark.streams import source
+from penstock.spark.streams.grouping import partition_of
 from penstock.spark.streams.packing import Block, Kind
-from penstock.spark.streams.plan import LAYOUT, StreamsPlan, partition_of, shuffled_topics
+from penstock.spark.streams.plan import LAYOUT, StreamsPlan, shuffled_topics
 from penstock.spark.streams.preparation import prepare_group, prepare_topics
 from penstock.spark.streams.source import StreamsReader
 from penstock.streams import App, Processor, string

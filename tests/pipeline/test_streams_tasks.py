@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from streams_cases import OPERATORS, answers_of, app_of, comparable, rows_of
 from streams_without_spark import Simulation
 
-from penstock.spark.streams.plan import TopologyChanged, group_of, partition_of, spark_hash
+from penstock.spark.streams.grouping import group_of, partition_of, spark_hash
+from penstock.spark.streams.plan import TopologyChanged
 from penstock.spark.streams.state_log import Changes
 from penstock.spark.streams.tasks import changelog_block
 from penstock.streams import App, TopologyTest, json, long, raw, string, tumbling

@@ -1,0 +1,182 @@
+"""The parts of a host without Spark: who is in it, where they stand, who does what, who is to blame."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.client.errors import ClientError, ServerUnreachable
+from penstock.client.fetcher import PartitionRange
+from penstock.spark.hosting.failures import MemberFailed, blaming, read_failure
+from penstock.spark.hosting.groups import PASSING, member_group, number_of, partition_of
+from penstock.spark.hosting.positions import last_completed, position_in
+from penstock.spark.hosting.roster import Member, Roster, RosterDamaged, RosterFile, Standing
+from penstock.spark.hosting.source import Share, share_out
+from penstock.spark.sink.checkpoint import parse_offset_entry
+from penstock.spark.sink.locations import Location
+from penstock.spark.streams.grouping import spark_hash_of_long
+from penstock.spark.streams.source import Work
+
+MEMBER = Member(3, "counts", "3-abc", Standing.RUNNING, {"orders": {"0": 5}}, (7, 8))
+
+
+def location(path: Path) -> Location:
+    return Location.open(str(path), "checkpoint")
+
+
+# the roster
+
+
+def test_a_roster_is_read_as_it_was_written(tmp_path: Path) -> None:
+    file = RosterFile(location(tmp_path))
+    assert file.read() == Roster()
+    failed = replace(MEMBER, number=4, name="other", standing=Standing.FAILED, error="it broke", starts=2)
+    roster = Roster().with_member(failed).with_member(MEMBER).without(failed)
+    file.write(roster)
+    assert file.read() == roster
+    assert [member.number for member in roster.members] == [3]
+    assert roster.removed == (failed,)
+    assert roster.next_number == 5, "no number is given twice"
+
+
+def test_who_follows_a_roster_sees_what_was_written(tmp_path: Path) -> None:
+    written, followed = RosterFile(location(tmp_path)), RosterFile(location(tmp_path))
+    assert followed.follow() == Roster()
+    for number in range(1, 4):
+        roster = Roster().with_member(replace(MEMBER, number=number))
+        written.write(roster)
+        assert followed.follow() == roster
+        assert followed.follow() is followed.follow()
+
+
+@pytest.mark.parametrize("damage", [b"", b"[]", b'{"version": 1}', b'{"version": 1, "members": [{}]}'])
+def test_a_damaged_roster_is_named(tmp_path: Path, damage: bytes) -> None:
+    file = tmp_path / "penstock" / "roster.json"
+    file.parent.mkdir()
+    file.write_bytes(damage)
+    with pytest.raises(RosterDamaged, match=r"roster\.json is damaged"):
+        RosterFile(location(tmp_path)).read()
+
+
+def test_a_roster_of_a_later_release_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "penstock" / "roster.json"
+    file.parent.mkdir()
+    file.write_text('{"version": 2}')
+    with pytest.raises(RosterDamaged, match="has version 2, expected at most 1"):
+        RosterFile(location(tmp_path)).read()
+
+
+# where members stand
+
+
+def entry(starts: int, offset: int, **more: object) -> dict[str, object]:
+    return {"starts": starts, "at": {"orders": {"0": offset}}, **more}
+
+
+def test_a_member_goes_on_where_its_last_batch_ended() -> None:
+    assert position_in({"3": entry(1, 9)}, MEMBER) == {"orders": {"0": 9}}
+    assert position_in({}, MEMBER) == MEMBER.begin
+    again = replace(MEMBER, starts=2, begin={"orders": {"0": 6}})
+    assert position_in({"3": entry(1, 9)}, again) == {"orders": {"0": 6}}, (
+        "what was planned before is not run"
+    )
+
+
+def test_the_last_complete_batch_is_that_of_the_commit_log(tmp_path: Path) -> None:
+    where = location(tmp_path)
+    assert last_completed(where) == {}
+    for batch in range(12):
+        line = json.dumps({"@members": {"3": entry(1, batch)}}, separators=(",", ":"))
+        where.child("offsets", str(batch)).write(f"v1\n{{}}\n{line}".encode())
+        if batch < 11:
+            where.child("commits", str(batch)).write(b"v1\n{}")
+    assert last_completed(where) == {"3": entry(1, 10)}
+
+
+def test_only_members_that_a_batch_moves_commit_their_groups_offsets() -> None:
+    group = {"id": "of-counts", "cluster": "c"}
+    members = {"3": entry(1, 9, group=group), "4": entry(1, 2)}
+    line = json.dumps({"@members": members})
+    for text in (f"v1\n{{}}\n{line}", f"v2\n{{}}\n0:{line}"):
+        [found] = parse_offset_entry(text.encode()).groups
+        assert (found.group_id, found.cluster_id) == ("of-counts", "c")
+        assert [(tp.topic, tp.partition, offset) for tp, offset in found.offsets.items()] == [
+            ("orders", 0, 9)
+        ]
+
+
+# how work is dealt out
+
+
+def share(number: int, topic: str, partition: int, offsets: int) -> Share:
+    return Share(number, f"{number}-x", Work(0, "", (PartitionRange(topic, partition, 0, offsets),)))
+
+
+def test_members_that_read_a_partition_are_in_one_task_and_tasks_are_alike() -> None:
+    shares = [share(n, "orders", p, 1000) for n in range(1, 6) for p in range(4)]
+    shares += [share(9, "small", 0, 10), Share(8, "8-x", cleared=(1, 2))]
+    tasks = share_out(shares, 2)
+    assert sorted(map(repr, (one for task in tasks for one in task))) == sorted(map(repr, shares))
+    assert len(tasks) == 2
+    of_partition: dict[object, set[int]] = {}
+    for at, task in enumerate(tasks):
+        for one in task:
+            if one.work is not None:
+                of_partition.setdefault(one.work.ranges[0][:2], set()).add(at)
+    assert all(len(found) == 1 for found in of_partition.values())
+    sizes = [sum(one.work.ranges[0].end for one in task if one.work is not None) for task in tasks]
+    assert max(sizes) - min(sizes) <= 10
+    assert share_out([], 2) == []
+
+
+def test_a_group_tells_member_and_partition_and_lands_where_it_is_wanted() -> None:
+    rng = random.Random(1)
+    for _ in range(200):
+        number, partition = rng.randrange(PASSING, 1 << 24), rng.randrange(1 << 20)
+        shuffle_partitions = rng.choice([1, 2, 7, 32])
+        group = member_group(number, partition, shuffle_partitions)
+        assert (number_of(group), partition_of(group)) == (number, partition)
+        assert 0 <= group < 1 << 63
+        assert spark_hash_of_long(group) % shuffle_partitions == (number + partition) % shuffle_partitions
+
+
+# who is to blame
+
+
+def test_what_a_member_raises_says_whose_it_is() -> None:
+    with pytest.raises(MemberFailed, match="member 7: ValueError: no number"), blaming(7):
+        raise ValueError("no number")
+    with pytest.raises(MemberFailed, match="member 7: KeyError"), blaming(8), blaming(7):
+        raise KeyError("x")
+    with pytest.raises(MemberFailed, match="member 7: ClientError: gone"), blaming(7):
+        raise ClientError("gone")
+
+
+def test_brokers_that_do_not_answer_are_no_members_fault() -> None:
+    with pytest.raises(ServerUnreachable), blaming(7):
+        raise ServerUnreachable("nobody there")
+
+
+SPARK_SAYS = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted SQLSTATE: XXKST
+Traceback (most recent call last):
+  File "worker.py", line 1, in main
+{error} SQLSTATE: 39000
+=== Streaming Query ===
+Identifier: host
+"""
+
+
+def test_a_failure_is_read_from_what_spark_tells() -> None:
+    module = "penstock.spark.hosting.failures"
+    found = read_failure(
+        SPARK_SAYS.format(error=f"{module}.MemberFailed: member 12: RecordFailed: bad\nvalue")
+    )
+    assert found == (12, "RecordFailed: bad\nvalue", False)
+    found = read_failure(SPARK_SAYS.format(error="penstock.client.errors.ServerUnreachable: nobody there"))
+    assert found == (None, "ServerUnreachable: nobody there", False)
+    found = read_failure(SPARK_SAYS.format(error="penstock.spark.sink.ownership.RunFenced: replaced"))
+    assert found == (None, "RunFenced: replaced", True)

@@ -1,0 +1,186 @@
+"""Several applications in one query on Spark: they come, pause, fail and go while the others run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from streams_node import Node
+
+from penstock.spark.hosting import Host, HostStopped, Standing
+from penstock.streams import App, long, string
+from penstock.testing import Cluster
+
+TIMEOUT_S = 60
+OWN_TOPIC = "commands"
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    with Cluster() as cluster:
+        found = Node(cluster.bootstrap_servers)
+        found.create(1, OWN_TOPIC)
+        yield found
+
+
+@pytest.fixture
+def hosted(node: Node, spark: Any, tmp_path: Path) -> Iterator[Callable[..., Host]]:
+    started: list[Host] = []
+
+    def start(**settings: Any) -> Host:
+        host = Host.start(
+            "host-of-tests",
+            bootstrap_servers=node.servers,
+            topic=OWN_TOPIC,
+            spark=spark,
+            **{"checkpoint": tmp_path / "checkpoint", **settings},
+        )
+        started.append(host)
+        return host
+
+    yield start
+    for host in started:
+        host.close()
+
+
+def filtering(source: str, sink: str) -> App:
+    app = App(f"of-{sink}", key=string, value=string)
+    app.stream(source).filter(lambda key, value: value != "drop").to(sink)
+    return app
+
+
+def counting(source: str, sink: str) -> App:
+    app = App(f"of-{sink}", key=string, value=string)
+    app.stream(source).group_by_key().count(store="counts").to_stream().to(sink, value=long)
+    return app
+
+
+def refusing(source: str, sink: str) -> App:
+    app = App(f"of-{sink}", key=string, value=string)
+    app.stream(source).map_values(checked).to(sink)
+    return app
+
+
+def checked(value: str) -> str:
+    if value == "bad":
+        raise ValueError("found a bad value")
+    return value
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    give_up_s = time.monotonic() + TIMEOUT_S
+    while not holds():
+        assert time.monotonic() < give_up_s, "it did not come true"
+        time.sleep(0.1)
+
+
+def records(topic: str, *values: str) -> list[tuple[str, bytes, bytes, int]]:
+    return [(topic, b"k%d" % (n % 3), value.encode(), 1000 + n) for n, value in enumerate(values)]
+
+
+def values(node: Node, topic: str) -> list[str]:
+    return [(value or b"").decode() for _, value, _ in node.read(topic)]
+
+
+def counts(node: Node, topic: str) -> list[int]:
+    return sorted(int.from_bytes(value or b"") for _, value, _ in node.read(topic))
+
+
+def topics(node: Node) -> set[str]:
+    return set(AdminClient({"bootstrap.servers": node.servers}).list_topics(timeout=10).topics)
+
+
+def test_members_come_while_others_run_and_go_on_after_a_restart(
+    node: Node, hosted: Callable[..., Host]
+) -> None:
+    node.create(2, "a", "a-kept", "a-counts", "a-late")
+    node.write(records("a", "one", "drop", "two"))
+    host = hosted()
+    host.add("kept", filtering("a", "a-kept").topology())
+    host.add("counts", counting("a", "a-counts").topology())
+    eventually(
+        lambda: sorted(values(node, "a-kept")) == ["one", "two"] and counts(node, "a-counts") == [1] * 3
+    )
+    host.add("late", counting("a", "a-late").topology())
+    eventually(lambda: counts(node, "a-late") == [1] * 3)
+    host.close()
+    node.write(records("a", "three", "drop", "four"))
+    again = hosted()
+    eventually(lambda: sorted(values(node, "a-kept")) == ["four", "one", "three", "two"])
+    eventually(lambda: counts(node, "a-counts") == counts(node, "a-late") == [1, 1, 1, 2, 2, 2])
+    assert {name: state.standing for name, state in again.states().items()} == dict.fromkeys(
+        ("kept", "counts", "late"), Standing.RUNNING
+    )
+    eventually(lambda: [node.lag(f"of-{sink}", "a") for sink in ("a-kept", "a-counts", "a-late")] == [0] * 3)
+
+
+def test_one_that_fails_stands_still_and_leaves_nothing_out_when_it_tries_again(
+    node: Node, hosted: Callable[..., Host]
+) -> None:
+    node.create(1, "b", "b-fails", "b-goes")
+    host = hosted(retry_s=lambda failures: 3600.0)
+    host.add("fails", refusing("b", "b-fails").topology())
+    host.add("goes", counting("b", "b-goes").topology())
+    node.write(records("b", "x", "y"))
+    eventually(lambda: values(node, "b-fails") == ["x", "y"])
+    node.write(records("b", "z", "bad", "x"))
+    eventually(lambda: host.states()["fails"].standing is Standing.FAILED)
+    error = host.states()["fails"].error
+    assert error.startswith("RecordFailed: ")
+    assert "ValueError: found a bad value" in error
+    eventually(lambda: len(counts(node, "b-goes")) == 5)
+    assert values(node, "b-fails") == ["x", "y"]
+    node.write(records("b", "last"))
+    eventually(lambda: len(counts(node, "b-goes")) == 6)
+    host.add("fails", filtering("b", "b-fails").topology())
+    eventually(lambda: values(node, "b-fails") == ["x", "y", "z", "bad", "x", "last"])
+    assert host.states()["goes"].standing is Standing.RUNNING
+
+
+def test_pause_resume_and_remove(node: Node, hosted: Callable[..., Host]) -> None:
+    node.create(1, "c", "c-counts", "c-others")
+    host = hosted()
+    host.add("counts", counting("c", "c-counts").topology())
+    host.add("others", counting("c", "c-others").topology())
+    node.write(records("c", "x", "y", "z"))
+    eventually(lambda: counts(node, "c-counts") == counts(node, "c-others") == [1, 1, 1])
+    host.pause("counts")
+    host.wait_until_read()
+    node.write(records("c", "x", "y", "z"))
+    eventually(lambda: counts(node, "c-others") == [1, 1, 1, 2, 2, 2])
+    assert counts(node, "c-counts") == [1, 1, 1]
+    host.resume("counts")
+    eventually(lambda: counts(node, "c-counts") == [1, 1, 1, 2, 2, 2])
+    changelog = "of-c-counts-counts-changelog"
+    assert changelog in topics(node)
+    host.remove("counts")
+    eventually(lambda: changelog not in topics(node))
+    assert "of-c-others-counts-changelog" in topics(node)
+    # One of the same name begins anew: nothing is left of the state.
+    host.add("counts", counting("c", "c-counts").topology())
+    eventually(lambda: counts(node, "c-counts")[-3:] == [2, 2, 2] and len(counts(node, "c-counts")) == 12)
+    assert set(host.states()) == {"counts", "others"}
+
+
+def test_the_host_that_started_last_goes_on_and_the_other_stops(
+    node: Node, hosted: Callable[..., Host], spark: Any, tmp_path: Path
+) -> None:
+    """With a checkpoint of its own: it goes on from the groups' offsets and the changelogs."""
+    node.create(1, "d", "d-counts")
+    first = hosted()
+    first.add("counts", counting("d", "d-counts").topology())
+    node.write(records("d", "x", "y", "z"))
+    eventually(lambda: counts(node, "d-counts") == [1, 1, 1])
+    second = hosted(checkpoint=tmp_path / "other")
+    second.add("counts", counting("d", "d-counts").topology())
+    node.write(records("d", "x", "y", "z"))
+    eventually(lambda: counts(node, "d-counts") == [1, 1, 1, 2, 2, 2])
+    eventually(lambda: "RunFenced" in first.trouble)
+    with pytest.raises(HostStopped, match="was replaced by a later one"):
+        first.pause("counts")

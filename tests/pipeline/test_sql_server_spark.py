@@ -1,0 +1,106 @@
+"""`penstock sql server` as people start it: queries on Spark, through a restart, asked by the shell."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.testing import Cluster
+
+READY_S = 90.0
+ORDERS = (
+    "CREATE STREAM orders (customer STRING KEY, price DOUBLE) "
+    "WITH (kafka_topic='orders', format='json', partitions=2);"
+)
+TOTALS = (
+    "CREATE TABLE totals AS "
+    "SELECT customer, COUNT(*) AS n, SUM(price) AS total FROM orders GROUP BY customer;"
+)
+
+
+class Server:
+    """A process; one after the other may use the same folder."""
+
+    def __init__(self, bootstrap_servers: str, folder: Path) -> None:
+        self._folder = folder
+        port_file = folder / "port"
+        port_file.unlink(missing_ok=True)
+        words = [
+            "server",
+            "--bootstrap",
+            bootstrap_servers,
+            "--listen",
+            "127.0.0.1:0",
+            "--master",
+            "local[2]",
+        ]
+        more = ["--checkpoint", str(folder / "checkpoint"), "--log", str(folder / "log")]
+        self._process = self._started(*words, *more, "--port-file", str(port_file))
+        until(lambda: port_file.exists() or self._process.poll() is not None, READY_S)
+        assert self._process.poll() is None, (folder / "stderr").read_text()
+        self.url = f"http://127.0.0.1:{port_file.read_text().strip()}"
+
+    def _started(self, *words: str) -> subprocess.Popen[bytes]:
+        with (self._folder / "stderr").open("ab") as stderr:
+            return subprocess.Popen([*PENSTOCK_SQL, *words], env=environment(), stderr=stderr)
+
+    def sql(self, text: str) -> str:
+        """What the shell shows."""
+        words = [*PENSTOCK_SQL, "--server", self.url, "--set", "auto.offset.reset=earliest", "-e", text]
+        done = subprocess.run(
+            words, env=environment(), capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def end(self, kind: signal.Signals) -> int:
+        self._process.send_signal(kind)
+        return self._process.wait(60)
+
+
+PENSTOCK_SQL = [sys.executable, "-m", "penstock", "sql"]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def until(holds: Callable[[], bool], timeout_s: float) -> None:
+    deadline_s = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline_s, "it did not happen in time"
+        time.sleep(0.1)
+
+
+@pytest.mark.timeout(300)
+def test_queries_go_on_after_a_restart(penstock_cluster: Cluster, tmp_path: Path) -> None:
+    server = Server(penstock_cluster.bootstrap_servers, tmp_path)
+    server.sql(
+        f"{ORDERS} {TOTALS} INSERT INTO orders VALUES ('ann', 2.5); INSERT INTO orders VALUES ('bert', 4.0);"
+    )
+    until(lambda: "ann" in server.sql("SELECT * FROM totals WHERE customer = 'ann';"), 60)
+    assert "CTAS_TOTALS" in server.sql("SHOW QUERIES;")
+    server.sql("PAUSE ALL; INSERT INTO orders VALUES ('ann', 1.0);")
+    assert "PAUSED" in server.sql("SHOW QUERIES;")
+    assert server.end(signal.SIGTERM) == 0
+
+    server = Server(penstock_cluster.bootstrap_servers, tmp_path)
+    assert "PAUSED" in server.sql("SHOW QUERIES;")
+    server.sql("RESUME ALL;")
+    until(lambda: "3.5" in server.sql("SELECT * FROM totals WHERE customer = 'ann';"), 60)
+    followed = server.sql("SELECT customer, n FROM totals EMIT CHANGES LIMIT 3;")
+    assert sorted(line.split() for line in followed.splitlines()[2:]) == [
+        ["ann", "1"],
+        ["ann", "2"],
+        ["bert", "1"],
+    ]
+    server.sql("TERMINATE ALL; DROP TABLE totals DELETE TOPIC;")
+    assert "TOTALS" not in server.sql("SHOW TABLES; SHOW TOPICS; SHOW QUERIES;")
+    assert server.end(signal.SIGINT) == 0

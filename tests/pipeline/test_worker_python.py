@@ -1,0 +1,65 @@
+"""The Python of Spark's workers: this one, with pyspark from where it is compiled."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from penstock.spark.python import worker_python
+
+HOME = Path(pyspark.__file__).parent
+ARCHIVES = sorted(map(str, (HOME / "python" / "lib").glob("*.zip")))
+
+
+@pytest.fixture
+def python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return worker_python(HOME)
+
+
+def told(python: str, path: list[str], script: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    done = subprocess.run([python, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_pyspark_is_not_imported_from_the_archive(python: str) -> None:
+    assert len(ARCHIVES) == 2
+    where = told(python, [*ARCHIVES, "/elsewhere"], "import pyspark; print(pyspark.__file__)")
+    assert where == pyspark.__file__
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        [*ARCHIVES, "/one", "/two"],
+        ["/one", *ARCHIVES, "/two"],
+        ["/one", "/two", *reversed(ARCHIVES)],
+        ["/one", "/two"],
+    ],
+    ids=["first", "between", "last", "none"],
+)
+def test_the_rest_of_the_path_stays(python: str, path: list[str]) -> None:
+    assert told(python, path, "import os; print(os.environ['PYTHONPATH'])") == "/one:/two"
+
+
+def test_it_is_this_python_and_passes_on_what_it_is_told(python: str) -> None:
+    assert told(python, [], "import sys; print(sys.executable)") == sys.executable
+    assert subprocess.run([python, "-c", "raise SystemExit(7)"]).returncode == 7
+
+
+def test_a_pyspark_that_is_no_installed_package_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "python" / "lib").mkdir(parents=True)
+    (tmp_path / "python" / "lib" / "pyspark.zip").touch()
+    assert worker_python(tmp_path) == sys.executable
+
+
+def test_without_a_cache_it_is_this_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert worker_python(HOME) == sys.executable
