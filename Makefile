@@ -10,7 +10,7 @@ KERNELS := $(wildcard $(addprefix src/penstock/protocol/kernels/*., pyx pxd h))
 # images of containers do), each would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test lint types tests docs bench bench-kafka bench-cluster bench-spark bench-views fuzz soak soak-streams soak-simulation test-cluster librdkafka go-clients clean
+.PHONY: help install demo test lint types tests docs bench bench-kafka bench-cluster bench-spark bench-views bench-sql fuzz soak soak-streams soak-simulation test-cluster librdkafka go-clients clean
 
 help:
 	@echo "make demo     real flights through a streams application, the result checked; DEMO=--chaos kills it meanwhile"
@@ -21,6 +21,7 @@ help:
 	@echo "make bench-cluster  three nodes beside three of Apache Kafka: throughput, failover, 1,000 partitions"
 	@echo "make bench-spark  Spark through Penstock's source and sink beside Spark's own Kafka connector (docs/benchmarks.md)"
 	@echo "make bench-views  lookups in a running application: latency and staleness (docs/streams-queries.md)"
+	@echo "make bench-sql    a SQL server: backlogs, 20 statements at once, push and pull queries"
 	@echo "make fuzz     hostile input, for minutes instead of seconds"
 	@echo "make soak     random histories, kills and the model of a node, for an hour and more (SOAK_SECONDS)"
 	@echo "make soak-streams  kills under exactly-once queries and applications, every operator on Spark, clusters"
@@ -31,6 +32,7 @@ help:
 
 install: $(INSTALLED)
 
+# Spark comes as source, half a gigabyte of jars that pip packs and unpacks again: packed without compression.
 $(INSTALLED): pyproject.toml setup.py $(KERNELS)
 	@echo "== preparing $(VENV) with $(PYTHON)"
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' || \
@@ -39,7 +41,8 @@ $(INSTALLED): pyproject.toml setup.py $(KERNELS)
 		{ echo "Python cannot make virtual environments here. On Debian: apt install python3-venv"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --upgrade pip
 	@echo "== installing Penstock, Spark and the test clients (a few minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@printf '[bdist_wheel]\ncompression = stored\n' > $(VENV)/build.cfg
+	@DIST_EXTRA_CONFIG="$(CURDIR)/$(VENV)/build.cfg" $(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 	@echo "== ready: $(BIN)/penstock"
 
@@ -64,7 +67,7 @@ types: $(INSTALLED)
 
 tests: $(INSTALLED)
 	@echo "== tests"
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup -q
+	@$(BIN)/python -m pytest -n 3 -q
 
 docs: $(INSTALLED)
 	@$(BIN)/python docs/generate.py || true
@@ -94,6 +97,9 @@ bench-spark: $(INSTALLED)
 bench-views: $(INSTALLED)
 	@PYTHONPATH=benchmarks $(BIN)/python -m views $(BENCH)
 
+bench-sql: $(INSTALLED)
+	@PYTHONPATH=benchmarks $(BIN)/python -m continuous_sql $(BENCH)
+
 FUZZ_SECONDS ?= 300
 
 fuzz: $(INSTALLED)
@@ -121,7 +127,7 @@ soak-streams: $(INSTALLED)
 	@echo "== $(SINK_KILLS) kills of executor, driver and broker under an exactly-once query"
 	@PENSTOCK_SINK_KILLS=$(SINK_KILLS) $(SOAK) tests/cluster/test_kill_exactly_once.py
 	@echo "== applications killed in the middle of batches, and every operator on Spark"
-	@PENSTOCK_STREAMS_SPARK=all PENSTOCK_STREAMS_KILLS=10 $(SOAK) tests/pipeline/test_streams_spark.py tests/pipeline/test_streams_kill.py
+	@PENSTOCK_STREAMS_SPARK=all PENSTOCK_STREAMS_KILLS=10 $(SOAK) tests/pipeline/test_streams_spark.py tests/pipeline/test_sql_spark.py tests/pipeline/test_streams_kill.py
 	@echo "== every option of Spark's own connector beside ours, and the sink on Apache Kafka's first transactions"
 	@PENSTOCK_SPARK_OPTIONS=all PENSTOCK_CLUSTERS=1 $(SOAK) tests/clients/test_spark_kafka_connector.py tests/pipeline/test_sink_exactly_once.py tests/pipeline/test_source_group_spark.py
 	@echo "== a standalone cluster, and the commands for YARN and Kubernetes"
@@ -141,11 +147,11 @@ test-cluster: $(INSTALLED)
 	@echo "== the pages of operations, and the same tests on Apache Kafka"
 	@PENSTOCK_OPERATIONS_PAGE=1 PENSTOCK_KAFKA_CLUSTERS=1 $(SOAK) tests/cluster/test_operations_page.py tests/cluster/test_kafka_tools.py tests/cluster/test_controller_alone.py tests/cli/test_cluster_commands.py
 	@echo "== clusters of Apache Kafka and Penstock nodes together"
-	@PENSTOCK_KAFKA_CLUSTERS=1 $(SOAK) tests/cluster/test_mixed_quorum.py tests/cluster/test_mixed_replication.py
+	@PENSTOCK_KAFKA_CLUSTERS=1 $(SOAK) tests/cluster/test_mixed_quorum.py tests/cluster/test_mixed_replication.py tests/registry/api/test_registry_kafka.py
 	@echo "== failovers, brokers added, groups whose coordinator dies"
 	@PENSTOCK_CLUSTER_FAULTS=$(CLUSTER_FAULTS) $(SOAK) tests/cluster/test_failover.py tests/cluster/test_scale_out.py tests/cluster/test_group_failover.py
 	@echo "== faults under load: nodes that die or hang, networks, disks, clocks"
-	@PENSTOCK_CLUSTER_FAULTS=$(CLUSTER_FAULTS) $(SOAK) tests/cluster/test_cluster_faults.py tests/cluster/test_network_faults.py tests/cluster/test_disk_faults.py tests/cluster/test_clock_jumps.py
+	@PENSTOCK_CLUSTER_FAULTS=$(CLUSTER_FAULTS) $(SOAK) tests/cluster/test_cluster_faults.py tests/cluster/test_registry_faults.py tests/cluster/test_network_faults.py tests/cluster/test_disk_faults.py tests/cluster/test_clock_jumps.py
 	@echo "== $(VERIFIABLE_KILLS) kills under kafka-verifiable-producer and -consumer"
 	@PENSTOCK_VERIFIABLE_KILLS=$(VERIFIABLE_KILLS) $(SOAK) tests/cluster/test_verifiable_kills.py
 

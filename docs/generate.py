@@ -5,6 +5,7 @@ A generated part stands between `<!-- NAME: generated -->` and `<!-- NAME: end -
 
 import asyncio
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
@@ -25,8 +26,13 @@ from penstock.metadata.configs.reference import BROKER_KEYS, GROUP_KEYS, TOPIC_K
 from penstock.protocol import api_keys
 from penstock.protocol.api_keys import ApiKey
 from penstock.spark.observing.query_metrics import QueryMetrics
+from penstock.sql.functions import BUILT_IN, FunctionKind
 
 DOCS = Path(__file__).parent
+sys.path.append(str(DOCS.parent / "tests" / "sql"))
+
+from record_cases import record_cases  # noqa: E402  # the cases are the tests' own
+from record_report import language_table  # noqa: E402
 
 
 def main() -> int:
@@ -51,12 +57,30 @@ def generated_documents() -> Iterator[tuple[Path, str]]:
         },
         "cli.md": {"shared options": shared_options, "commands": commands},
         "metrics.md": {"metrics": metrics, "query metrics": query_metrics},
+        "sql.md": {"language": language_table, "functions": sql_functions},
     }
     for name, sections in parts.items():
         text = (DOCS / name).read_text()
         for section, render in sections.items():
             text = replaced(text, section, render())
         yield DOCS / name, text
+
+
+def sql_functions() -> str:
+    """Each function, and how many cases of whole queries call it; the suite runs them all."""
+    texts = [case.sql.upper() for case in record_cases() if case.refused is None]
+    kinds: dict[FunctionKind, list[str]] = {kind: [] for kind in FunctionKind}
+    open_count = 0
+    for name, function in sorted(BUILT_IN.items()):
+        calls = re.compile(rf"\b{name}\(")
+        count = sum(calls.search(text) is not None for text in texts)
+        open_count += not count
+        shown = f"passing, {count}" if count else "open: no case calls it yet"
+        kinds[function.kind].append(f"| `{name}` | {shown} | {function.description} |")
+    lines = [f"{len(BUILT_IN) - open_count} of {len(BUILT_IN)} are called by cases that pass."]
+    for kind, rows in kinds.items():
+        lines += ["", f"| {kind.value} function | cases | what it does |", "| --- | --- | --- |", *rows]
+    return "\n".join(lines)
 
 
 def replaced(text: str, section: str, content: str) -> str:
@@ -126,11 +150,18 @@ def commands() -> str:
 
 
 def command_sections(path: str, command: Any) -> Iterator[str]:
-    """One section for a command, or one for each below a group of commands."""
+    """One section for a command, or one for each below a group of commands, and for a group that is one."""
     if hasattr(command, "commands"):
+        if command.invoke_without_command:
+            yield command_section(path, command)
         for name, below in command.commands.items():
             yield from command_sections(f"{path} {name}", below)
-        return
+    else:
+        yield command_section(path, command)
+
+
+def command_section(path: str, command: Any) -> str:
+    """What a command does, with its arguments and options."""
     own = [p for p in command.params if p.name not in SHARED_OPTIONS or p.help != SHARED_OPTIONS[p.name].help]
     arguments = [p for p in own if p.param_type_name == "argument"]
     options = [p for p in own if p.param_type_name == "option"]
@@ -138,7 +169,7 @@ def command_sections(path: str, command: Any) -> Iterator[str]:
     parts = [f"## {path}", f"`{usage}`", inspect.cleandoc(command.help)]
     if options:
         parts.append(options_table(options, "option"))
-    yield "\n\n".join(parts)
+    return "\n\n".join(parts)
 
 
 def options_table(options: Iterable[Any], title: str) -> str:

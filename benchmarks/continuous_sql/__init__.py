@@ -1,0 +1,1 @@
+"""The SQL server under load: what its queries read a second, and how long rows take through them."""

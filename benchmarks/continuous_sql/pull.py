@@ -1,0 +1,80 @@
+"""Lookups over HTTP in a table of many keys that change all the time."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any, Final
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from continuous_sql.server import Server, wait_until
+from views.child import Child
+from views.schedule import INPUT
+
+_PREPARE_NS: Final = 8_000_000_000
+#: How far back the changes lie that lookups ask for.
+_AGE_S: Final = 4.0
+_LOAD_TIMEOUT_S: Final = 600.0
+_TABLES: Final = {
+    "a source table": f"""
+CREATE SOURCE TABLE followed (id STRING PRIMARY KEY, sent BIGINT)
+  WITH (KAFKA_TOPIC='{INPUT}', FORMAT='KAFKA');""",
+}
+_NAMES: Final = {"a source table": "FOLLOWED"}
+
+
+def measure(
+    server: Server, keys: int, updates_per_s: int, lookups_per_s: int, seconds: float, partitions: int
+) -> dict[str, Any]:
+    """By the kind of table; the server follows the topic of a source table."""
+    admin = AdminClient({"bootstrap.servers": server.servers})
+    admin.create_topics([NewTopic(INPUT, partitions, 1)])[INPUT].result(30)
+    shared = {
+        "servers": server.servers,
+        "keys": keys,
+        "partitions": partitions,
+        "updates_per_s": updates_per_s,
+        "to": "input",
+    }
+    loader = Child("views.writer", json.dumps(shared | {"step": "load"}))
+    loader.told()
+    loader.wait()
+    found = {}
+    for kind, statement in _TABLES.items():
+        began_s = time.monotonic()
+        server.run(statement)
+        _wait_until_there(server, kind, keys)
+        loaded_s = time.monotonic() - began_s
+        measured = _ask(server, _NAMES[kind], shared, lookups_per_s, seconds)
+        found[kind] = {"loaded_s": round(loaded_s, 1), **measured}
+        server.run(f"DROP TABLE {_NAMES[kind]};")
+    return found
+
+
+def _wait_until_there(server: Server, kind: str, keys: int) -> None:
+    name = _NAMES[kind]
+    last = f"SELECT sent FROM {name} WHERE id = 'user-{keys - 1:07}';"
+    wait_until(lambda: bool(server.rows(last)), _LOAD_TIMEOUT_S, f"{name} has not its last key")
+
+
+def _ask(
+    server: Server, table: str, shared: dict[str, Any], lookups_per_s: int, seconds: float
+) -> dict[str, Any]:
+    asker = Child("continuous_sql.lookups", str(server.port), table)
+    start_ns = time.monotonic_ns() + _PREPARE_NS
+    writing = {"step": "write", "start_ns": start_ns, "seconds": seconds + _AGE_S + 0.5}
+    writer = Child("views.writer", json.dumps(shared | writing))
+    asker.tell(
+        start_ns=start_ns,
+        keys=shared["keys"],
+        updates_per_s=shared["updates_per_s"],
+        age_s=_AGE_S,
+        lookups_per_s=lookups_per_s,
+        seconds=seconds,
+    )
+    measured = asker.told()
+    writer.told()
+    for child in (asker, writer):
+        child.wait()
+    return measured

@@ -1,0 +1,78 @@
+"""From a row that is inserted to its line at a client that follows `SELECT … EMIT CHANGES`."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from continuous_sql.server import Server, wait_until
+from views.lookups import percentiles
+
+_TOPIC: Final = "pushed"
+_SOURCE: Final = (
+    "CREATE STREAM pushed (id INT KEY, sent BIGINT) WITH (KAFKA_TOPIC='pushed', VALUE_FORMAT='JSON');"
+)
+_RATE_PER_S: Final = 100
+_TIMEOUT_S: Final = 30.0
+
+
+def measure(server: Server, rows: int) -> dict[str, dict[str, float]]:
+    """Latencies in ms of rows that a client produces to the topic, and of those that `INSERT INTO` writes."""
+    admin = AdminClient({"bootstrap.servers": server.servers})
+    admin.create_topics([NewTopic(_TOPIC, 1, 1)])[_TOPIC].result(30)
+    server.run(_SOURCE)
+    producer = Producer({"bootstrap.servers": server.servers, "linger.ms": 0})
+
+    def produce(number: int) -> None:
+        value = b'{"SENT":%d}' % time.monotonic_ns()
+        producer.produce(_TOPIC, value, number.to_bytes(4, "big"))
+        producer.poll(0)
+
+    def insert(number: int) -> None:
+        server.run(f"INSERT INTO pushed VALUES ({number}, {time.monotonic_ns()});")
+
+    found = {}
+    for name, send in (("produced", produce), ("INSERT INTO … VALUES", insert)):
+        with _following(server) as latencies_ms:
+            _send(send, rows)
+            wait_until(lambda: len(latencies_ms) >= rows, _TIMEOUT_S, f"found {len(latencies_ms)} rows")
+        found[name] = percentiles(latencies_ms)
+    return found
+
+
+def _send(send: Any, rows: int) -> None:
+    began_s = time.monotonic()
+    for number in range(rows):
+        time.sleep(max(0.0, began_s + number / _RATE_PER_S - time.monotonic()))
+        send(number)
+
+
+@contextmanager
+def _following(server: Server) -> Iterator[list[float]]:
+    """The latency of each row of a push query, as it comes."""
+    latencies_ms: list[float] = []
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection.request("POST", "/query-stream", json.dumps({"sql": "SELECT sent FROM pushed EMIT CHANGES;"}))
+    answer = connection.getresponse()
+    header = json.loads(answer.readline())
+
+    def listen() -> None:
+        while line := answer.readline():
+            latencies_ms.append((time.monotonic_ns() - json.loads(line)[0]) / 1e6)
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    try:
+        yield latencies_ms
+    finally:
+        server.close_query(header["queryId"])
+        thread.join()
+        connection.close()
