@@ -27,6 +27,8 @@ WITHOUT_THE_SESSION = frozenset(
         "pipeline/test_source_readers.py",
         "pipeline/test_source_stream.py",
         "pipeline/test_spark_java.py",
+        "pipeline/test_sql_flights.py",
+        "pipeline/test_sql_server_spark.py",
         "pipeline/test_streams_kill.py",
         "pipeline/test_streams_oracle.py",
         "pipeline/test_streams_tasks.py",
@@ -38,6 +40,8 @@ LONGEST_FIRST = (
     "spark",
     "clients/test_spark_kafka_connector.py",
     "pipeline/test_sink_exactly_once.py",
+    "pipeline/test_sql_flights.py",
+    "pipeline/test_sql_server_spark.py",
     "cluster/test_kill_exactly_once.py",
     "simulation/test_seeds.py",
     "demo/test_demo_job.py",
@@ -70,6 +74,7 @@ class ByFile(LoadScopeScheduling):
         return group_of(nodeid)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
     config.option.loadscopereorder = False  # in the order of the collection, not by the number of tests
     return ByFile(config, log)

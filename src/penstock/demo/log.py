@@ -26,7 +26,7 @@ class LogRecord(NamedTuple):
 def read_topics(bootstrap_servers: str, topics: Iterable[str]) -> dict[str, list[LogRecord]]:
     """All committed records of topics as they are now, by topic, one partition after the other.
 
-    Raises KafkaException.
+    Raises KafkaException, also where records are deleted while they are read.
     """
     consumer = Consumer(
         {
@@ -34,28 +34,33 @@ def read_topics(bootstrap_servers: str, topics: Iterable[str]) -> dict[str, list
             "log_level": LOG_LEVEL_CRITICAL,
             "group.id": "penstock-demo-check",
             "enable.auto.commit": False,
+            "auto.offset.reset": "error",
             "isolation.level": "read_committed",
         }
     )
     try:
-        ends: dict[tuple[str, int], int] = {}
+        offsets: dict[tuple[str, int], tuple[int, int]] = {}
         for topic in topics:
             for partition in sorted(consumer.list_topics(topic, READ_TIMEOUT_S).topics[topic].partitions):
-                offsets = consumer.get_watermark_offsets(TopicPartition(topic, partition), READ_TIMEOUT_S)
-                ends[topic, partition] = offsets[1]
-        found = _read(consumer, ends)
+                place = TopicPartition(topic, partition)
+                offsets[topic, partition] = consumer.get_watermark_offsets(place, READ_TIMEOUT_S)
+        found = _read(consumer, offsets)
     finally:
         consumer.close()
-    logs: dict[str, list[LogRecord]] = {topic: [] for topic, _ in ends}
+    logs: dict[str, list[LogRecord]] = {topic: [] for topic, _ in offsets}
     for (topic, _), records in found.items():
         logs[topic] += records
     return logs
 
 
-def _read(consumer: Consumer, ends: dict[tuple[str, int], int]) -> dict[tuple[str, int], list[LogRecord]]:
-    found: dict[tuple[str, int], list[LogRecord]] = {place: [] for place in ends}
-    unread = {place for place, end in ends.items() if end > 0}
-    consumer.assign([TopicPartition(*place, 0) for place in unread])
+def _read(
+    consumer: Consumer, offsets: dict[tuple[str, int], tuple[int, int]]
+) -> dict[tuple[str, int], list[LogRecord]]:
+    """What lies between two offsets, of each partition."""
+    found: dict[tuple[str, int], list[LogRecord]] = {place: [] for place in offsets}
+    ends = {place: end for place, (start, end) in offsets.items() if start < end}
+    unread = set(ends)
+    consumer.assign([TopicPartition(*place, offsets[place][0]) for place in unread])
     while unread:
         for message in consumer.consume(RECORDS_MAX, POLL_S):
             if message.error() is not None:
