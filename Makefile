@@ -122,12 +122,15 @@ soak: $(INSTALLED)
 	@PENSTOCK_SOAK_SECONDS=$(SOAK_SECONDS) $(SOAK) tests/model/test_node_model.py -k model_says
 
 SINK_KILLS ?= 200
+SQL_KILLS ?= 20
 
 soak-streams: $(INSTALLED)
 	@echo "== $(SINK_KILLS) kills of executor, driver and broker under an exactly-once query"
 	@PENSTOCK_SINK_KILLS=$(SINK_KILLS) $(SOAK) tests/cluster/test_kill_exactly_once.py
 	@echo "== applications killed in the middle of batches, and every operator on Spark"
 	@PENSTOCK_STREAMS_SPARK=all PENSTOCK_STREAMS_KILLS=10 $(SOAK) tests/pipeline/test_streams_spark.py tests/pipeline/test_sql_spark.py tests/pipeline/test_streams_kill.py
+	@echo "== $(SQL_KILLS) kills of a SQL server in the middle of ten queries, and one that takes its checkpoint, too"
+	@PENSTOCK_SQL_KILLS=$(SQL_KILLS) $(SOAK) tests/cluster/test_sql_kills.py
 	@echo "== every option of Spark's own connector beside ours, and the sink on Apache Kafka's first transactions"
 	@PENSTOCK_SPARK_OPTIONS=all PENSTOCK_CLUSTERS=1 $(SOAK) tests/clients/test_spark_kafka_connector.py tests/pipeline/test_sink_exactly_once.py tests/pipeline/test_source_group_spark.py
 	@echo "== a standalone cluster, and the commands for YARN and Kubernetes"
