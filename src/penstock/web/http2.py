@@ -49,6 +49,7 @@ _SETTINGS: Final = {
     SettingCodes.INITIAL_WINDOW_SIZE: _WINDOW_BYTES,
 }
 _FRAMES_A_WRITE: Final = 8
+_LAST_WORDS_S: Final = 2.0
 #: Of HTTP/1.1, which HTTP/2 forbids (8.2.2).
 _NOT_FOR_HTTP2: Final = frozenset(
     (b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade")
@@ -107,6 +108,7 @@ class Http2Protocol(asyncio.Protocol):
         #: Those of streams that were reset count until they end: who resets and asks anew gains nothing.
         self._running: set[asyncio.Task[None]] = set()
         self._is_closing = False
+        self._has_hung_up = False
         self._is_flushing_soon = False
         self._idle: asyncio.TimerHandle | None = None
         self._writable = asyncio.Event()
@@ -133,6 +135,9 @@ class Http2Protocol(asyncio.Protocol):
         self._writable.set()
         if self._idle is not None:
             self._idle.cancel()
+        self._close_streams()
+
+    def _close_streams(self) -> None:
         for stream in self._streams.values():
             stream.close()
         self._streams.clear()
@@ -156,15 +161,26 @@ class Http2Protocol(asyncio.Protocol):
         return None
 
     def data_received(self, data: bytes) -> None:
+        if self._has_hung_up:
+            return
         try:
             for event in self.h2.receive_data(data):
                 self._handle(event)
         except H2Error as error:
             logger.info("%s broke the protocol: %s", self.client, error)
-            self.flush()
-            self._transport.close()
+            self._hang_up()
         else:
             self.flush()
+
+    def _hang_up(self) -> None:
+        """What the client still sends is read, for a while: a socket that is closed before is reset, and the
+        client may never read why."""
+        self.flush()
+        self._has_hung_up = self._is_closing = True
+        self._close_streams()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        asyncio.get_running_loop().call_later(_LAST_WORDS_S, self._transport.close)
 
     def _handle(self, event: Event) -> None:
         match event:
@@ -185,7 +201,7 @@ class Http2Protocol(asyncio.Protocol):
             case WindowUpdated() if event.stream_id in self._streams:
                 self._streams[event.stream_id].has_room.set()
             case ConnectionTerminated():
-                self._transport.close()
+                self._hang_up()
 
     def _begin(self, event: RequestReceived) -> None:
         if self._is_closing or len(self._running) >= _STREAMS_MAX:
@@ -227,7 +243,7 @@ class Http2Protocol(asyncio.Protocol):
     def flush(self) -> None:
         self._is_flushing_soon = False
         data = self.h2.data_to_send()
-        if data and not self._transport.is_closing():
+        if data and not self._has_hung_up and not self._transport.is_closing():
             self._transport.write(data)
 
     async def writable(self) -> None:
