@@ -2,10 +2,13 @@
 
 Its offsets hold those of each member (`penstock.spark.streams.source`) under its number:
 
-    {"@members": {"3": {"starts": 1, "at": {"orders": {"0": 12}, …}, "group": {"id": …, "cluster": …}}, …}}
+    {"@members": {"3": {"starts": 1, "at": {"orders": {"0": 12}, …}, "group": {"id": …, "cluster": …}}, …},
+     "host_start": "5d0c…"}
 
 ``starts`` is the roster's: offsets that were planned for an earlier start are not run. ``group`` is there
 where the batch that ends here moves the member: its consumer group's offsets join the transaction.
+``host_start`` tells the start of the host that planned it: so one that has just started runs a batch at once,
+if need be an empty one, and the first that has records finds processes that run and code that is compiled.
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ _SCHEMA: Final = pa.schema(
         pa.field("block", pa.binary(), False),
     ]
 )
+_HOST_START_KEY: Final = "host_start"
 _BATCH_BYTES: Final = 4 << 20
 #: How long members are not asked while nothing comes: timers of some want to know the time of day.
 _IDLE_S: Final = 1.0
@@ -88,7 +92,8 @@ class HostReader(DataSourceStreamReader):
         return ReadAllAvailable()
 
     def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:
-        return {MEMBERS_KEY: self._here.latest(start[MEMBERS_KEY])}
+        host = host_from_text(self._host).driver
+        return {MEMBERS_KEY: self._here.latest(start[MEMBERS_KEY]), _HOST_START_KEY: host.start_id}
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
         return [SharesPartition(task) for task in self._here.plan(start[MEMBERS_KEY], end[MEMBERS_KEY])]
