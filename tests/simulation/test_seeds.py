@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-SEEDS = 200
+SEEDS = 120
 SEEDS_PER_TEST = 20
 
 
