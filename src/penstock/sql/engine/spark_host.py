@@ -23,6 +23,8 @@ _STATUSES: Final = {
     Standing.PAUSED: QueryStatus.PAUSED,
     Standing.FAILED: QueryStatus.ERROR,
 }
+#: Of Spark on the server's own machine: who asks waits for milliseconds, a batch may take some more.
+_NICENESS: Final = 5
 
 
 class SparkHost:
@@ -53,6 +55,7 @@ class SparkHost:
             log_file=log_file,
             own_process_group=True,
             share_classes=True,
+            niceness=_NICENESS,
         )
         known = property_names(ClientConfig)
         options = {
