@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrow.layout import HEADERS
+from penstock.client.metadata import TopicPartition
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.spark.sink.options import parse_sink
 from penstock.spark.source.options import parse_streaming
@@ -17,6 +18,7 @@ from penstock.spark.streams.map_side import MapSide, block_of
 from penstock.spark.streams.packing import Block, Kind, tick
 from penstock.spark.streams.plan import LAYOUT, StreamsPlan, plan_from_text
 from penstock.spark.streams.tasks import TaskRunner
+from penstock.spark.streams.times import note_of_times, times_block
 from penstock.streams import App
 from penstock.topology.records import Headers
 
@@ -67,9 +69,11 @@ class Simulation:
         self, app: App, partitions: dict[str, int], rng: random.Random | None = None, workers: int = 1
     ) -> None:
         self.app = app
+        self._partitions = partitions
         self.plan = plan_of(app, partitions)
         self.logs: dict[tuple[str, int], list[Row]] = {}
         self.read: dict[tuple[str, int], int] = {}
+        self.times: dict[TopicPartition, str] = {}
         self.pages: dict[int, MemoryPages] = {}
         self._rng = rng or random.Random(0)
         self._workers = [TaskRunner(self.plan) for _ in range(workers)]
@@ -113,18 +117,19 @@ class Simulation:
         count = max(self.plan.task_counts[part.id] for part in self.plan.tasks_behind)
         self.reduce([(self.plan.groups[p], tick(p, self.clock_ms).pack()) for p in range(count)])
 
-    def restore(self) -> None:
-        """The first batch of a new checkpoint."""
-        self.reduce(
-            [
-                (
-                    self.plan.groups[partition],
-                    block_of(_arrow(topic, partition, log, 0, len(log)), Kind.RESTORE, 0).pack(),
-                )
-                for (topic, partition), log in self.logs.items()
-                if topic in self.plan.store_of_changelog
-            ]
-        )
+    def restored(self) -> Simulation:
+        """What goes on from here with a new checkpoint, after its first batch."""
+        after = Simulation(self.app, self._partitions, self._rng, len(self._workers))
+        after.logs, after.read, after.times, after.clock_ms = self.logs, self.read, self.times, self.clock_ms
+        application = self.plan.topology.application
+        blocks = [
+            block_of(_arrow(topic, partition, log, 0, len(log)), Kind.RESTORE, 0)
+            for (topic, partition), log in self.logs.items()
+            if topic in self.plan.store_of_changelog
+        ]
+        blocks += [times_block(application, place, metadata, 0) for place, metadata in self.times.items()]
+        after.reduce([(self.plan.groups[block.partition], block.pack()) for block in blocks])
+        return after
 
     def _map(
         self, topic: str, partition: int, log: list[Row], start: int, end: int
@@ -154,6 +159,8 @@ class Simulation:
     def _publish(self, packed: Iterable[bytes]) -> None:
         for data in packed:
             block = Block.unpack(data)
+            if block.kind is Kind.TIMES:
+                _, place, self.times[place] = note_of_times(block)
             if block.kind is not Kind.OUTPUTS:
                 continue
             numbers = np.full(block.rows, -1) if block.partitions is None else block.partitions

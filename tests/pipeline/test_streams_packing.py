@@ -24,7 +24,7 @@ from penstock.spark.streams.packing import (
     tick,
 )
 from penstock.spark.streams.plan import LAYOUT
-from penstock.spark.streams.sink import unpacked
+from penstock.spark.streams.sink import Unpacking
 
 BYTES = st.none() | st.binary(max_size=20)
 HEADER_ROWS = st.lists(st.tuples(st.text(max_size=5), BYTES), max_size=3).map(tuple)
@@ -147,7 +147,7 @@ def test_outputs_reach_the_sink_by_topic_in_their_order() -> None:
         [pa.array([0, 0, 0], pa.int32()), pa.array([b.pack() for b in [*blocks, tick(0, 99)]], pa.binary())],
         names=["group", "block"],
     )
-    x, y = (found.to_pylist() for found in unpacked(iter([batch])))
+    x, y = (found.to_pylist() for found in Unpacking(iter([batch])).rows())
     assert [(r["topic"], r["partition"], r["key"], r["value"], r["headers"]) for r in x + y] == [
         ("x", None, b"1", b"a", None),
         ("x", 2, b"2", None, None),

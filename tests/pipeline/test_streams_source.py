@@ -13,6 +13,7 @@ from streams_node import Node
 
 from penstock.client.cluster import Cluster as Client
 from penstock.client.config import ClientConfig
+from penstock.client.groups import NO_OFFSET, CommittedOffset, ConsumerGroup
 from penstock.client.metadata import TopicPartition
 from penstock.client.offsets import EARLIEST, list_offsets
 from penstock.client.topics import NewTopic, create_topics, delete_records, delete_topics
@@ -24,6 +25,7 @@ from penstock.spark.streams.packing import Block, Kind
 from penstock.spark.streams.plan import LAYOUT, StreamsPlan, shuffled_topics
 from penstock.spark.streams.preparation import prepare_group, prepare_topics
 from penstock.spark.streams.source import StreamsReader
+from penstock.spark.streams.times import note_of_times
 from penstock.streams import App, Processor, string
 from penstock.testing import Cluster
 
@@ -107,15 +109,18 @@ def test_changelogs_are_read_first_and_once(node: Node, client: Client, servers:
     app = counting("restoring", "restored")
     prepare_topics(client, app.topology())
     node.write([("restoring-counts-changelog", b"k", bytes(8), 7), ("restored", b"k", b"v", 8)])
+    group, place = ConsumerGroup(client, "restoring"), TopicPartition("restoring-counts-changelog", 0)
+    client.retry(lambda: group.commit({place: CommittedOffset(NO_OFFSET, metadata="the times")}))
     reader = reader_of(app, client, servers)
     start = reader.initialOffset()
     restored = next_end(reader, start)
     assert restored["@restore"] == {"restoring-counts-changelog": {"0": 1}}
-    [(group, block)] = read_batch(reader, start, restored)
-    assert (group, block.kind, block.inputs()[0][3:6]) == (0, Kind.RESTORE, (7, b"k", bytes(8)))
+    (_, times), (number, block) = sorted(read_batch(reader, start, restored), key=lambda row: -row[1].kind)
+    assert (number, block.kind, block.inputs()[0][3:6]) == (0, Kind.RESTORE, (7, b"k", bytes(8)))
+    assert (times.kind, note_of_times(times)) == (Kind.TIMES, ("restoring", place, "the times"))
     node.write([("restoring-counts-changelog", b"k", bytes(8), 9)])
     end = next_end(reader, restored)
-    [(group, block)] = read_batch(reader, restored, end)
+    [(_, block)] = read_batch(reader, restored, end)
     assert (block.kind, block.topic) == (Kind.RECORDS, "restored")
     reader.stop()
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +18,8 @@ from penstock.spark.streams.grouping import group_of, partition_of, spark_hash
 from penstock.spark.streams.plan import TopologyChanged
 from penstock.spark.streams.state_log import Changes
 from penstock.spark.streams.tasks import changelog_block
-from penstock.streams import App, TopologyTest, json, long, raw, string, tumbling
+from penstock.streams import App, TopologyTest, json, long, raw, sessions, sliding, string, tumbling
+from penstock.streams.windowed import AnyWindows
 from penstock.topology.errors import RecordFailed
 from penstock.topology.stores import KeyValueSpec
 
@@ -191,15 +192,52 @@ def test_a_new_checkpoint_goes_on_from_the_changelogs() -> None:
         first.write("words", key.encode(), value.encode(), number)
         test.input("words").pipe(key, value, timestamp=number)
     first.run()
-    second = Simulation(rekeyed_app(), {"words": 2})
-    second.logs, second.read = first.logs, first.read
-    second.restore()
+    second = first.restored()
     for number, (key, value) in enumerate(words, 10):
         second.write("words", key.encode(), value.encode(), number)
         test.input("words").pipe(key, value, timestamp=number)
     second.run()
     for topic in ("letters", "sums"):
         assert as_table(rekeyed_app(), second, topic) == test.output(topic).read_table()
+
+
+@pytest.mark.parametrize("case", [case for case in OPERATORS if not app_of(case).topology().globals])
+def test_a_new_checkpoint_in_the_middle_changes_nothing(case: str) -> None:
+    app, rows = app_of(case), rows_of(case)
+    inputs = app.topology().source_topics().keys() - owned_topics(app)
+    simulation = Simulation(app, dict.fromkeys(inputs, 1))
+    for number, (topic, key, value, timestamp_ms) in enumerate(rows):
+        if number % 3 == 0:
+            simulation.run()
+            simulation = simulation.restored()
+        simulation.write(topic, key, value, timestamp_ms)
+    simulation.run()
+    expected = answers_of(case, rows)
+    found = {topic: simulation.written(topic) for topic in expected}
+    assert comparable(case, found) == comparable(case, expected)
+
+
+@pytest.mark.parametrize("emit", ["on_close", "on_update"])
+@pytest.mark.parametrize("windows", [tumbling("1 s"), sliding("1 s"), sessions("1 s")])
+def test_with_a_new_checkpoint_what_was_late_is_late_and_what_was_sent_is_sent(
+    windows: AnyWindows, emit: Literal["on_close", "on_update"]
+) -> None:
+    app = App("windows", key=string, value=string)
+    windowed = app.stream("words").group_by_key().windowed_by(windows, emit=emit)
+    counts = windowed.count(store="counts", retention="60 s").to_stream(
+        lambda at, _: f"{at.key} {at.window.start_ms}"
+    )
+    counts.to("counted", key=string, value=long)
+    simulation, test = Simulation(app, {"words": 1}), TopologyTest(app)
+    for timestamp_ms in (0, 5000, 100, 5100, 300, 9000):
+        simulation.write("words", b"a", b"x", timestamp_ms)
+        simulation.run()
+        simulation = simulation.restored()
+        test.input("words").pipe("a", "x", timestamp=timestamp_ms)
+    expected = test.output("counted", value=raw).read_all()
+    assert [(key, value) for key, value, _ in simulation.written("counted")] == [
+        (record.key.encode(), record.value) for record in expected
+    ]
 
 
 def test_named_stores_outlive_a_changed_topology() -> None:

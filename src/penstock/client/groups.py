@@ -39,6 +39,8 @@ _GROUPS_VERSION: Final = 8  # OffsetFetch for several groups (KIP-709, Kafka 3.0
 # Newer ones go by topic ids: a coordinator that has not heard of a topic yet would seem to know no offset.
 _BY_NAME_VERSION: Final = 9
 _NO_LEADER_EPOCH: Final = -1
+#: Of an offset that is committed for its metadata alone: whoever asks for offsets sees none.
+NO_OFFSET: Final = -1
 # What a coordinator answers to a commit without a member id while the group has members.
 _MEMBERS_HAVE_IT: Final = frozenset(
     (
@@ -117,15 +119,29 @@ class ConsumerGroup:
         if not partitions:
             return {}
         return self._with_coordinator(
-            lambda connection: self._committed(connection, partitions, require_stable)
+            lambda connection: _with_offset(self._fetched(connection, partitions, require_stable))
         )
+
+    def notes(
+        self, partitions: Collection[TopicPartition], *, require_stable: bool = True
+    ) -> dict[TopicPartition, str]:
+        """The metadata of what was committed, also where that is all there is (`NO_OFFSET`). Raises as
+        `committed` does."""
+        if not partitions:
+            return {}
+        found = self._with_coordinator(
+            lambda connection: self._fetched(connection, partitions, require_stable)
+        )
+        return {tp: each.metadata for tp, each in found.items() if each.metadata}
 
     def all_committed(self, *, require_stable: bool = True) -> dict[TopicPartition, CommittedOffset]:
         """The committed offsets of all partitions that have one.
 
         With ``require_stable`` this raises as `committed` does where such a partition has one pending.
         """
-        return self._with_coordinator(lambda connection: self._committed(connection, None, require_stable))
+        return self._with_coordinator(
+            lambda connection: _with_offset(self._fetched(connection, None, require_stable))
+        )
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit them all in one request. Topics that are gone are passed over.
@@ -180,10 +196,10 @@ class ConsumerGroup:
             raise error_from(group.error_code, f"group '{self.group_id}'", group.error_message)
         return [GroupMember(m.member_id, m.client_id, m.client_host) for m in group.members]
 
-    def _committed(
+    def _fetched(
         self, connection: Connection, partitions: Collection[TopicPartition] | None, require_stable: bool
     ) -> dict[TopicPartition, CommittedOffset]:
-        """``partitions`` None: all."""
+        """``partitions`` None: all. Also those without an offset."""
         require_version(connection, ApiKey.OFFSET_FETCH, _GROUPS_VERSION, "Kafka 3.0")
         topics: list[OffsetFetchRequest.OffsetFetchRequestTopics] | None = None
         ids: dict[str, bytes] = {}
@@ -216,7 +232,7 @@ class ConsumerGroup:
                     self._cluster.forget([name])
                 elif answer.error_code:
                     raise error_from(answer.error_code, f"offset of {tp} in group '{self.group_id}'")
-                elif answer.committed_offset >= 0:
+                else:
                     found[tp] = CommittedOffset(
                         answer.committed_offset, answer.committed_leader_epoch, answer.metadata or ""
                     )
@@ -258,6 +274,12 @@ class ConsumerGroup:
         """The id of each topic, `ZERO_UUID` where the brokers know none; without those that are gone."""
         known = self._cluster.topics(names)
         return {name: topic.topic_id or ZERO_UUID for name, topic in known.items()}
+
+
+def _with_offset(
+    committed: Mapping[TopicPartition, CommittedOffset],
+) -> dict[TopicPartition, CommittedOffset]:
+    return {tp: each for tp, each in committed.items() if each.offset >= 0}
 
 
 def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:

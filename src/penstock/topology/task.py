@@ -27,7 +27,7 @@ from penstock.topology.serdes import Serde, WindowedSerde
 CLOCKS: Final = "$clocks"
 """The name of the task's own map among its stores: stream time, in all and by node. It has no changelog."""
 
-_TASK_CLOCK: Final = ""
+TASK_CLOCK: Final = ""
 
 
 class Task:
@@ -67,7 +67,7 @@ class Task:
             partition, topology.errors, self.stores, partition_counts or {}, self.maps[CLOCKS]
         )
         self.context.wall_clock_ms = wall_clock_ms
-        self._clock = self.context.clock(_TASK_CLOCK)
+        self._clock = self.context.clock(TASK_CLOCK)
         self.context.stream_time_ms = self._clock.ms
         self._compiled: dict[str, Forward] = {}
         plan = plan_stages(part)

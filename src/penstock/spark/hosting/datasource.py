@@ -20,7 +20,7 @@ from penstock.spark.hosting.source import HostReader
 from penstock.spark.sink.checkpoint import SinkState
 from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
 from penstock.spark.sink.staged import TaskStaged
-from penstock.spark.streams.sink import COLUMNS, unpacked
+from penstock.spark.streams.sink import COLUMNS, Unpacking
 from penstock.spark.worker_memory import settle_worker
 
 NAME: Final = "penstock-host"
@@ -53,7 +53,8 @@ class HostWriter(ExactlyOnceStreamWriter):
         self._marker_topic = host.driver.topic
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return super().write(unpacked(iterator))
+        blocks = Unpacking(iterator)
+        return blocks.with_times(super().write(blocks.rows()))
 
     def _first_state(self, reports: Sequence[TaskStaged], batch_id: int, cluster_id: str | None) -> SinkState:
         """Under a topic of the host's own: those of members may be deleted."""

@@ -3,7 +3,7 @@
 Its offsets hold those of each member (`penstock.spark.streams.source`) under its number:
 
     {"@members": {"3": {"starts": 1, "at": {"orders": {"0": 12}, …}, "group": {"id": …, "cluster": …}}, …},
-     "host_start": "5d0c…"}
+     "host_start": {"id": "5d0c…"}}
 
 ``starts`` is the roster's: offsets that were planned for an earlier start are not run. ``group`` is there
 where the batch that ends here moves the member: its consumer group's offsets join the transaction.
@@ -93,7 +93,7 @@ class HostReader(DataSourceStreamReader):
 
     def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:
         host = host_from_text(self._host).driver
-        return {MEMBERS_KEY: self._here.latest(start[MEMBERS_KEY]), _HOST_START_KEY: host.start_id}
+        return {MEMBERS_KEY: self._here.latest(start[MEMBERS_KEY]), _HOST_START_KEY: {"id": host.start_id}}
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
         return [SharesPartition(task) for task in self._here.plan(start[MEMBERS_KEY], end[MEMBERS_KEY])]

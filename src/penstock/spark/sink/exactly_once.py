@@ -139,6 +139,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
             partitions_of(reports),
             lambda: chain.from_iterable(report.batches(staging) for report in reports),
             _group_offsets(entry, cluster_id),
+            _group_notes(reports),
         )
         publication = Publication(
             batchId, run.run_id, entry.fingerprint, must_be_known=batchId > state.since, content=content
@@ -358,6 +359,13 @@ def _group_offsets(entry: OffsetEntry, cluster_id: str | None) -> dict[str, dict
         if not group.cluster_id or group.cluster_id == cluster_id:
             offsets.setdefault(group.group_id, {}).update(group.offsets)
     return offsets
+
+
+def _group_notes(reports: Iterable[TaskStaged]) -> dict[str, dict[TopicPartition, str]]:
+    found: dict[str, dict[TopicPartition, str]] = {}
+    for note in chain.from_iterable(report.notes for report in reports):
+        found.setdefault(note.group_id, {})[note.partition] = note.metadata
+    return found
 
 
 def _tidy(remove: Callable[[], None]) -> None:

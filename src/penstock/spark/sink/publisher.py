@@ -18,8 +18,9 @@ marker included, or nothing of it counts; so a doubt is settled by `begin` and a
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Final
 
@@ -31,7 +32,7 @@ from penstock.client.errors import (
     TransactionLost,
     UnknownPartition,
 )
-from penstock.client.groups import EXACTLY_ONCE, CommittedOffset, ConsumerGroup
+from penstock.client.groups import EXACTLY_ONCE, NO_OFFSET, CommittedOffset, ConsumerGroup
 from penstock.client.metadata import TopicPartition
 from penstock.client.producer import Producer, ProducerConfig
 from penstock.client.transactor import LOST, Transactor
@@ -62,11 +63,26 @@ class CheckpointMismatch(ClientError):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What goes into one transaction. ``records`` may be asked for more than once; ``offsets`` by group."""
+    """What goes into one transaction. ``records`` may be asked for more than once; ``offsets`` by group, and
+    ``notes``, which are committed without an offset.
+    """
 
     partitions: Collection[TopicPartition]
     records: Callable[[], Iterable[EncodedBatch]]
     offsets: Mapping[str, Mapping[TopicPartition, int]]
+    notes: Mapping[str, Mapping[TopicPartition, str]] = field(default_factory=dict)
+
+    @property
+    def commits(self) -> dict[str, dict[TopicPartition, CommittedOffset]]:
+        """What both come to, by group."""
+        found: dict[str, dict[TopicPartition, CommittedOffset]] = defaultdict(dict)
+        for group_id, notes in self.notes.items():
+            found[group_id] |= {tp: CommittedOffset(NO_OFFSET, metadata=note) for tp, note in notes.items()}
+        for group_id, offsets in self.offsets.items():
+            found[group_id] |= {
+                tp: CommittedOffset(offset, metadata=EXACTLY_ONCE) for tp, offset in offsets.items()
+            }
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,11 +339,11 @@ def write_content(cluster: Cluster, config: ProducerConfig, transactor: Transact
         raise
     finally:
         producer.close()
-    for group_id, offsets in content.offsets.items():
-        known = cluster.topics({tp.topic for tp in offsets})
+    for group_id, commits in content.commits.items():
+        known = cluster.topics({tp.topic for tp in commits})
         there = {
-            tp: CommittedOffset(offset, metadata=EXACTLY_ONCE)
-            for tp, offset in offsets.items()
+            tp: committed
+            for tp, committed in commits.items()
             if tp.topic in known and tp.partition in known[tp.topic].partitions
         }
         if there:

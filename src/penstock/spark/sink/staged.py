@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -33,6 +33,14 @@ class Run(NamedTuple):
     batch_id: int
 
 
+class GroupNote(NamedTuple):
+    """What a consumer group is told of a partition in the batch's transaction, without an offset."""
+
+    group_id: str
+    partition: TopicPartition
+    metadata: str
+
+
 @dataclass(frozen=True, slots=True)
 class TaskStaged(WriterCommitMessage):
     """A task's report. ``index``: topic, partition and size in bytes of each record batch, in order; they lie
@@ -43,6 +51,7 @@ class TaskStaged(WriterCommitMessage):
     index: tuple[tuple[str, int, int], ...]
     inline: bytes | None
     name: str | None
+    notes: tuple[GroupNote, ...] = field(default=(), kw_only=True)
 
     def batches(self, staging: Location | None) -> Iterator[EncodedBatch]:
         """Each in a buffer of its own, as often as asked. Raises StagedBatchMissing, OSError."""

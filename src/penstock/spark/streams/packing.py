@@ -50,6 +50,7 @@ class Kind(IntEnum):
     RESTORE  records of a changelog, to rebuild a store from
     TICK     none: the time of day has passed
     CLEAR    none: the tasks are gone, and so shall their state be
+    TIMES    one: the times of a task (`penstock.spark.streams.times`)
     """
 
     RECORDS = 0
@@ -57,6 +58,7 @@ class Kind(IntEnum):
     RESTORE = 2
     TICK = 3
     CLEAR = 4
+    TIMES = 5
 
 
 class DamagedBlock(ValueError):

@@ -115,6 +115,16 @@ class StreamsPlan:
         return {self.topology.changelog_topic(s.name): s for s in self.stores.values() if s.logged}
 
     @cached_property
+    def timed(self) -> Mapping[str, SubTopology]:
+        """The parts whose times are kept beside a changelog, by its topic: their first."""
+        found = {}
+        for part in self.tasks_behind:
+            logged = [self.topology.changelog_topic(spec.name) for spec in part.stores if spec.logged]
+            if logged:
+                found[min(logged)] = part
+        return found
+
+    @cached_property
     def task_counts(self) -> Mapping[int, int]:
         """How many tasks each part has, by its id."""
         return {part.id: self.topology.task_count(part, self.partition_counts) for part in self.parts}

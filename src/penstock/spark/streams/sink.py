@@ -5,6 +5,7 @@ rest.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -23,9 +24,11 @@ from penstock.arrow.layout import HEADERS
 from penstock.spark.sink.exactly_once import ExactlyOnceStreamWriter
 from penstock.spark.sink.options import SinkOptions
 from penstock.spark.sink.ownership import Driver
+from penstock.spark.sink.staged import GroupNote, TaskStaged
 from penstock.spark.sink.writer import StreamWriter
 from penstock.spark.streams.dead_letters import DeadLetterCount, DeadLettersSeen, with_dead_letters
 from penstock.spark.streams.packing import Block, Kind
+from penstock.spark.streams.times import note_of_times
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 COLUMNS: Final = StructType(
@@ -62,8 +65,9 @@ class _StreamsWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         seen = DeadLettersSeen(self._letter_topic)
-        report = super().write(seen.passing(unpacked(iterator)))  # type: ignore[safe-super]  # the other base's
-        return with_dead_letters(report, seen.count)
+        blocks = Unpacking(iterator)
+        report = super().write(seen.passing(blocks.rows()))  # type: ignore[safe-super]  # the other base's
+        return blocks.with_times(with_dead_letters(report, seen.count))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         super().commit(messages, batchId)
@@ -84,14 +88,27 @@ class AtLeastOnceStreamsWriter(_StreamsWriter, StreamWriter):
         self.count_dead_letters(options.checkpoint, dead_letter_topic)
 
 
-def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Each block as one batch of rows for one topic. Blocks of other kinds are for tasks, and hold nothing
-    here.
+class Unpacking:
+    """The blocks of one task, as the sink takes them."""
 
-    Where there is no shuffle they come straight from the source.
-    """
-    for batch in batches:
-        for data in batch.column("block"):
-            block = Block.unpack(data.as_py())
-            if block.kind is Kind.OUTPUTS and block.rows:
-                yield block.to_arrow(_SCHEMA)
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._times: list[GroupNote] = []
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Each block as one batch of rows for one topic. Blocks of other kinds are for tasks, and hold
+        nothing here: where there is no shuffle they come straight from the source.
+        """
+        for batch in self._batches:
+            for data in batch.column("block"):
+                block = Block.unpack(data.as_py())
+                if block.kind is Kind.OUTPUTS and block.rows:
+                    yield block.to_arrow(_SCHEMA)
+                elif block.kind is Kind.TIMES:
+                    self._times.append(note_of_times(block))
+
+    def with_times(self, report: WriterCommitMessage) -> WriterCommitMessage:
+        """The task's report, once all rows were taken; only a transaction keeps times."""
+        if self._times and isinstance(report, TaskStaged):
+            return replace(report, notes=tuple(self._times))
+        return report

@@ -23,6 +23,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 
 from penstock.client.cluster import Cluster
 from penstock.client.fetcher import PartitionRange
+from penstock.client.groups import ConsumerGroup
 from penstock.client.metadata import TopicPartition
 from penstock.client.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
 from penstock.client.topics import delete_records
@@ -35,6 +36,7 @@ from penstock.spark.source.tail import Ends
 from penstock.spark.streams.map_side import Row, block_of
 from penstock.spark.streams.packing import Kind, tick
 from penstock.spark.streams.plan import StreamsPlan, plan_from_text
+from penstock.spark.streams.times import times_block
 from penstock.spark.streams.worker import Worker, worker_for
 
 CLOCK: Final = "@clock"
@@ -57,12 +59,15 @@ class ChangelogInUse(RuntimeError):
 
 
 class Work(NamedTuple):
-    """What one task of a batch does. ``note``: the offsets of global tables, as JSON."""
+    """What one task of a batch does. ``note``: the offsets of global tables, as JSON; ``times``: metadata of
+    tasks' times (`penstock.spark.streams.times`).
+    """
 
     clock_ms: int
     note: str
     ranges: tuple[PartitionRange, ...] = ()
     restored: tuple[PartitionRange, ...] = ()
+    times: tuple[tuple[TopicPartition, str], ...] = ()
     ticks: bool = False
 
 
@@ -259,7 +264,19 @@ class SourceDriver:
             if begins[tp].offset < end
         ]
         tasks = share_whole(ranges, self.plan.source.max_partitions or len(ranges)) if ranges else []
-        return [Work(clock_ms, note, restored=tuple(task)) for task in tasks]
+        work = [Work(clock_ms, note, restored=tuple(task)) for task in tasks]
+        times = self._times()
+        return [Work(clock_ms, note, times=times), *work] if times else work
+
+    def _times(self) -> tuple[tuple[TopicPartition, str], ...]:
+        counts = self.plan.task_counts
+        places = [
+            TopicPartition(topic, partition)
+            for topic, part in self.plan.timed.items()
+            for partition in range(counts[part.id])
+        ]
+        group = ConsumerGroup(self._cluster, self.plan.topology.application)
+        return tuple(sorted(self._cluster.retry(lambda: group.notes(places)).items()))
 
 
 class _Purger:
@@ -310,6 +327,9 @@ def rows_of(worker: Worker, work: Work) -> Iterator[Row]:
         for batch in read_ranges(plan.table_source, work.restored):
             block = block_of(batch, Kind.RESTORE, work.clock_ms)._replace(note=work.note)
             yield plan.groups[block.partition], block.pack()
+    for place, metadata in work.times:
+        times = times_block(plan.topology.application, place, metadata, work.clock_ms)
+        yield plan.groups[place.partition], times._replace(note=work.note).pack()
     if work.ranges:
         stores = stores_of(worker, work)
         for batch in read_ranges(plan.source, work.ranges):

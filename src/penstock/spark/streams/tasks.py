@@ -6,18 +6,23 @@ Without Spark: `penstock.spark.streams.operator` gives the blocks and the pages 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 
+from penstock.client.metadata import TopicPartition
 from penstock.spark.streams.packing import Binary, Block, Kind, Position, in_order, outputs_by_topic
 from penstock.spark.streams.plan import StreamsPlan, clock_name
 from penstock.spark.streams.state_log import Changes, Delta, GroupState, Pages, append, load
+from penstock.spark.streams.times import METADATA_BYTES_MAX, restore_times, times_block, to_metadata
 from penstock.topology.graph import SubTopology
 from penstock.topology.ordered_bytes import OrderedBytes
 from penstock.topology.stores import KeyValueSpec, StoreSpec
 from penstock.topology.task import CLOCKS, Task
+
+_log = logging.getLogger(__name__)
 
 _TIME_BYTES: Final = 8
 
@@ -54,6 +59,7 @@ class TaskRunner:
             tasks = {}
         outputs = sorted(by_kind[Kind.OUTPUTS], key=lambda block: block.position)
         restored = self._restore(by_kind[Kind.RESTORE], state)
+        restored |= self._restore_times(by_kind[Kind.TIMES], state)
         if restored:
             tasks = {}
         deltas = {name: Changes.of(state.maps[name].take_delta()) for name in restored}
@@ -78,6 +84,7 @@ class TaskRunner:
             changes = Changes.of(delta)
             if name == CLOCKS:
                 deltas[clock_name(part)] = changes
+                yield from self._times(task, clock_ms)
                 continue
             deltas[name] = changes
             spec = self._plan.stores[name]
@@ -86,6 +93,16 @@ class TaskRunner:
                 block = changelog_block(spec, topic, partition, delta, changes, clock_ms)
                 if block is not None:
                     yield block
+
+    def _times(self, task: Task, clock_ms: int) -> Iterator[Block]:
+        for topic, part in self._plan.timed.items():
+            if part.id == task.part.id:
+                place = TopicPartition(topic, task.partition)
+                metadata = to_metadata(task.maps[CLOCKS])
+                if len(metadata) > METADATA_BYTES_MAX:
+                    _log.warning("%s: %d bytes of times are too many to commit", place, len(metadata))
+                else:
+                    yield times_block(self._plan.topology.application, place, metadata, clock_ms)
 
     def _of(self, part: SubTopology, blocks: list[Block]) -> list[Block]:
         """The blocks with records for one part's tasks. A block is for one part, or for several that read
@@ -143,6 +160,15 @@ class TaskRunner:
                     entries.delete(stored_key)
                 else:
                     entries.put(stored_key, stored)
+        return restored
+
+    def _restore_times(self, blocks: list[Block], state: GroupState) -> set[str]:
+        """What they are kept under. Raises DamagedTimes."""
+        restored: set[str] = set()
+        for block in blocks:
+            name = clock_name(self._plan.timed[block.targets[0]])
+            restore_times(block, state.maps.setdefault(name, OrderedBytes()))
+            restored.add(name)
         return restored
 
 
