@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
 
+from penstock.registry.formats import parse
+
 
 class SmallRegistry:
     """``requests``: what was asked, in order. ``failures``: statuses to answer with before anything else."""
@@ -93,6 +95,9 @@ class SmallRegistry:
                 else:
                     path = urlsplit(self.path).path
                     status, content = registry.answer(self.command, path, json.loads(body or b"{}"))
+                    if "format=serialized" in self.path and content.get("schemaType") == "PROTOBUF":
+                        text = parse("PROTOBUF", content["schema"]).formatted("serialized")
+                        content = {**content, "schema": text}
                 data = json.dumps(content).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(data)))

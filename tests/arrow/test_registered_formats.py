@@ -13,8 +13,8 @@ import pytest
 from google.protobuf import json_format, message_factory
 
 from penstock.arrow.formats import make_format
-from penstock.arrow.protobuf_format import descriptor_of
-from penstock.arrow.registered import message_indexes
+from penstock.arrow.protobuf.indexes import read_indexes
+from penstock.arrow.protobuf.mapping import descriptor_of
 from penstock.arrow.schema_choice import SchemaChoice
 from penstock.client.settings import ConfigError
 from penstock.registry.client.errors import RegistryRefused, RegistryUnreachable
@@ -297,7 +297,7 @@ def test_the_indexes_say_which_message_it_is(registry):
 @pytest.mark.parametrize("data", [b"", b"\x02", b"\x01", b"\x80", b"\xfe\xff\xff\xff\xff\x0f", b"\x02\x01"])
 def test_indexes_that_are_none_are_told(data):
     with pytest.raises(ValueError, match="expected the indexes of a message"):
-        message_indexes(data)
+        read_indexes(data)
 
 
 def test_messages_inside_themselves_are_no_column():

@@ -8,45 +8,33 @@ field's type the parser would leave it out too, which here is an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from datetime import date
+from decimal import Context, Decimal
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from penstock.arrow.decoded import Decoded, shown
 from penstock.arrow.framed import NoProjection, cut
-from penstock.client.settings import ConfigError
+from penstock.arrow.protobuf.mapping import (
+    DATE,
+    DECIMAL,
+    SCALARS,
+    TIMESTAMP,
+    WRAPPERS,
+    Decimals,
+    arrow_type,
+    field_type,
+    is_map,
+    type_name,
+)
 
 F = FieldDescriptor
-_TIMESTAMP: Final = "google.protobuf.Timestamp"
 _SECONDS_MAX: Final = (2**63 - 1) // 1_000_000 - 1
-_WRAPPERS: Final = tuple(
-    f"google.protobuf.{name}Value"
-    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
-)
-_SCALARS: Final = {
-    F.TYPE_DOUBLE: pa.float64(),
-    F.TYPE_FLOAT: pa.float32(),
-    F.TYPE_INT64: pa.int64(),
-    F.TYPE_SINT64: pa.int64(),
-    F.TYPE_SFIXED64: pa.int64(),
-    F.TYPE_INT32: pa.int32(),
-    F.TYPE_SINT32: pa.int32(),
-    F.TYPE_SFIXED32: pa.int32(),
-    F.TYPE_UINT32: pa.int64(),
-    F.TYPE_FIXED32: pa.int64(),
-    F.TYPE_UINT64: pa.decimal128(20, 0),
-    F.TYPE_FIXED64: pa.decimal128(20, 0),
-    F.TYPE_BOOL: pa.bool_(),
-    F.TYPE_STRING: pa.string(),
-    F.TYPE_BYTES: pa.binary(),
-    F.TYPE_ENUM: pa.string(),
-}
 # Types that may stand for each other on the wire, so that the parser reads one as the other.
 _ALIKE: Final = (
     {F.TYPE_INT32, F.TYPE_INT64, F.TYPE_UINT32, F.TYPE_UINT64, F.TYPE_BOOL, F.TYPE_ENUM},
@@ -57,50 +45,8 @@ _ALIKE: Final = (
 )
 
 
-def descriptor_of(files: bytes, message: str) -> Descriptor:
-    """A message of serialized files (a FileDescriptorSet). Raises ConfigError where it is not there."""
-    from google.protobuf.descriptor_pb2 import FileDescriptorSet
-
-    pool = DescriptorPool()
-    for file in FileDescriptorSet.FromString(files).file:
-        pool.Add(file)
-    try:
-        return pool.FindMessageTypeByName(message)
-    except KeyError:
-        raise ConfigError(f"the Protobuf schema has no message {message!r}") from None
-
-
-def arrow_type(of: Descriptor, path: str = "", inside: tuple[str, ...] = ()) -> pa.DataType:
-    """The column of a message. Raises ConfigError for what no column is, with the path to it."""
-    where = f"field '{path.lstrip('.')}' of the Protobuf schema" if path else "the Protobuf schema"
-    if of.full_name in inside:
-        raise ConfigError(
-            f"{where} is of the type {of.full_name}, which contains itself: a column has no such type. Give "
-            "a reader schema that leaves the field out, or read the bytes"
-        )
-    if of.full_name == _TIMESTAMP:
-        return pa.timestamp("us", "UTC")
-    if of.full_name in _WRAPPERS:
-        return _SCALARS[of.fields_by_name["value"].type]
-    if not of.fields:
-        raise ConfigError(f"{where} is the message {of.full_name} without fields: no column")
-    inside = (*inside, of.full_name)
-    return pa.struct([pa.field(f.name, _field_type(f, f"{path}.{f.name}", inside)) for f in of.fields])
-
-
-def _field_type(field: FieldDescriptor, path: str, inside: tuple[str, ...]) -> pa.DataType:
-    if _is_map(field):
-        entry = field.message_type.fields_by_name
-        key, value = (_one_type(entry[name], path, inside) for name in ("key", "value"))
-        return pa.map_(key, value)
-    one = _one_type(field, path, inside)
-    return pa.list_(pa.field("element", one)) if field.is_repeated else one
-
-
-def _one_type(field: FieldDescriptor, path: str, inside: tuple[str, ...]) -> pa.DataType:
-    if field.message_type is not None:
-        return arrow_type(field.message_type, path, inside)
-    return _SCALARS[field.type]
+_SPECIAL: Final = {TIMESTAMP, DATE, DECIMAL, *WRAPPERS}
+_EXACT: Final = Context(prec=60)
 
 
 class MessageReader:
@@ -109,12 +55,12 @@ class MessageReader:
     Raises NoProjection where they disagree.
     """
 
-    def __init__(self, reader: Descriptor, writer: Descriptor | None = None) -> None:
-        self.type = arrow_type(reader)
+    def __init__(self, reader: Descriptor, decimals: Decimals, writer: Descriptor | None = None) -> None:
+        self.type = arrow_type(reader, decimals)
         if writer is not None:
             _compare(reader, writer, "", set())
         self._parse = message_factory.GetMessageClass(reader).FromString
-        self._column = _message_column(reader)
+        self._column = _message_column(reader, decimals)
 
     def read(self, data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> Decoded:
         bad: dict[int, str] = {}
@@ -145,18 +91,20 @@ _Column = Callable[[Sequence[Any]], pa.Array]
 
 
 class _OutOfRange(ValueError):
-    """A time that no column of microseconds holds."""
+    """A time, date or decimal that no column of its type holds."""
 
 
-def _message_column(of: Descriptor) -> _Column:
+def _message_column(of: Descriptor, decimals: Decimals) -> _Column:
     """Makes a column of messages, None among them."""
-    if of.full_name == _TIMESTAMP:
+    if of.full_name == TIMESTAMP:
         return _timestamps
-    if of.full_name in _WRAPPERS:
-        kind = _SCALARS[of.fields_by_name["value"].type]
+    if of.full_name == DATE:
+        return _dates
+    if of.full_name in WRAPPERS:
+        kind = SCALARS[of.fields_by_name["value"].type]
         return lambda messages: pa.array([None if m is None else m.value for m in messages], kind)
-    fields = [(field.name, _field_column(field)) for field in of.fields]
-    schema = list(arrow_type(of))
+    fields = [(field.name, _field_column(field, decimals)) for field in of.fields]
+    schema = [pa.field(field.name, field_type(field, decimals)) for field in of.fields]
 
     def make(messages: Sequence[Any]) -> pa.Array:
         absent = np.fromiter((m is None for m in messages), bool, len(messages))
@@ -175,13 +123,36 @@ def _timestamps(messages: Sequence[Any]) -> pa.Array:
     return pa.array(found, pa.int64()).cast(pa.timestamp("us", "UTC"))
 
 
-def _field_column(field: FieldDescriptor) -> _Column:
+def _dates(messages: Sequence[Any]) -> pa.Array:
+    def day(message: Any) -> date:
+        try:
+            return date(message.year, message.month, message.day)
+        except (ValueError, OverflowError):
+            found = f"year {message.year}, month {message.month}, day {message.day}"
+            raise _OutOfRange(f"expected a date, found {found}") from None
+
+    return pa.array([None if each is None else day(each) for each in messages], pa.date32())
+
+
+def _decimals(kind: pa.Decimal128Type) -> _Column:
+    def number(message: Any) -> Decimal:
+        found = Decimal(int.from_bytes(message.value, "big", signed=True)).scaleb(-message.scale, _EXACT)
+        try:
+            pa.scalar(found, kind)
+        except pa.ArrowInvalid:
+            raise _OutOfRange(f"expected a decimal({kind.precision}, {kind.scale}), found {found}") from None
+        return found
+
+    return lambda found: pa.array([None if each is None else number(each) for each in found], kind)
+
+
+def _field_column(field: FieldDescriptor, decimals: Decimals) -> _Column:
     name = field.name
-    if _is_map(field):
-        return _map_column(field)
+    if is_map(field):
+        return _map_column(field, decimals)
     if field.is_repeated:
-        return _list_column(field)
-    one = _one_column(field)
+        return _list_column(field, decimals)
+    one = _one_column(field, decimals)
     if field.has_presence:
         return lambda messages: one(
             [getattr(m, name) if m is not None and m.HasField(name) else None for m in messages]
@@ -189,9 +160,9 @@ def _field_column(field: FieldDescriptor) -> _Column:
     return lambda messages: one([None if m is None else getattr(m, name) for m in messages])
 
 
-def _list_column(field: FieldDescriptor) -> _Column:
-    name, one = field.name, _one_column(field)
-    kind = _field_type(field, "", ())
+def _list_column(field: FieldDescriptor, decimals: Decimals) -> _Column:
+    name, one = field.name, _one_column(field, decimals)
+    kind = field_type(field, decimals)
 
     def make(messages: Sequence[Any]) -> pa.Array:
         lists = [() if m is None else getattr(m, name) for m in messages]
@@ -200,10 +171,10 @@ def _list_column(field: FieldDescriptor) -> _Column:
     return make
 
 
-def _map_column(field: FieldDescriptor) -> _Column:
+def _map_column(field: FieldDescriptor, decimals: Decimals) -> _Column:
     entry = field.message_type.fields_by_name
-    name, keys, values = field.name, _one_column(entry["key"]), _one_column(entry["value"])
-    kind = _field_type(field, "", ())
+    keys, values = _one_column(entry["key"], decimals), _one_column(entry["value"], decimals)
+    name, kind = field.name, field_type(field, decimals)
 
     def make(messages: Sequence[Any]) -> pa.Array:
         maps = [{} if m is None else getattr(m, name) for m in messages]
@@ -224,10 +195,12 @@ def _bounds(groups: Sequence[Any]) -> pa.Array:
     return pa.array(bounds)
 
 
-def _one_column(field: FieldDescriptor) -> _Column:
+def _one_column(field: FieldDescriptor, decimals: Decimals) -> _Column:
     if field.message_type is not None:
-        return _message_column(field.message_type)
-    kind = _SCALARS[field.type]
+        if field.message_type.full_name == DECIMAL and field.full_name in decimals:
+            return _decimals(pa.decimal128(*decimals[field.full_name]))
+        return _message_column(field.message_type, decimals)
+    kind = SCALARS[field.type]
     if field.type == F.TYPE_ENUM:
         names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
         # A number that the reader has no name for stays what it is.
@@ -235,11 +208,6 @@ def _one_column(field: FieldDescriptor) -> _Column:
     if pa.types.is_decimal(kind):
         return lambda found: pa.array([None if n is None else Decimal(n) for n in found], kind)
     return lambda found: pa.array(found, kind)
-
-
-def _is_map(field: FieldDescriptor) -> bool:
-    of = field.message_type
-    return of is not None and of.GetOptions().map_entry
 
 
 def _compare(reader: Descriptor, writer: Descriptor, path: str, seen: set[tuple[str, str]]) -> None:
@@ -253,7 +221,7 @@ def _compare(reader: Descriptor, writer: Descriptor, path: str, seen: set[tuple[
             continue
         where = f"{path}.{field.name}".lstrip(".")
         is_alike = field.type == wrote.type or any({field.type, wrote.type} <= each for each in _ALIKE)
-        if not is_alike or field.is_repeated != wrote.is_repeated:
+        if not is_alike or field.is_repeated != wrote.is_repeated or _is_another(field, wrote):
             raise NoProjection(
                 f"field '{where}' (number {number}) was written as {_told(wrote)}, expected {_told(field)}"
             )
@@ -261,7 +229,13 @@ def _compare(reader: Descriptor, writer: Descriptor, path: str, seen: set[tuple[
             _compare(field.message_type, wrote.message_type, where, seen)
 
 
+def _is_another(field: FieldDescriptor, wrote: FieldDescriptor) -> bool:
+    """Whether two messages only look alike: one is no structure as a column."""
+    if field.message_type is None or wrote.message_type is None:
+        return False
+    names = {field.message_type.full_name, wrote.message_type.full_name}
+    return len(names) > 1 and not names.isdisjoint(_SPECIAL)
+
+
 def _told(field: FieldDescriptor) -> str:
-    names = {value: name for name, value in vars(F).items() if name.startswith("TYPE_")}
-    kind = names[field.type].removeprefix("TYPE_").lower()
-    return f"repeated {kind}" if field.is_repeated else kind
+    return f"repeated {type_name(field)}" if field.is_repeated else type_name(field)
