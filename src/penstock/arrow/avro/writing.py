@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrow.avro.mapping import arrow_type, decimal_of, is_spread, logical
+from penstock.arrow.avro.mapping import arrow_type, decimal_of, is_spread, logical, member
 from penstock.arrow.byte_columns import (
     constant,
     grouped,
@@ -21,11 +21,13 @@ from penstock.arrow.byte_columns import (
     list_items,
     little_endian,
     of_rows,
+    placed,
     reals,
     varint,
     varints,
     zigzag,
 )
+from penstock.arrow.decoded import valid_rows
 from penstock.arrow.encoding import Unwritable, told_at
 from penstock.client.settings import ConfigError
 from penstock.registry.formats.avro.types import Type
@@ -44,6 +46,8 @@ _SIMPLE: Final = {
     "binary": "bytes",
     "large_binary": "bytes",
 }
+# Branches that hold what others beside them do, where a union is one type as a column.
+_WIDE: Final = ("long", "double", "string", "bytes")
 _END: Final = constant(b"\0")
 
 
@@ -100,7 +104,7 @@ class Writer:
 
 def _encoder(schema: Type, kind: pa.DataType, path: str) -> _Encode:
     if schema.kind == "union":
-        return _nullable(schema, kind, path)
+        return _union(schema, kind, path)
     encode = _encoder_of_values(schema, kind, path)
 
     def checked(column: pa.Array) -> pa.BinaryArray:
@@ -111,39 +115,71 @@ def _encoder(schema: Type, kind: pa.DataType, path: str) -> _Encode:
     return checked
 
 
-def _nullable(schema: Type, kind: pa.DataType, path: str) -> _Encode:
-    """A union with null: which branch, then the value."""
-    if is_spread(schema):
-        raise ConfigError(
-            f"{told_at(path)} is a union of several types: such a schema is read, but not written"
-        )
-    others = [at for at, each in enumerate(schema.items) if each.kind != "null"]
-    place = others[-1]  # of int and long the wider one
-    for at in others:
-        if schema.items[at].kind in ("long", "double"):
-            place = at
+def _union(schema: Type, kind: pa.DataType, path: str) -> _Encode:
+    """Which branch, then the value."""
+    encode = _members(schema, kind, path) if is_spread(schema) else _widest(schema, kind, path)
     nulls = [at for at, each in enumerate(schema.items) if each.kind == "null"]
-    encode = _encoder(schema.items[place], kind, path)
-    some = constant(_long_bytes(place))
 
     def encoded(column: pa.Array) -> pa.BinaryArray:
         if not column.null_count:
-            return joined(some, encode(column))
+            return encode(column)
         if not nulls:
             raise Unwritable(f"{told_at(path)} is null in a row, which the schema does not allow")
-        there = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-        values = joined(some, encode(column.take(pa.array(there))))
+        there = np.flatnonzero(valid_rows(column))
         places = np.full(len(column), len(there), np.int64)
         places[there] = np.arange(len(there))
         none = pa.array([_long_bytes(nulls[0])], pa.binary())
-        return pa.concat_arrays([values, none]).take(pa.array(places))
+        return pa.concat_arrays([encode(column.take(pa.array(there))), none]).take(pa.array(places))
 
     return encoded
 
 
+def _widest(schema: Type, kind: pa.DataType, path: str) -> _Encode:
+    """Of branches that are read as one type: the one that holds what the others do."""
+    others = [at for at, each in enumerate(schema.items) if each.kind != "null"]
+    place = next((at for at in others if schema.items[at].kind in _WIDE), others[-1])
+    encode = _encoder(schema.items[place], kind, path)
+    branch = constant(_long_bytes(place))
+    return lambda column: joined(branch, encode(column))
+
+
+def _members(schema: Type, kind: pa.DataType, path: str) -> _Encode:
+    """Of a struct with a field for each branch, as it is read: the one that is not null."""
+    others = [(at, each) for at, each in enumerate(schema.items) if each.kind != "null"]
+    named = {member(number): (place, of) for number, (place, of) in enumerate(others)}
+    if not pa.types.is_struct(kind) or not {field.name for field in kind} <= named.keys():
+        branches = ", ".join(f"{name} ({of.full_name})" for name, (_, of) in named.items())
+        raise ConfigError(
+            f"{told_at(path)} is of type {kind}, which the schema's union does not hold: expected a "
+            f"struct of {branches}, or of some of these"
+        )
+    encoders = []
+    for field in kind:
+        place, of = named[field.name]
+        encoders.append((constant(_long_bytes(place)), _encoder(of, field.type, f"{path}.{field.name}")))
+
+    def encode(column: pa.StructArray) -> pa.BinaryArray:
+        parts = column.flatten()
+        is_set = [valid_rows(part) for part in parts]
+        counts = np.sum(is_set, axis=0)
+        if (wrong := counts[counts != 1]).size:
+            raise Unwritable(
+                f"{told_at(path)} has {wrong[0]} members in a row that are not null, expected one: it "
+                "is a union"
+            )
+        values = []
+        for part, rows, (branch, encode_one) in zip(parts, is_set, encoders, strict=True):
+            found = joined(branch, encode_one(part.filter(pa.array(rows))))
+            values.append(placed(found, np.flatnonzero(rows), len(column)))
+        return joined(*values)
+
+    return encode
+
+
 def _encoder_of_values(schema: Type, kind: pa.DataType, path: str) -> _Encode:
     wrong = ConfigError(
-        f"{told_at(path)} is of type {kind}, which the schema's {schema.full_name} does not hold"
+        f"{told_at(path)} is of type {kind}, which the schema's {schema.full_name} does not hold: expected "
+        f"{arrow_type(schema)}"
     )
     match schema.kind:
         case "record":
