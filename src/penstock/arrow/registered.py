@@ -264,17 +264,16 @@ def _avro_projection(text: str, registry: RegistryConfig | None, schema_id: int)
 def _own_reader(
     files: bytes, message: str, decimals: tuple[tuple[str, tuple[int, int]], ...]
 ) -> MessageReader:
-    return MessageReader(descriptor_of(files, message), dict(decimals))
+    return MessageReader(files, message, dict(decimals))
 
 
 @lru_cache(maxsize=1024)
 def _message_known(made: Protobuf, schema_id: int, indexes: tuple[int, ...]) -> MessageReader | str:
     """What it is read by, or why nothing can."""
     assert made.registry is not None
-    reader = descriptor_of(made.files, made.message)
     try:
-        writer = _written_message(made.registry, schema_id, indexes, reader)
-        return MessageReader(reader, dict(made.decimals), writer)
+        writer = _written_message(made.registry, schema_id, indexes, made.message)
+        return MessageReader(made.files, made.message, dict(made.decimals), writer)
     except NoProjection as problem:
         return str(problem)
 
@@ -287,12 +286,12 @@ def _message_reader(made: Protobuf, schema_id: int, indexes: tuple[int, ...]) ->
 
 
 def _written_message(
-    registry: RegistryConfig, schema_id: int, indexes: tuple[int, ...], reader: Descriptor
+    registry: RegistryConfig, schema_id: int, indexes: tuple[int, ...], expected: str
 ) -> Descriptor:
     parsed = _writer(registry, schema_id, "PROTOBUF")
     assert isinstance(parsed, ProtobufSchema)
     files = parsed.file_set()
     name = message_at(files, indexes)
-    if name is None or name != reader.full_name:
-        raise NoProjection(f"it is the message {name or list(indexes)}, expected {reader.full_name}")
+    if name is None or name != expected:
+        raise NoProjection(f"it is the message {name or list(indexes)}, expected {expected}")
     return descriptor_of(files, name)

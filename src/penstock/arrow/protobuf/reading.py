@@ -2,7 +2,8 @@
 
 The parser knows the reader's message: fields that a later writer has added are left out, those that an
 earlier one did not have get their defaults, as Protobuf has it. Where reader and writer disagree about a
-field's type the parser would leave it out too, which here is an error.
+field's type the parser would leave it out too, which here is an error; and numbers are parsed as wide as they
+may have been written (`parsing`), so that none is cut to the reader's size.
 """
 
 from __future__ import annotations
@@ -28,38 +29,38 @@ from penstock.arrow.protobuf.mapping import (
     WRAPPERS,
     Decimals,
     arrow_type,
+    descriptor_of,
     field_type,
     is_map,
     type_name,
 )
+from penstock.arrow.protobuf.parsing import WrittenTypes, are_alike, parsing_descriptor
 
 F = FieldDescriptor
 _SECONDS_MAX: Final = (2**63 - 1) // 1_000_000 - 1
-# Types that may stand for each other on the wire, so that the parser reads one as the other.
-_ALIKE: Final = (
-    {F.TYPE_INT32, F.TYPE_INT64, F.TYPE_UINT32, F.TYPE_UINT64, F.TYPE_BOOL, F.TYPE_ENUM},
-    {F.TYPE_SINT32, F.TYPE_SINT64},
-    {F.TYPE_STRING, F.TYPE_BYTES},
-    {F.TYPE_FIXED32, F.TYPE_SFIXED32},
-    {F.TYPE_FIXED64, F.TYPE_SFIXED64},
-)
-
-
 _SPECIAL: Final = {TIMESTAMP, DATE, DECIMAL, *WRAPPERS}
 _EXACT: Final = Context(prec=60)
+_Column = Callable[[Sequence[Any]], pa.Array]
 
 
 class MessageReader:
-    """Reads columns of messages that ``writer`` describes (None: the same) as ``reader`` sees them.
+    """Reads columns of a ``message`` of ``files`` (a FileDescriptorSet), as ``writer`` describes what was
+    written (None: the same).
 
-    Raises NoProjection where they disagree.
+    Raises NoProjection where they disagree, ConfigError where there is no such message or it is no column.
     """
 
-    def __init__(self, reader: Descriptor, decimals: Decimals, writer: Descriptor | None = None) -> None:
+    def __init__(
+        self, files: bytes, message: str, decimals: Decimals, writer: Descriptor | None = None
+    ) -> None:
+        reader = descriptor_of(files, message)
         self.type = arrow_type(reader, decimals)
+        wrote: WrittenTypes = {}
         if writer is not None:
-            _compare(reader, writer, "", set())
-        self._parse = message_factory.GetMessageClass(reader).FromString
+            _compare(reader, writer, "", wrote, set())
+        parsed = parsing_descriptor(files, message, wrote)
+        self._parse = message_factory.GetMessageClass(parsed).FromString
+        self._has_required = _has_required(reader, set())
         self._column = _message_column(reader, decimals)
 
     def read(self, data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> Decoded:
@@ -67,31 +68,37 @@ class MessageReader:
         messages: list[Any] = []
         for row, value in enumerate(cut(data, starts, lengths).to_pylist()):
             try:
-                messages.append(self._parse(value))
+                message = self._parse(value)
             except DecodeError as problem:
                 bad[row] = f"expected a message of the schema, found {shown(value)} ({problem})"
-                messages.append(None)
+                message = None
+            if self._has_required and message is not None and not message.IsInitialized():
+                missing = ", ".join(message.FindInitializationErrors())
+                bad[row] = f"expected a message with all that is required, found none of {missing}"
+                message = None
+            messages.append(message)
+        pieces: list[pa.Array] = [pa.nulls(0, self.type)]
+        self._by_halves(messages, 0, pieces, bad)
+        return Decoded(pieces[-1] if len(pieces) == 2 else pa.concat_arrays(pieces), bad)
+
+    def _by_halves(
+        self, messages: Sequence[Any], first: int, pieces: list[pa.Array], bad: dict[int, str]
+    ) -> None:
+        """Append the column of the messages, with null for those that have what no column holds."""
         try:
-            return Decoded(self._column(messages), bad)
-        except _OutOfRange:
-            return self._one_by_one(messages, bad)
-
-    def _one_by_one(self, messages: Sequence[Any], bad: dict[int, str]) -> Decoded:
-        pieces = []
-        for row, message in enumerate(messages):
-            try:
-                pieces.append(self._column([message]))
-            except _OutOfRange as problem:
-                bad[row] = str(problem)
-                pieces.append(pa.nulls(1, self.type))
-        return Decoded(pa.concat_arrays(pieces), bad)
-
-
-_Column = Callable[[Sequence[Any]], pa.Array]
+            pieces.append(self._column(messages))
+        except _OutOfRange as problem:
+            if len(messages) > 1:
+                middle = len(messages) // 2
+                self._by_halves(messages[:middle], first, pieces, bad)
+                self._by_halves(messages[middle:], first + middle, pieces, bad)
+                return
+            bad[first] = str(problem)
+            pieces.append(pa.nulls(1, self.type))
 
 
 class _OutOfRange(ValueError):
-    """A time, date or decimal that no column of its type holds."""
+    """A value that no column of its type holds."""
 
 
 def _message_column(of: Descriptor, decimals: Decimals) -> _Column:
@@ -101,8 +108,8 @@ def _message_column(of: Descriptor, decimals: Decimals) -> _Column:
     if of.full_name == DATE:
         return _dates
     if of.full_name in WRAPPERS:
-        kind = SCALARS[of.fields_by_name["value"].type]
-        return lambda messages: pa.array([None if m is None else m.value for m in messages], kind)
+        one = _one_column(of.fields_by_name["value"], decimals)
+        return lambda messages: one([None if m is None else m.value for m in messages])
     fields = [(field.name, _field_column(field, decimals)) for field in of.fields]
     schema = [pa.field(field.name, field_type(field, decimals)) for field in of.fields]
 
@@ -207,34 +214,59 @@ def _one_column(field: FieldDescriptor, decimals: Decimals) -> _Column:
         return lambda found: pa.array([None if n is None else names.get(n) or str(n) for n in found], kind)
     if pa.types.is_decimal(kind):
         return lambda found: pa.array([None if n is None else Decimal(n) for n in found], kind)
-    return lambda found: pa.array(found, kind)
+
+    def make(found: Sequence[Any]) -> pa.Array:
+        try:
+            return pa.array(found, kind)
+        except (pa.ArrowInvalid, OverflowError) as problem:
+            raise _OutOfRange(f"field '{field.name}': {problem}") from None
+
+    return make
 
 
-def _compare(reader: Descriptor, writer: Descriptor, path: str, seen: set[tuple[str, str]]) -> None:
-    """Raises NoProjection where a field of one number is of types that can't be read as one another."""
+def _compare(
+    reader: Descriptor, writer: Descriptor, path: str, wrote: WrittenTypes, seen: set[tuple[str, str]]
+) -> None:
+    """Notes as which types fields were written. Raises NoProjection where they can't be read as they should."""
     if (reader.full_name, writer.full_name) in seen:
         return
     seen.add((reader.full_name, writer.full_name))
     for number, field in reader.fields_by_number.items():
-        wrote = writer.fields_by_number.get(number)
-        if wrote is None:
+        written = writer.fields_by_number.get(number)
+        if written is None:
             continue
         where = f"{path}.{field.name}".lstrip(".")
-        is_alike = field.type == wrote.type or any({field.type, wrote.type} <= each for each in _ALIKE)
-        if not is_alike or field.is_repeated != wrote.is_repeated or _is_another(field, wrote):
+        key = (reader.full_name, number)
+        is_as_before = wrote.setdefault(key, written.type) == written.type
+        if not is_as_before or not _is_alike(field, written):
             raise NoProjection(
-                f"field '{where}' (number {number}) was written as {_told(wrote)}, expected {_told(field)}"
+                f"field '{where}' (number {number}) was written as {_told(written)}, expected {_told(field)}"
             )
         if field.message_type is not None:
-            _compare(field.message_type, wrote.message_type, where, seen)
+            _compare(field.message_type, written.message_type, where, wrote, seen)
 
 
-def _is_another(field: FieldDescriptor, wrote: FieldDescriptor) -> bool:
-    """Whether two messages only look alike: one is no structure as a column."""
-    if field.message_type is None or wrote.message_type is None:
+def _is_alike(field: FieldDescriptor, written: FieldDescriptor) -> bool:
+    if field.is_repeated != written.is_repeated or not are_alike(field.type, written.type):
         return False
-    names = {field.message_type.full_name, wrote.message_type.full_name}
-    return len(names) > 1 and not names.isdisjoint(_SPECIAL)
+    if field.message_type is None or written.message_type is None:
+        return True
+    # What is no structure as a column only looks like another message on the wire.
+    names = {field.message_type.full_name, written.message_type.full_name}
+    return len(names) == 1 or names.isdisjoint(_SPECIAL)
+
+
+def _has_required(of: Descriptor, seen: set[str]) -> bool:
+    seen.add(of.full_name)
+    return any(
+        field.is_required
+        or (
+            field.message_type is not None
+            and field.message_type.full_name not in seen
+            and _has_required(field.message_type, seen)
+        )
+        for field in of.fields
+    )
 
 
 def _told(field: FieldDescriptor) -> str:
