@@ -227,7 +227,7 @@ def _one_column(field: FieldDescriptor, decimals: Decimals) -> _Column:
 def _compare(
     reader: Descriptor, writer: Descriptor, path: str, wrote: WrittenTypes, seen: set[tuple[str, str]]
 ) -> None:
-    """Notes as which types fields were written. Raises NoProjection where they can't be read as they should."""
+    """Notes as which types fields were written. Raises NoProjection where the reader's are no match."""
     if (reader.full_name, writer.full_name) in seen:
         return
     seen.add((reader.full_name, writer.full_name))
