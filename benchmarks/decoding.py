@@ -24,7 +24,7 @@ from penstock.arrow.batches import record_batches
 from penstock.arrow.decoded import Format
 from penstock.arrow.formats import make_format
 from penstock.arrow.layout import Layout
-from penstock.arrow.protobuf_format import descriptor_of
+from penstock.arrow.protobuf.mapping import descriptor_of
 from penstock.client.fetcher import PartitionRange
 from penstock.protocol.records import Record, encode_batch
 from penstock.registry.formats.protobuf.schema import ProtobufSchema

@@ -47,7 +47,7 @@ class PenstockNode:
         self._cluster_id = cluster_id
         self._format_words = list(format_words)
         self.address = f"127.0.0.1:{port}"
-        self.command = [sys.executable, "-m", "penstock.cli.child"]
+        self.command = [sys.executable, "-m", "penstock.cli.child", "start"]
         self.environment = {**os.environ, **(environment or {})}
         self._properties_file = directory / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None

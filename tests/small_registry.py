@@ -10,16 +10,20 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
 
+from penstock.registry.formats import parse
+
 
 class SmallRegistry:
     """``requests``: what was asked, in order. ``failures``: statuses to answer with before anything else."""
 
-    def __init__(self, user_info: str | None = None) -> None:
+    def __init__(self, user_info: str | None = None, authorization: str | None = None) -> None:
         self.schemas: dict[int, dict] = {}
         self.subjects: dict[str, list[int]] = {}
         self.requests: list[str] = []
         self.failures: list[int] = []
-        self._user_info = user_info
+        if user_info is not None:
+            authorization = "Basic " + base64.b64encode(user_info.encode()).decode()
+        self._authorization = authorization
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
@@ -78,9 +82,7 @@ class SmallRegistry:
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         registry = self
-        expected = None
-        if self._user_info is not None:
-            expected = "Basic " + base64.b64encode(self._user_info.encode()).decode()
+        expected = self._authorization
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
@@ -93,6 +95,9 @@ class SmallRegistry:
                 else:
                     path = urlsplit(self.path).path
                     status, content = registry.answer(self.command, path, json.loads(body or b"{}"))
+                    if "format=serialized" in self.path and content.get("schemaType") == "PROTOBUF":
+                        text = parse("PROTOBUF", content["schema"]).formatted("serialized")
+                        content = {**content, "schema": text}
                 data = json.dumps(content).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(data)))

@@ -139,15 +139,3 @@ def expected(schema, value):
             case "map":
                 return {key: expected(schema["values"], each) for key, each in value.items()}
     return value
-
-
-def has_spread_union(schema):
-    """Whether there is a union of several types in it, which is a struct as a column."""
-    if isinstance(schema, list):
-        others = [each for each in schema if each != "null"]
-        alike = len(others) == 1 or set(map(str, others)) in ({"int", "long"}, {"float", "double"})
-        return not alike or any(map(has_spread_union, others))
-    if not isinstance(schema, dict):
-        return False
-    parts = [field["type"] for field in schema.get("fields", [])]
-    return any(map(has_spread_union, [*parts, schema.get("items"), schema.get("values")]))

@@ -6,11 +6,12 @@ import json
 import fastavro
 import pyarrow as pa
 import pytest
-from avro_values import Schemas, expected, has_spread_union
+from avro_values import Schemas, expected
 
 from penstock.arrow.avro.mapping import arrow_type
 from penstock.arrow.avro.writing import Writer, schema_of
 from penstock.arrow.encoding import Unwritable
+from penstock.arrow.formats import make_format
 from penstock.client.settings import ConfigError
 from penstock.registry.formats import parse
 
@@ -19,33 +20,64 @@ def root(schema):
     return parse("AVRO", json.dumps(schema)).root
 
 
-def plain(value):
-    """Without what fastavro adds to values of unions."""
-    if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items()}
-    return [plain(each) for each in value] if isinstance(value, list) else value
+def by_fastavro(schema, data):
+    parsed = fastavro.parse_schema(schema)
+    return [fastavro.schemaless_reader(io.BytesIO(each), parsed, None) for each in data]
+
+
+def written_by_fastavro(schema, values):
+    parsed = fastavro.parse_schema(schema)
+    for value in values:
+        buffer = io.BytesIO()
+        fastavro.schemaless_writer(buffer, parsed, value)
+        yield buffer.getvalue()
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_columns_are_read_by_fastavro(seed):
+    """As what fastavro has written itself; and come back, each in its branch of a union."""
     schemas = Schemas(3000 + seed)
-    written = 0
-    while written < 4:
+    for _ in range(4):
         schema = {"type": "record", "name": "Root", "fields": [{"name": "v", "type": schemas.schema()}]}
-        if has_spread_union(schema):
-            continue
-        written += 1
-        values = [
-            expected(schema, schemas.value(schema)) for _ in range(schemas.random.choice([0, 1, 2, 30]))
-        ]
+        given = [schemas.value(schema) for _ in range(schemas.random.choice([0, 1, 2, 30]))]
+        values = [expected(schema, each) for each in given]
         column = pa.array(values, arrow_type(root(schema)))
-        parsed = fastavro.parse_schema(schema)
         padded = pa.concat_arrays([column, column]).slice(len(values))  # a slice as well
         for each in (column, padded):
             data = Writer(root(schema), column.type).write(each)
             data.validate(full=True)
-            read = [plain(fastavro.schemaless_reader(io.BytesIO(d), parsed, None)) for d in data.to_pylist()]
-            assert read == values, (seed, schema)
+            theirs = by_fastavro(schema, written_by_fastavro(schema, given))
+            assert by_fastavro(schema, data.to_pylist()) == theirs, (seed, schema)
+            found = make_format("avro", json.dumps(schema)).decode(data)
+            assert found.bad == {}
+            assert found.array.to_pylist(maps_as_pydicts="strict") == values, (seed, schema)
+
+
+UNION = ["null", "string", {"type": "record", "name": "P", "fields": [{"name": "x", "type": "int"}]}, "bytes"]
+
+
+def test_a_column_may_have_some_of_a_unions_members():
+    schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": UNION}]}
+    kind = pa.struct(
+        [("a", pa.struct([("member1", pa.struct([("x", pa.int32())])), ("member0", pa.string())]))]
+    )
+    values = [{"a": {"member0": "s"}}, {"a": None}, {"a": {"member1": {"x": 3}}}]
+    data = Writer(root(schema), kind).write(pa.array(values, kind))
+    assert by_fastavro(schema, data.to_pylist()) == [{"a": "s"}, {"a": None}, {"a": {"x": 3}}]
+
+
+@pytest.mark.parametrize("kinds", [["string", "enum"], ["enum", "string"]])
+def test_of_members_that_are_one_type_the_widest_is_written(kinds):
+    enum = {"type": "enum", "name": "E", "symbols": ["A"]}
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "a", "type": [enum if k == "enum" else k for k in kinds]}],
+    }
+    data = Writer(root(schema), pa.struct([("a", pa.string())])).write(
+        pa.array([{"a": "no symbol"}, {"a": "A"}])
+    )
+    assert by_fastavro(schema, data.to_pylist()) == [{"a": "no symbol"}, {"a": "A"}]
 
 
 def test_a_schema_is_made_of_a_column():
@@ -82,12 +114,24 @@ def record(kind):
         (record("int"), pa.struct([("a", pa.int64())]), "field 'a' is of type int64, which the schema's int"),
         (record("int"), pa.struct([("b", pa.int32())]), "field 'b' is in the column, but not in the schema"),
         (record("int"), pa.int32(), "it is of type int32, which the schema's R"),
-        (record(["int", "string"]), pa.struct([("a", pa.int32())]), "field 'a' is a union of several types"),
+        (
+            record(["int", "string"]),
+            pa.struct([("a", pa.int32())]),
+            r"field 'a' is of type int32, .* expected a struct of member0 \(int\), member1 \(string\)",
+        ),
+        (
+            record(["int", "string"]),
+            pa.struct([("a", pa.struct([("member2", pa.int32())]))]),
+            "field 'a' is of type struct<member2: int32>, which the schema's union does not hold",
+        ),
     ],
 )
 def test_columns_that_do_not_fit_are_told(schema, kind, told):
     with pytest.raises(ConfigError, match=told):
         Writer(schema, kind)
+
+
+TWO = pa.struct([("a", pa.struct([("member0", pa.int32()), ("member1", pa.string())]))])
 
 
 @pytest.mark.parametrize(
@@ -108,6 +152,22 @@ def test_columns_that_do_not_fit_are_told(schema, kind, told):
             pa.array([{"a": b"xx"}]),
             "a value that is not 3 bytes",
         ),
+        (
+            record(["null", "int", "string"]),
+            pa.array([{"a": {"member0": None, "member1": None}}], TWO),
+            "field 'a' has 0 members in a row that are not null, expected one",
+        ),
+        (
+            record(["null", "int", "string"]),
+            pa.array([{"a": {"member0": 1, "member1": "x"}}], TWO),
+            "field 'a' has 2 members in a row that are not null, expected one",
+        ),
+        (
+            record(["int", "string"]),
+            pa.array([{"a": None}], TWO),
+            "field 'a' is null in a row, which the schema does not allow",
+        ),
+        (record("double"), pa.array([{"a": 2**53 + 1}]), "field 'a' has a number that no double is"),
     ],
 )
 def test_rows_that_the_schema_does_not_hold_are_told(schema, column, told):

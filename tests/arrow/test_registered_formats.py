@@ -13,8 +13,8 @@ import pytest
 from google.protobuf import json_format, message_factory
 
 from penstock.arrow.formats import make_format
-from penstock.arrow.protobuf_format import descriptor_of
-from penstock.arrow.registered import message_indexes
+from penstock.arrow.protobuf.indexes import read_indexes
+from penstock.arrow.protobuf.mapping import descriptor_of
 from penstock.arrow.schema_choice import SchemaChoice
 from penstock.client.settings import ConfigError
 from penstock.registry.client.errors import RegistryRefused, RegistryUnreachable
@@ -294,10 +294,66 @@ def test_the_indexes_say_which_message_it_is(registry):
         of_subject(registry, "protobuf", message="shop.Nobody")
 
 
+OLD = """
+syntax = "proto2";
+message Old { required int32 id = 1; optional string s = 2; optional E e = 3; optional Old.In part = 4;
+  enum E { A = 1; } message In { required int32 x = 1; } }
+"""
+
+
+def test_what_googles_parser_passes_over_is_told_or_shown():
+    """In proto2: what is required and absent, text that is none; a number of an enum that has no name."""
+    found, bad = decoded(
+        make_format("protobuf", OLD),
+        [
+            b"\x08\x01\x18\x07",
+            b"",
+            b"\x08\x01\x12\x01\xff",
+            b"\x08\x01\x22\x00",
+            b"\x08\x02\x12\x01a\x18\x01",
+        ],
+    )
+    assert found[0] == {"id": 1, "s": None, "e": "7", "part": None}
+    assert found[4] == {"id": 2, "s": "a", "e": "A", "part": None}
+    assert bad[1] == "expected a message with all that is required, found none of id"
+    assert bad[2].startswith("field 's': ")
+    assert bad[3] == "expected a message with all that is required, found none of part.x"
+
+
+@pytest.mark.parametrize(
+    ("reader", "writer", "value", "found"),
+    [
+        ("int32", "int64", 2**31 - 1, 2**31 - 1),
+        ("int32", "int64", 2**32 + 5, None),
+        ("int32", "uint32", 2**32 - 1, None),
+        ("int64", "uint64", 2**64 - 1, None),
+        ("int64", "int32", -5, -5),
+        ("uint32", "int32", -5, -5),
+        ("uint64", "int64", -5, -5),
+        ("sint32", "sint64", -(2**40), None),
+        ("sfixed32", "fixed32", 2**32 - 1, None),
+        ("fixed64", "sfixed64", -5, -5),
+        ("int32", "bool", True, 1),
+        ("bool", "int64", 5, True),
+    ],
+)
+def test_a_number_is_never_cut_to_the_readers_size(registry, reader, writer, value, found):
+    registry.add(
+        "t-value", f'syntax = "proto3"; message M {{ {reader} a = 1; repeated {reader} b = 2; }}', "PROTOBUF"
+    )
+    made = of_subject(registry, "protobuf")
+    text = f'syntax = "proto3"; message M {{ {writer} a = 1; repeated {writer} b = 2; }}'
+    number = registry.add("t-value", text, "PROTOBUF")
+    data = message_class(text, "M")(a=value, b=[value, value]).SerializeToString()
+    rows, bad = decoded(made, [framed(number, b"\x00" + data)])
+    assert rows == [None if found is None else {"a": found, "b": [found, found]}]
+    assert list(bad) == ([0] if found is None else [])
+
+
 @pytest.mark.parametrize("data", [b"", b"\x02", b"\x01", b"\x80", b"\xfe\xff\xff\xff\xff\x0f", b"\x02\x01"])
 def test_indexes_that_are_none_are_told(data):
     with pytest.raises(ValueError, match="expected the indexes of a message"):
-        message_indexes(data)
+        read_indexes(data)
 
 
 def test_messages_inside_themselves_are_no_column():

@@ -4,6 +4,7 @@ import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import pytest
 from broker_wire import Wire
 from penstock.protocol.messages import MetadataRequest, MetadataResponse
 from penstock.storage import meta_properties
+from registry_node import ask
 
 
 def start(data_dir: Path, *arguments: str) -> subprocess.Popen[bytes]:
@@ -72,6 +74,40 @@ def test_three_nodes_from_one_command_and_a_fourth_later(tmp_path: Path) -> None
         know_each_other(addresses)
     assert process.returncode == 0
     assert "process.roles=broker\n" in (tmp_path / "node-4.properties").read_text()
+
+
+def test_a_registry_stands_beside_the_nodes(tmp_path: Path) -> None:
+    words = ["--listen", "127.0.0.1:0", "--brokers", "3", "--registry", "--registry-listen", "127.0.0.1:0"]
+    with started(tmp_path, *words) as (process, addresses):
+        assert process.stdout is not None
+        url = process.stdout.readline().decode().removeprefix("schema registry ready at ").strip()
+        schema = {"schema": '"long"'}
+        assert ask(url, "POST", "/subjects/a-value/versions", schema).body["id"] == 1
+        with Wire(addresses[1]) as wire:
+            response = wire.ask(
+                MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="_schemas")]),
+                MetadataResponse,
+            )
+        assert len(response.topics[0].partitions[0].replica_nodes) == 3
+        for node in (1, 2, 3):
+            text = (tmp_path / f"node-{node}.properties").read_text().replace("\\:", ":")
+            assert f"confluent.schema.registry.url={url}\n" in text
+        killed = next(pid for pid in children(process.pid) if "node-1.properties" in command_line(pid))
+        os.kill(killed, signal.SIGKILL)
+        assert ask(url, "POST", "/subjects/b-value/versions", {"schema": '"int"'}).body["id"] == 2
+    assert process.stderr is not None
+    assert b"node 1 ended with exit code -9" in process.stderr.read()
+
+
+def test_a_registry_that_cannot_listen_ends_the_nodes(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        at = f"127.0.0.1:{taken.getsockname()[1]}"
+        words = ["--listen", "127.0.0.1:0", "--brokers", "1", "--registry", "--registry-listen", at]
+        process = start(tmp_path, *words)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert f"cannot listen on {at}" in errors.decode()
+    assert "Traceback" not in errors.decode()
 
 
 def test_ports_are_counted_up_and_a_lost_node_is_told_of(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A node whose disk is as slow as a file says: `slow_disk_node.py ARGS` is `penstock.cli.child ARGS` there.
+"""`slow_disk_node.py ARGS` is `penstock.cli.child ARGS` where the disk is as slow as a file says.
 
 PENSTOCK_TEST_DISK names the file. It holds two numbers, the seconds that each write and each sync take
 longer. What it holds at the moment counts; without it the disk is as fast as it is.

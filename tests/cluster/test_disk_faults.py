@@ -152,7 +152,7 @@ def test_a_disk_is_slow(tmp_path: Path, kafka_libs: Path) -> None:
     disks = {node_id: tmp_path / f"disk-{node_id}" for node_id in cluster.nodes}
     for node_id, control in disks.items():
         slow = node(cluster, node_id)
-        slow.command = [sys.executable, str(Path(__file__).with_name("slow_disk_node.py"))]
+        slow.command = [sys.executable, str(Path(__file__).with_name("slow_disk_node.py")), "start"]
         slow.environment["PENSTOCK_TEST_DISK"] = str(control)
     with cluster:
 

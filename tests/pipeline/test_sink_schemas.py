@@ -79,6 +79,15 @@ def test_avro_is_written_with_a_schema_made_of_the_column_and_read_back(servers,
     assert scan.to_table().column("value").to_pylist() == [ROW, None, dict.fromkeys(ROW)]
 
 
+def test_protobuf_is_written_with_a_schema_made_of_the_column_and_read_back(servers, registry, write):
+    whole, empty = {**ROW, "tags": ["a", ""]}, {**dict.fromkeys(ROW), "tags": []}
+    topic = write([("a", whole), ("b", None), ("c", empty)], value_format="protobuf")
+    (number,) = registry.subjects[f"{topic}-value"]
+    assert values(servers, topic)[0][:6] == struct.pack(">bIb", 0, number, 0)
+    scan = penstock.read(topic, servers, value_format="protobuf", registry=registry.url)
+    assert scan.to_table().column("value").to_pylist() == [whole, None, empty]
+
+
 def test_json_is_written_with_a_schema_and_read_back(servers, registry, write):
     kind = pa.struct([field for field in KIND if field.name != "price"])
     row = {name: value for name, value in ROW.items() if name != "price"}
@@ -96,6 +105,7 @@ def test_csv_and_json_need_no_registry(servers, write):
     assert json.loads(values(servers, topic)[0]) == {**row, "price": "1.50", "day": "2024-02-29"}
 
 
+PROTO = 'syntax = "proto3"; package shop; message Order { int64 id = 1; } message Line { int64 id = 1; }'
 SCHEMA = json.dumps({"type": "record", "name": "shop.Order", "fields": [{"name": "id", "type": "long"}]})
 IDS = pa.struct([("id", pa.int64())])
 
@@ -112,6 +122,12 @@ def test_subjects_are_named_by_a_strategy(registry, write, strategy, subject):
     options = {"value_format": "avro", "value_schema": SCHEMA, "value_subject_name_strategy": strategy}
     topic = write([("a", {"id": 1})], IDS, **options)
     assert list(registry.subjects) == [subject.format(topic)]
+
+
+def test_a_message_names_the_subject(registry, write):
+    options = {"value_format": "protobuf", "value_schema": PROTO, "value_schema_message": "shop.Line"}
+    write([("a", {"id": 1})], IDS, **options, value_subject_name_strategy="record")
+    assert list(registry.subjects) == ["shop.Line"]
 
 
 def test_a_schema_that_must_be_registered_already_is_not_registered(registry, write):
@@ -134,8 +150,28 @@ def test_rows_that_the_schema_does_not_hold_are_refused(write):
     ("options", "told"),
     [
         ({"value.schema": "x"}, "option 'valueSchema' needs 'valueFormat'"),
+        ({"value.schema.id": "7"}, "option 'valueSchemaId' needs 'valueFormat'"),
         ({"value.format": "json", "value.schema": "x"}, "the format 'json' is written without a schema"),
-        ({"value.format": "xml"}, "expected one of binary, bytes, string, json, csv, avro, json-schema"),
+        ({"value.format": "avro", "value.schema": "x", "value.schema.id": "7"}, "each says the schema"),
+        ({"value.format": "avro", "value.schema.version": "7"}, "'value.schema.version' needs a registry"),
+        ({"value.format": "avro", "use.latest.version": "true"}, "'use.latest.version' needs a registry"),
+        (
+            {
+                "value.format": "avro",
+                "use.latest.version": "true",
+                "value.subject.name.strategy": "record",
+                "schema.registry.url": "http://127.0.0.1:9",
+            },
+            "needs the subject's name from the topic, found the strategy 'record'",
+        ),
+        (
+            {"value.format": "protobuf", "value.schema.message": "M"},
+            "'value.schema.message' chooses a message",
+        ),
+        (
+            {"value.format": "xml"},
+            "expected one of binary, bytes, string, json, csv, avro, json-schema, protobuf",
+        ),
         (
             {"value.format": "avro", "value.subject.name.strategy": "mine"},
             "expected topic, record, topic-record",
@@ -148,8 +184,11 @@ def test_options_that_cannot_be_are_told(options, told):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
-def test_a_frame_is_written_and_read_back(spark, servers, registry, make_topic, tmp_path, delivery):
+@pytest.mark.parametrize(
+    ("delivery", "format"),
+    [("at-least-once", "avro"), ("exactly-once", "avro"), ("at-least-once", "protobuf")],
+)
+def test_a_frame_is_written_and_read_back(spark, servers, registry, make_topic, tmp_path, delivery, format):
     topic = make_topic()
     frame = spark.sql(
         "SELECT 'k' AS key, named_struct('id', 1L, 'tags', array('a', 'b'), 'm', map('x', 2.5D)) AS value"
@@ -157,7 +196,7 @@ def test_a_frame_is_written_and_read_back(spark, servers, registry, make_topic, 
     options = {
         "kafka.bootstrap.servers": servers,
         "schema.registry.url": registry.url,
-        "value.format": "avro",
+        "value.format": format,
     }
     more = {"delivery": delivery} | ({"stagingLocation": str(tmp_path)} if delivery == "exactly-once" else {})
     frame.write.format("penstock").mode("append").options(**options, **more, topic=topic).save()

@@ -67,7 +67,7 @@ class Csv:
     def _parse(self, lines: pa.BinaryArray) -> pa.Array:
         """All lines, each one valid. Raises ArrowInvalid."""
         lines.cast(pa.string())  # the parser does not look at texts that no column takes
-        if pc.any(pc.match_substring_regex(lines, _LINE_END)).as_py():
+        if _has_line_end(lines):
             raise pa.ArrowInvalid("there is an end of line in it")
         if pc.any(pc.equal(pc.binary_length(lines), 0)).as_py() and self.type.num_fields > 1:
             raise pa.ArrowInvalid("it is empty")
@@ -92,7 +92,13 @@ class Csv:
             raise pa.ArrowInvalid(f"{len(lines)} lines are {table.num_rows} rows")
         columns = [table.column(at).combine_chunks() for at in range(self.type.num_fields)]
         arrays = [pa.concat_arrays(c.chunks) if isinstance(c, pa.ChunkedArray) else c for c in columns]
+        if any(pa.types.is_string(each.type) and _has_line_end(each) for each in arrays):
+            raise pa.ArrowInvalid("a quote is not closed")  # the line's own end came into the text
         return pa.StructArray.from_arrays(arrays, fields=list(self.type))
+
+
+def _has_line_end(texts: pa.Array) -> bool:
+    return bool(pc.any(pc.match_substring_regex(texts, _LINE_END)).as_py())
 
 
 def _odd_quotes(lines: pa.BinaryArray) -> pa.Array:

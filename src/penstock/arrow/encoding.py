@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.arrow.schema_choice import SCHEMA_TYPES
 from penstock.client.settings import ConfigError
 from penstock.registry.client.config import RegistryConfig
 
-# Format → the registry's name for it. What writes them is loaded when it is asked for.
-SCHEMA_TYPES: Final = {"avro": "AVRO", "json-schema": "JSON"}
 ENCODINGS: Final = ("binary", "bytes", "string", "json", "csv", *SCHEMA_TYPES)
 TOPIC, RECORD, TOPIC_RECORD = "topic", "record", "topic-record"
 
@@ -18,9 +17,19 @@ class Unwritable(ValueError):
     """A row that the schema has no form for; says which field."""
 
 
+def told_at(path: str) -> str:
+    """A place in a column, for messages."""
+    return f"field '{path.lstrip('.')}'" if path else "it"
+
+
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How keys or values (``part``) are written. Can be pickled."""
+    """How keys or values (``part``) are written. Can be pickled.
+
+    The schema is ``schema``, or one that the registry has: of ``schema_id``, ``version`` of the topic's
+    subject, or its latest; else one made of the column's type. ``message``: which of a Protobuf file's, None
+    is the first.
+    """
 
     part: str
     name: str
@@ -30,14 +39,32 @@ class Encoding:
     registers: bool = True
     uses_latest: bool = False
     normalizes: bool = False
+    message: str | None = None
+    schema_id: int | None = None
+    version: int | None = None
 
     def __post_init__(self) -> None:
-        if self.name not in SCHEMA_TYPES and self.schema is not None:
+        choices = {
+            f"{self.part}.schema": self.schema is not None,
+            f"{self.part}.schema.id": self.schema_id is not None,
+            f"{self.part}.schema.version": self.version is not None,
+            "use.latest.version": self.uses_latest,
+        }
+        chosen = [name for name, is_given in choices.items() if is_given]
+        if len(chosen) > 1:
+            raise ConfigError(f"'{chosen[0]}' and '{chosen[1]}' exclude each other: each says the schema")
+        if chosen and self.name not in SCHEMA_TYPES:
             raise ConfigError(
                 f"the format '{self.name}' is written without a schema: only {', '.join(SCHEMA_TYPES)} "
                 "have one"
             )
-        if self.schema is not None and self.uses_latest:
-            raise ConfigError("a schema that is given and 'use.latest.version' exclude each other")
-        if self.uses_latest and (self.registry is None or self.strategy != TOPIC):
-            raise ConfigError("'use.latest.version' needs a registry, and the subject's name from the topic")
+        if chosen and self.schema is None and self.registry is None:
+            raise ConfigError(f"'{chosen[0]}' needs a registry: 'schema.registry.url'")
+        if (self.uses_latest or self.version is not None) and self.strategy != TOPIC:
+            told = f"'{chosen[0]}' needs the subject's name from the topic"
+            raise ConfigError(f"{told}, found the strategy '{self.strategy}'")
+        if self.message is not None and (self.name != "protobuf" or not chosen):
+            raise ConfigError(
+                f"'{self.part}.schema.message' chooses a message of a Protobuf schema that is there already: "
+                "give that as well"
+            )

@@ -18,7 +18,7 @@ from penstock.arrow.csv_format import Csv
 from penstock.arrow.ddl import parse_ddl
 from penstock.arrow.decoded import Decoded, Format, shown, spans, spread, valid_rows
 from penstock.arrow.json_format import Json, JsonText
-from penstock.arrow.schema_choice import SchemaChoice
+from penstock.arrow.schema_choice import SCHEMA_TYPES, SchemaChoice
 from penstock.client.settings import ConfigError
 
 _UUID_BYTES: Final = 16
@@ -138,8 +138,8 @@ FORMATS: Final[Mapping[str, Callable[[pa.DataType | None], Format]]] = {
     "uuid": lambda schema: Uuid(),
 }
 _WITH_SCHEMA: Final = ("json", "csv")
-# Those whose columns come from a schema of a registry; they are loaded when they are asked for.
-REGISTERED: Final = ("avro", "json-schema", "protobuf")
+# Their columns come from a schema; they are loaded when they are asked for.
+REGISTERED: Final = tuple(SCHEMA_TYPES)
 FORMAT_NAMES: Final = (*FORMATS, *REGISTERED)
 
 

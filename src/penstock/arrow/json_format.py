@@ -111,6 +111,9 @@ def _decode(column: pa.BinaryArray, kind: pa.StructType | None) -> Decoded:
         rows = _parse(documents, kind)
     except pa.ArrowInvalid:
         rows, bad = _parse_one_by_one(documents, kind)
+    if rows.null_count > len(bad):
+        expected = "expected a JSON object of the schema, found null"
+        bad |= {int(row): expected for row in np.flatnonzero(~valid_rows(rows)) if int(row) not in bad}
     if not column.null_count:
         return Decoded(rows, bad)
     places = np.flatnonzero(valid_rows(column))

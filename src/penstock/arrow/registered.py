@@ -8,22 +8,22 @@ once a process. Without a registry values have no id, and are of the given schem
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor
-from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
 
 from penstock.arrow.avro.resolution import Projection, Unreadable
 from penstock.arrow.decoded import Decoded, Format
 from penstock.arrow.framed import NoProjection, ReadSpans, cut, read_framed, read_whole
 from penstock.arrow.json_types import JsonColumn, column_of
-from penstock.arrow.protobuf_format import MessageReader, descriptor_of
-from penstock.arrow.schema_choice import SchemaChoice
+from penstock.arrow.protobuf.indexes import indexes_of, message_at, read_indexes
+from penstock.arrow.protobuf.mapping import decimals_of, descriptor_of
+from penstock.arrow.protobuf.reading import MessageReader
+from penstock.arrow.schema_choice import SCHEMA_TYPES, SchemaChoice
 from penstock.client.settings import ConfigError
 from penstock.registry.client.config import RegistryConfig
 from penstock.registry.client.errors import RegistryRefused
@@ -34,10 +34,6 @@ from penstock.registry.formats.avro.types import Type
 from penstock.registry.formats.json_schema.schema import JsonSchema
 from penstock.registry.formats.protobuf.schema import ProtobufSchema
 
-_INDEXES_MAX: Final = 32
-
-# Format's name → the registry's name for it.
-SCHEMA_TYPES: Final = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
 Parsed: TypeAlias = AvroSchema | JsonSchema | ProtobufSchema
 
 
@@ -90,21 +86,24 @@ class JsonDocuments:
 
 @dataclass(frozen=True, slots=True)
 class Protobuf:
-    """``files``: the reader's descriptors, serialized; ``message``: the full name of the one to read."""
+    """``files``: the reader's descriptors, serialized; ``message``: the full name of the one to read;
+    ``decimals``: precision and scale by field, as `mapping.Decimals`.
+    """
 
     files: bytes
     message: str
+    decimals: tuple[tuple[str, tuple[int, int]], ...]
     registry: RegistryConfig | None
     name: str = "protobuf"
     is_slow: bool = True
 
     @property
     def type(self) -> pa.DataType:
-        return _message_reader(self.files, self.message, None, 0, ()).type
+        return _own_reader(self.files, self.message, self.decimals).type
 
     def decode(self, column: pa.BinaryArray) -> Decoded:
         if self.registry is None:
-            return read_whole(column, self.type, _message_reader(self.files, self.message, None, 0, ()).read)
+            return read_whole(column, self.type, _own_reader(self.files, self.message, self.decimals).read)
         return read_framed(column, self.type, self._reader_of)
 
     def _reader_of(self, schema_id: int) -> ReadSpans:
@@ -121,7 +120,7 @@ class Protobuf:
         bad: dict[int, str] = {}
         for row, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
             try:
-                indexes, size = message_indexes(data[start : start + length].tobytes())
+                indexes, size = read_indexes(data[start : start + length].tobytes())
                 groups.setdefault(indexes, []).append((row, size))
             except ValueError as problem:
                 bad[row] = str(problem)
@@ -144,7 +143,7 @@ class Protobuf:
         lengths: np.ndarray,
     ) -> Decoded:
         try:
-            reader = _message_reader(self.files, self.message, self.registry, schema_id, indexes)
+            reader = _message_reader(self, schema_id, indexes)
         except RegistryRefused as error:
             why = str(_not_there(error))
         except NoProjection as problem:
@@ -152,33 +151,6 @@ class Protobuf:
         else:
             return reader.read(data, starts, lengths)
         return Decoded(pa.nulls(len(starts), self.type), dict.fromkeys(range(len(starts)), why))
-
-
-def message_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
-    """Which message of a file, level by level, and how many bytes say so. Raises ValueError."""
-    position = 0
-    numbers: list[int] = []
-    wanted = 1
-    while len(numbers) < wanted:
-        value = shift = 0
-        while True:
-            if position >= len(data) or shift > 28:
-                raise ValueError("expected the indexes of a message before it, found none")
-            byte = data[position]
-            position += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-        number = (value >> 1) ^ -(value & 1)
-        if len(numbers) == 0 and wanted == 1:
-            if number == 0:
-                return (0,), position
-            wanted = number + 1
-        if number < 0 or wanted > _INDEXES_MAX:
-            raise ValueError("expected the indexes of a message before it, found others")
-        numbers.append(number)
-    return tuple(numbers[1:]), position
 
 
 def make_registered(name: str, choice: SchemaChoice) -> Format:
@@ -194,9 +166,8 @@ def make_registered(name: str, choice: SchemaChoice) -> Format:
         made = JsonDocuments(column, registry is not None)
     else:
         files = parsed.file_set()
-        message = choice.message or _message_names(files)[0]
-        descriptor_of(files, message)
-        made = Protobuf(files, message, registry)
+        message = choice.message or indexes_of(files, None)[1]
+        made = Protobuf(files, message, tuple(decimals_of(parsed).items()), registry)
     made.type  # noqa: B018 - what no column can hold is told here
     return made
 
@@ -289,55 +260,38 @@ def _avro_projection(text: str, registry: RegistryConfig | None, schema_id: int)
     return known
 
 
+@lru_cache(maxsize=64)
+def _own_reader(
+    files: bytes, message: str, decimals: tuple[tuple[str, tuple[int, int]], ...]
+) -> MessageReader:
+    return MessageReader(files, message, dict(decimals))
+
+
 @lru_cache(maxsize=1024)
-def _message_known(
-    files: bytes, message: str, registry: RegistryConfig | None, schema_id: int, indexes: tuple[int, ...]
-) -> MessageReader | str:
-    reader = descriptor_of(files, message)
-    if registry is None:
-        return MessageReader(reader)
+def _message_known(made: Protobuf, schema_id: int, indexes: tuple[int, ...]) -> MessageReader | str:
+    """What it is read by, or why nothing can."""
+    assert made.registry is not None
     try:
-        return MessageReader(reader, _written_message(registry, schema_id, indexes, reader))
+        writer = _written_message(made.registry, schema_id, indexes, made.message)
+        return MessageReader(made.files, made.message, dict(made.decimals), writer)
     except NoProjection as problem:
         return str(problem)
 
 
-def _message_reader(
-    files: bytes, message: str, registry: RegistryConfig | None, schema_id: int, indexes: tuple[int, ...]
-) -> MessageReader:
-    known = _message_known(files, message, registry, schema_id, indexes)
+def _message_reader(made: Protobuf, schema_id: int, indexes: tuple[int, ...]) -> MessageReader:
+    known = _message_known(made, schema_id, indexes)
     if isinstance(known, str):
         raise NoProjection(known)
     return known
 
 
 def _written_message(
-    registry: RegistryConfig, schema_id: int, indexes: tuple[int, ...], reader: Descriptor
+    registry: RegistryConfig, schema_id: int, indexes: tuple[int, ...], expected: str
 ) -> Descriptor:
     parsed = _writer(registry, schema_id, "PROTOBUF")
     assert isinstance(parsed, ProtobufSchema)
     files = parsed.file_set()
-    name = _indexed(files, indexes)
-    if name is None or name != reader.full_name:
-        raise NoProjection(f"it is the message {name or list(indexes)}, expected {reader.full_name}")
+    name = message_at(files, indexes)
+    if name is None or name != expected:
+        raise NoProjection(f"it is the message {name or list(indexes)}, expected {expected}")
     return descriptor_of(files, name)
-
-
-def _indexed(files: bytes, indexes: tuple[int, ...]) -> str | None:
-    """The full name of a message of the last file."""
-    file = FileDescriptorSet.FromString(files).file[-1]
-    name: str = file.package
-    messages: Sequence[DescriptorProto] = file.message_type
-    for index in indexes:
-        if index >= len(messages):
-            return None
-        name = f"{name}.{messages[index].name}".lstrip(".")
-        messages = messages[index].nested_type
-    return name
-
-
-def _message_names(files: bytes) -> list[str]:
-    file = FileDescriptorSet.FromString(files).file[-1]
-    if not file.message_type:
-        raise ConfigError("the Protobuf schema has no message")
-    return [f"{file.package}.{each.name}".lstrip(".") for each in file.message_type]

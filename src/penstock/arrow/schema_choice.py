@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import pyarrow as pa
+
+# Formats whose schemas are in a registry, by the registry's names for them.
+SCHEMA_TYPES: Final = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
 
 
 @dataclass(frozen=True, slots=True)

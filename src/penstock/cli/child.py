@@ -1,7 +1,7 @@
-"""`python -m penstock.cli.child ARGS`: `penstock start ARGS` that ends when its parent does.
+"""`python -m penstock.cli.child COMMAND ARGS`: `penstock COMMAND ARGS` that ends when its parent does.
 
 The parent holds the write end of this process's standard input and writes nothing. When the parent goes,
-however it goes, the read end reports end-of-file and the node shuts down. (`PR_SET_PDEATHSIG` would not do:
+however it goes, the read end reports end-of-file and the server shuts down. (`PR_SET_PDEATHSIG` would not do:
 it fires when the *thread* that started the child ends.)
 """
 
@@ -21,5 +21,4 @@ def _stop_at_end_of_input() -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=_stop_at_end_of_input, name="parent-watch", daemon=True).start()
-    sys.argv[1:1] = ["start"]
     main()

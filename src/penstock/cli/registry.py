@@ -25,7 +25,6 @@ from penstock.client.settings import ConfigError
 
 app = typer.Typer(name="registry", help="Run a schema registry.", no_args_is_help=True)
 
-DEFAULT_LISTEN: Final = "127.0.0.1:8081"
 _REQUIRED: Final = ("starlette", "uvicorn", "google.protobuf", "referencing", "jsonschema_specifications")
 
 
@@ -37,8 +36,14 @@ def _group() -> None:
 @app.command()
 def start(
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
-    ] = DEFAULT_LISTEN,
+        str | None,
+        typer.Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help="Where to listen, instead of the file's listeners; port 0 takes a free one. "
+            "Default: 127.0.0.1:8081.",
+        ),
+    ] = None,
     advertised: Annotated[
         str | None,
         typer.Option("--advertised", metavar="HOST", help="How other instances reach this one."),
@@ -63,7 +68,7 @@ def start(
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     properties = _properties(config, settings or [], bootstrap, command_config)
-    host, port = split_address(listen)
+    host, port = (None, None) if listen is None else split_address(listen)
     try:
         server = RegistryServer(properties, host=host, port=port, advertised=advertised)
     except ConfigError as error:

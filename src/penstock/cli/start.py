@@ -69,7 +69,8 @@ def start(
         ),
     ] = None,
     registry: Annotated[
-        bool, typer.Option("--registry", help="Serve a schema registry from the node too (docs/registry.md).")
+        bool,
+        typer.Option("--registry", help="Serve a schema registry too, on one address also with --brokers."),
     ] = False,
     registry_listen: Annotated[
         str,
@@ -85,11 +86,9 @@ def start(
                 raise ValueError(
                     f"--brokers {brokers}: the nodes have the ids 1 to {brokers}, without --node-id"
                 )
-            if registry:
-                raise ValueError(
-                    "--registry: belongs to one node; beside --brokers run `penstock registry start`"
-                )
-            _run_several(brokers, data_dir, listen, config, settings or [])
+            _run_several(
+                brokers, data_dir, listen, config, settings or [], registry_listen if registry else None
+            )
         join_words.check_words(node_id, controller, join, {"--config": config})
         if node_id is None:
             broker_config = read_config(data_dir, listen, config, settings or [])
@@ -158,7 +157,12 @@ def _member_config(
 
 
 def _run_several(
-    brokers: int, data_dir: Path | None, listen: str | None, file: Path | None, settings: list[str]
+    brokers: int,
+    data_dir: Path | None,
+    listen: str | None,
+    file: Path | None,
+    settings: list[str],
+    registry_listen: str | None,
 ) -> NoReturn:
     """Raises ConfigError, ValueError."""
     from penstock.cli.start_several import run_several
@@ -168,7 +172,15 @@ def _run_several(
     address = listen or DEFAULT_LISTEN
     _check_address("--listen", address)
     host, _, port = address.rpartition(":")
-    run_several(brokers, data_dir or Path(DEFAULT_DATA_DIR), host, int(port), _settings(settings))
+    registry_at = None
+    if registry_listen is not None:
+        from penstock.cli.registry import require_extra, split_address
+
+        require_extra()
+        registry_at = split_address(registry_listen)
+    run_several(
+        brokers, data_dir or Path(DEFAULT_DATA_DIR), host, int(port), _settings(settings), registry_at
+    )
 
 
 def _settings(settings: list[str]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """`penstock start --brokers N`: several nodes on one machine, each a process of its own that shares nothing.
 
-This process starts them, tells when all are ready, passes signals on, and ends when they have. Node i keeps
+This process starts them, tells when all are ready, passes signals on, and ends when they have; a schema
+registry is one process more. Node i keeps
 its data in ``node-i`` of the data directory, beside ``node-i.properties``, with which it can be started by
 itself, and ``node-i.log``. One node of one or two is the controller, three of more are.
 """
@@ -12,6 +13,7 @@ import re
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -27,12 +29,14 @@ from penstock.broker.local_cluster import (
     format_to_join,
     properties_of,
 )
+from penstock.cli.registry_process import CannotServe, RegistryProcess
 from penstock.metadata.configs import BrokerConfig
 from penstock.storage import meta_properties
 from penstock.storage.meta_properties import random_id
 from penstock.testing.node import ClusterError, Node
 
 VOTERS_MAX: Final = 3
+_REGISTRY_URL: Final = "confluent.schema.registry.url"
 CONTROLLERS_ABOVE: Final = 1000
 """How far the ports of controllers are from those of brokers, so that there may be more brokers some day."""
 EXIT_FAILED: Final = 1
@@ -41,53 +45,88 @@ _COMBINED: Final = ("broker", "controller")
 _PORT: Final = re.compile(r"(\w+)://[^,]*:(\d+)")
 
 
-def run_several(count: int, data_dir: Path, host: str, port: int, settings: Mapping[str, str]) -> NoReturn:
-    """Run ``count`` nodes until they have been told to stop.
+def run_several(
+    count: int,
+    data_dir: Path,
+    host: str,
+    port: int,
+    settings: Mapping[str, str],
+    registry_at: tuple[str, int] | None = None,
+) -> NoReturn:
+    """Run ``count`` nodes, and a schema registry where it is to listen, until they have been told to stop.
 
     Brokers listen from ``port`` on, controllers a thousand above; 0 takes free ports. Raises ConfigError,
     ValueError.
     """
     ports = ReservedPorts(host)
+    registry = None
+    if registry_at is not None:
+        registry_port = registry_at[1] or ReservedPorts(registry_at[0]).take()
+        registry = RegistryProcess(registry_at[0], registry_port, data_dir / "registry.log")
+        settings = {_REGISTRY_URL: registry.url, **settings}
     plans = _plan(count, data_dir, port, ports)
     for plan in plans:
         BrokerConfig.from_properties(properties_of(plan, plans, settings, host))  # say what is wrong here
     _format(plans, data_dir, host, settings)
     nodes = [_node(plan, plans, data_dir, host, settings) for plan in plans]
-    pids: dict[int, Node] = {}
-
-    def pass_on(number: int, _frame: object) -> None:
-        for node in pids.values():
-            node.terminate()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, pass_on)
+    running = _Running()
     for node in nodes:
         node.launch()
-        pids[node.pid] = node
+        running.processes[node.pid] = node
     ports.close()
     try:
         for node in nodes:
             node.await_ready(READY_TIMEOUT_S)
-    except ClusterError as error:
-        for node in nodes:
-            node.kill()
-        print(f"penstock: {error}", file=sys.stderr)
-        raise typer.Exit(EXIT_FAILED) from None
-    print("ready on " + ",".join(f"{host}:{node.port}" for node in nodes), flush=True)
-    raise typer.Exit(_wait(pids))
+        servers = [f"{host}:{node.port}" for node in nodes]
+        print("ready on " + ",".join(servers), flush=True)
+        if registry is not None and not running.is_ending:
+            running.processes[registry.launch(servers, READY_TIMEOUT_S)] = registry
+            registry.await_ready(READY_TIMEOUT_S)
+            print(f"schema registry ready at {registry.url}", flush=True)
+    except (ClusterError, CannotServe) as error:
+        if not running.is_ending:
+            running.signal(signal.SIGKILL)
+            print(f"penstock: {error}", file=sys.stderr)
+            raise typer.Exit(EXIT_FAILED) from None
+    raise typer.Exit(running.wait())
 
 
-def _wait(pids: dict[int, Node]) -> int:
-    """Until all have ended; 0 if each did so in good order."""
-    code = 0
-    while pids:
-        pid, status = os.wait()
-        node = pids.pop(pid, None)
-        if node is not None and status:
-            code = EXIT_FAILED
-            ended = os.waitstatus_to_exitcode(status)
-            print(f"penstock: {node} ended with exit code {ended}, log {node.log_file}", file=sys.stderr)
-    return code
+class _Running:
+    """The processes by their ids. A signal ends the registry, so that it leaves its group, then the nodes."""
+
+    def __init__(self) -> None:
+        self.processes: dict[int, Node | RegistryProcess] = {}
+        self.is_ending = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._end)
+
+    def _end(self, _number: int, _frame: object) -> None:
+        self.is_ending = True
+        registries = [pid for pid, each in self.processes.items() if isinstance(each, RegistryProcess)]
+        for pid in registries or self.processes:
+            os.kill(pid, signal.SIGTERM)
+
+    def signal(self, number: int) -> None:
+        for pid in self.processes:
+            with suppress(ProcessLookupError):  # one that has not started is gone already
+                os.kill(pid, number)
+
+    def wait(self) -> int:
+        """Until all have ended; 0 if each did so in good order."""
+        code = 0
+        while self.processes:
+            pid, status = os.wait()
+            process = self.processes.pop(pid, None)
+            if process is not None and status:
+                code = EXIT_FAILED
+                ended = os.waitstatus_to_exitcode(status)
+                print(
+                    f"penstock: {process} ended with exit code {ended}, log {process.log_file}",
+                    file=sys.stderr,
+                )
+            if self.is_ending and isinstance(process, RegistryProcess):
+                self.signal(signal.SIGTERM)
+        return code
 
 
 def _plan(count: int, data_dir: Path, port: int, ports: ReservedPorts) -> list[NodePlan]:

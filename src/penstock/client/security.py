@@ -118,21 +118,35 @@ def tls_context(config: SecurityConfig) -> ssl.SSLContext:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = config.identification == "https"
+    if not load_truststore(context, config):
+        context.load_default_certs()
+    load_keystore(context, config)
+    return context
+
+
+def load_truststore(context: ssl.SSLContext, config: SecurityConfig) -> bool:
+    """Whether there is one. Raises ConfigError."""
     trusted = config.truststore_certificates
     if config.truststore_location is not None:
         trusted = _read_pem(config.truststore_location, "ssl.truststore.location")
     if trusted is None:
-        context.load_default_certs()
-    else:
-        try:
-            context.load_verify_locations(cadata=trusted)
-        except ssl.SSLError as error:
-            raise ConfigError(f"the truststore has no certificates that can be read: {error}") from None
+        return False
+    try:
+        context.load_verify_locations(cadata=trusted)
+    except ssl.SSLError as error:
+        raise ConfigError(f"the truststore has no certificates that can be read: {error}") from None
+    return True
+
+
+def load_keystore(context: ssl.SSLContext, config: SecurityConfig) -> bool:
+    """Whether there is one. Raises ConfigError."""
     if config.keystore_location is not None:
         _load_key(context, _read_pem(config.keystore_location, "ssl.keystore.location"), config)
     elif config.keystore_chain is not None:
         _load_key(context, f"{config.keystore_key}\n{config.keystore_chain}", config)
-    return context
+    else:
+        return False
+    return True
 
 
 def _read_pem(path: str, name: str) -> str:

@@ -64,6 +64,7 @@ _SPELLINGS: Final = {
         for name, camel in (
             ("format", "Format"),
             ("schema", "Schema"),
+            ("schema.id", "SchemaId"),
             ("schema.subject", "SchemaSubject"),
             ("schema.version", "SchemaVersion"),
             ("schema.message", "SchemaMessage"),

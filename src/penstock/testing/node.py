@@ -71,7 +71,7 @@ class Node:
         """Start the process, and leave it to itself."""
         if self._process is not None:
             raise ClusterError(f"{self} runs already (pid {self._process.pid})")
-        command = [sys.executable, "-m", "penstock.cli.child", *self._arguments]
+        command = [sys.executable, "-m", "penstock.cli.child", "start", *self._arguments]
         if self._port:
             command = [word.replace("127.0.0.1:0", f"127.0.0.1:{self._port}") for word in command]
         with self.log_file.open("ab") as log:

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -23,11 +24,16 @@ class WebServer(uvicorn.Server):
     """It ends on a signal as on anything else: uvicorn's own would send itself the signal once more.
 
     ``http2``: connections may begin with HTTP/2. ``on_end`` is called, in a thread, before answers that are
-    under way are given their last seconds.
+    under way are given their last seconds. ``tls``: connections begin with it.
     """
 
     def __init__(
-        self, application: Starlette, *, http2: bool = False, on_end: Callable[[], None] | None = None
+        self,
+        application: Starlette,
+        *,
+        http2: bool = False,
+        on_end: Callable[[], None] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         super().__init__(
             uvicorn.Config(
@@ -41,6 +47,9 @@ class WebServer(uvicorn.Server):
             )
         )
         self._on_end = on_end
+        if tls is not None:  # uvicorn's own options know files alone, and older ones no other way
+            self.config.load()
+            self.config.ssl = tls
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._on_end is not None:

@@ -131,6 +131,32 @@ def test_passwords_are_sent_and_not_shown():
             client_of(registry.url).by_id(number)
 
 
+def test_tokens_are_sent_and_not_shown():
+    with SmallRegistry(authorization="Bearer to.ken").running() as registry:
+        number = registry.add("s", RECORD)
+        client = client_of(
+            registry.url, bearer_auth_credentials_source="STATIC_TOKEN", bearer_auth_token="to.ken"
+        )
+        assert client.by_id(number).text == RECORD
+        assert "to.ken" not in repr(client.config)
+        with pytest.raises(RegistryRefused, match="answered 401"):
+            client_of(registry.url, bearer_auth_token="another").by_id(number)
+
+
+def test_a_cloud_is_told_which_registry_is_meant():
+    config = client_of(
+        "http://h",
+        bearer_auth_token="t",
+        bearer_auth_logical_cluster="lsrc-1",
+        bearer_auth_identity_pool_id="p",
+    ).config
+    assert config.identification == {
+        "Authorization": "Bearer t",
+        "target-sr-cluster": "lsrc-1",
+        "Confluent-Identity-Pool-Id": "p",
+    }
+
+
 @pytest.mark.parametrize(
     ("properties", "told"),
     [
@@ -143,6 +169,15 @@ def test_passwords_are_sent_and_not_shown():
             {"schema.registry.url": "http://h", "basic.auth.credentials.source": "USER_INFO"},
             "expected 'basic.auth.user.info'",
         ),
+        (
+            {"schema.registry.url": "http://h", "bearer.auth.credentials.source": "STATIC_TOKEN"},
+            "expected 'bearer.auth.token'",
+        ),
+        (
+            {"schema.registry.url": "http://h", "bearer.auth.credentials.source": "OAUTHBEARER"},
+            "expected one of static_token",
+        ),
+        ({"schema.registry.url": "http://a:secret@h", "bearer.auth.token": "secret"}, "exclude each other"),
         ({"schema.registry.url": "http://h", "schema.registry.ssl.truststore.type": "JKS"}, "PEM"),
     ],
 )

@@ -12,8 +12,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrow.avro.mapping import arrow_type, decimal_of, is_spread, logical
-from penstock.arrow.encoding import Unwritable
+from penstock.arrow.avro.mapping import arrow_type, decimal_of, is_spread, logical, member
+from penstock.arrow.byte_columns import (
+    constant,
+    grouped,
+    joined,
+    lengths,
+    list_items,
+    little_endian,
+    of_rows,
+    placed,
+    reals,
+    varint,
+    varints,
+    zigzag,
+)
+from penstock.arrow.decoded import valid_rows
+from penstock.arrow.encoding import Unwritable, told_at
 from penstock.client.settings import ConfigError
 from penstock.registry.formats.avro.types import Type
 
@@ -31,7 +46,9 @@ _SIMPLE: Final = {
     "binary": "bytes",
     "large_binary": "bytes",
 }
-_VARINT_BYTES_MAX: Final = 10
+# Branches that hold what others beside them do, where a union is one type as a column.
+_WIDE: Final = ("long", "double", "string", "bytes")
+_END: Final = constant(b"\0")
 
 
 def schema_of(kind: pa.DataType, name: str) -> Any:
@@ -69,7 +86,7 @@ def _schema(kind: pa.DataType, name: str, path: str) -> Any:
             "logicalType": "timestamp-micros" if kind.tz else "local-timestamp-micros",
         }
     if str(kind) not in _SIMPLE:
-        raise ConfigError(f"{_at(path)} is of type {kind}, which has no form in Avro")
+        raise ConfigError(f"{told_at(path)} is of type {kind}, which has no form in Avro")
     return _SIMPLE[str(kind)]
 
 
@@ -87,47 +104,83 @@ class Writer:
 
 def _encoder(schema: Type, kind: pa.DataType, path: str) -> _Encode:
     if schema.kind == "union":
-        return _nullable(schema, kind, path)
+        return _union(schema, kind, path)
     encode = _encoder_of_values(schema, kind, path)
 
     def checked(column: pa.Array) -> pa.BinaryArray:
         if column.null_count:
-            raise Unwritable(f"{_at(path)} is null in a row, which the schema does not allow")
+            raise Unwritable(f"{told_at(path)} is null in a row, which the schema does not allow")
         return encode(column)
 
     return checked
 
 
-def _nullable(schema: Type, kind: pa.DataType, path: str) -> _Encode:
-    """A union with null: which branch, then the value."""
-    if is_spread(schema):
-        raise ConfigError(f"{_at(path)} is a union of several types: such a schema is read, but not written")
-    others = [at for at, each in enumerate(schema.items) if each.kind != "null"]
-    place = others[-1]  # of int and long the wider one
-    for at in others:
-        if schema.items[at].kind in ("long", "double"):
-            place = at
+def _union(schema: Type, kind: pa.DataType, path: str) -> _Encode:
+    """Which branch, then the value."""
+    encode = _members(schema, kind, path) if is_spread(schema) else _widest(schema, kind, path)
     nulls = [at for at, each in enumerate(schema.items) if each.kind == "null"]
-    encode = _encoder(schema.items[place], kind, path)
-    some = pa.scalar(_varint_bytes(place), pa.binary())
 
     def encoded(column: pa.Array) -> pa.BinaryArray:
         if not column.null_count:
-            return _joined([pa.repeat(some, len(column)), encode(column)])
+            return encode(column)
         if not nulls:
-            raise Unwritable(f"{_at(path)} is null in a row, which the schema does not allow")
-        there = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-        values = _joined([pa.repeat(some, len(there)), encode(column.take(pa.array(there)))])
+            raise Unwritable(f"{told_at(path)} is null in a row, which the schema does not allow")
+        there = np.flatnonzero(valid_rows(column))
         places = np.full(len(column), len(there), np.int64)
         places[there] = np.arange(len(there))
-        none = pa.array([_varint_bytes(nulls[0])], pa.binary())
-        return pa.concat_arrays([values, none]).take(pa.array(places))
+        none = pa.array([_long_bytes(nulls[0])], pa.binary())
+        return pa.concat_arrays([encode(column.take(pa.array(there))), none]).take(pa.array(places))
 
     return encoded
 
 
+def _widest(schema: Type, kind: pa.DataType, path: str) -> _Encode:
+    """Of branches that are read as one type: the one that holds what the others do."""
+    others = [at for at, each in enumerate(schema.items) if each.kind != "null"]
+    place = next((at for at in others if schema.items[at].kind in _WIDE), others[-1])
+    encode = _encoder(schema.items[place], kind, path)
+    branch = constant(_long_bytes(place))
+    return lambda column: joined(branch, encode(column))
+
+
+def _members(schema: Type, kind: pa.DataType, path: str) -> _Encode:
+    """Of a struct with a field for each branch, as it is read: the one that is not null."""
+    others = [(at, each) for at, each in enumerate(schema.items) if each.kind != "null"]
+    named = {member(number): (place, of) for number, (place, of) in enumerate(others)}
+    if not pa.types.is_struct(kind) or not {field.name for field in kind} <= named.keys():
+        branches = ", ".join(f"{name} ({of.full_name})" for name, (_, of) in named.items())
+        raise ConfigError(
+            f"{told_at(path)} is of type {kind}, which the schema's union does not hold: expected a "
+            f"struct of {branches}, or of some of these"
+        )
+    encoders = []
+    for field in kind:
+        place, of = named[field.name]
+        encoders.append((constant(_long_bytes(place)), _encoder(of, field.type, f"{path}.{field.name}")))
+
+    def encode(column: pa.StructArray) -> pa.BinaryArray:
+        parts = column.flatten()
+        is_set = [valid_rows(part) for part in parts]
+        counts = np.sum(is_set, axis=0)
+        if (wrong := counts[counts != 1]).size:
+            raise Unwritable(
+                f"{told_at(path)} has {wrong[0]} members in a row that are not null, expected one: it "
+                "is a union"
+            )
+        values = []
+        for part, rows, (branch, encode_one) in zip(parts, is_set, encoders, strict=True):
+            found = joined(branch, encode_one(part.filter(pa.array(rows))))
+            values.append(placed(found, np.flatnonzero(rows), len(column)))
+        return joined(*values)
+
+    return encode
+
+
 def _encoder_of_values(schema: Type, kind: pa.DataType, path: str) -> _Encode:
-    wrong = ConfigError(f"{_at(path)} is of type {kind}, which the schema's {schema.full_name} does not hold")
+    wrong = ConfigError(
+        f"{told_at(path)} is of type {kind}, which the schema's {schema.full_name} does not hold: expected "
+        f"{arrow_type(schema)}"
+    )
     match schema.kind:
         case "record":
             if not pa.types.is_struct(kind):
@@ -148,26 +201,24 @@ def _simple(schema: Type, kind: pa.DataType, path: str, wrong: ConfigError) -> _
     name = logical(schema)
     match schema.kind:
         case "boolean" if pa.types.is_boolean(kind):
-            return lambda column: _fixed_bytes(column.cast(pa.uint8()).to_numpy(zero_copy_only=False), 1)
+            return lambda column: little_endian(column.cast(pa.uint8()).to_numpy(zero_copy_only=False))
         case "int" if name == "date" and pa.types.is_date32(kind):
-            return lambda column: _varints(column.cast(pa.int32()).to_numpy(zero_copy_only=False))
+            return lambda column: _longs(column.cast(pa.int32()).to_numpy(zero_copy_only=False))
         case "long" if "timestamp" in name and pa.types.is_timestamp(kind):
             unit = "ms" if name.endswith("millis") else "us"
             made = pa.timestamp(unit, kind.tz)
-            return lambda column: _varints(
+            return lambda column: _longs(
                 column.cast(made, safe=False).cast(pa.int64()).to_numpy(zero_copy_only=False)
             )
         case "int" | "long" if not name and pa.types.is_integer(kind):
             if kind.bit_width > (32 if schema.kind == "int" else 64):
                 raise wrong
-            return lambda column: _varints(column.to_numpy(zero_copy_only=False))
+            return lambda column: _longs(column.to_numpy(zero_copy_only=False))
         case "float" | "double" if pa.types.is_floating(kind) or pa.types.is_integer(kind):
             if schema.kind == "float" and kind != pa.float32():
                 raise wrong
             made = pa.float32() if schema.kind == "float" else pa.float64()
-            return lambda column: _fixed_bytes(
-                column.cast(made).to_numpy(zero_copy_only=False), made.bit_width // 8
-            )
+            return lambda column: little_endian(reals(column, path, made))
         case "bytes" | "fixed" if name == "decimal" and pa.types.is_decimal128(kind):
             return _decimal(schema, kind, wrong)
         case "string" | "bytes" if _is_text(kind) and not name:
@@ -185,32 +236,32 @@ def _record(schema: Type, kind: pa.StructType, path: str) -> _Encode:
     """Fields by name; one that the column lacks is written as null."""
     given = {field.name: at for at, field in enumerate(kind)}
     if unknown := sorted(given.keys() - {field.name for field in schema.fields}):
-        raise ConfigError(f"{_at(f'{path}.{unknown[0]}')} is in the column, but not in the schema")
+        raise ConfigError(f"{told_at(f'{path}.{unknown[0]}')} is in the column, but not in the schema")
     fields: list[tuple[int | None, _Encode]] = []
     for field in schema.fields:
         where = f"{path}.{field.name}"
         at = given.get(field.name)
         if at is None and not any(each.kind == "null" for each in field.type.items):
-            raise ConfigError(f"{_at(where)} is in the schema, but not in the column, and can't be null")
+            raise ConfigError(f"{told_at(where)} is in the schema, but not in the column, and can't be null")
         of = pa.null() if at is None else kind.field(at).type
         fields.append((at, _absent(field.type) if at is None else _encoder(field.type, of, where)))
 
     def encode(column: pa.StructArray) -> pa.BinaryArray:
         parts = column.flatten()
-        return _joined([each(column if at is None else parts[at]) for at, each in fields])
+        return joined(*(each(column if at is None else parts[at]) for at, each in fields))
 
     return encode
 
 
 def _absent(schema: Type) -> _Encode:
     place = next(at for at, each in enumerate(schema.items) if each.kind == "null")
-    none = pa.scalar(_varint_bytes(place), pa.binary())
+    none = constant(_long_bytes(place))
     return lambda column: pa.repeat(none, len(column))
 
 
 def _repeated(encode: _Encode) -> _Encode:
     def encoded(column: pa.ListArray) -> pa.BinaryArray:
-        return _blocks(column.offsets.to_numpy(), encode, column.values)
+        return _blocks(column, encode, column.values)
 
     return encoded
 
@@ -221,34 +272,24 @@ def _map(encode: _Encode) -> _Encode:
 
         def pairs(found: pa.StructArray) -> pa.BinaryArray:
             keys, values = found.flatten()
-            return _joined([_with_length(keys), encode(values)])
+            return joined(_with_length(keys), encode(values))
 
-        return _blocks(column.offsets.to_numpy(), pairs, entries)
+        return _blocks(column, pairs, entries)
 
     return encoded
 
 
-def _blocks(offsets: np.ndarray, encode: _Encode, values: pa.Array) -> pa.BinaryArray:
+def _blocks(column: pa.ListArray | pa.MapArray, encode: _Encode, values: pa.Array) -> pa.BinaryArray:
     """One block for what a row has, and the end."""
-    first, last = int(offsets[0]), int(offsets[-1])
-    items = encode(values.slice(first, last - first))
-    _, bounds, data = items.buffers()
-    ends = np.frombuffer(bounds, np.int32, len(items) + 1, 4 * items.offset) if len(items) else np.zeros(1)
-    together = pa.Array.from_buffers(
-        pa.binary(),
-        len(offsets) - 1,
-        [None, pa.py_buffer(ends[offsets - first].astype(np.int32)), data or pa.py_buffer(b"")],
-    )
-    counts = np.diff(offsets).astype(np.int64)
-    heads = _varints(counts)
-    end = pa.repeat(pa.scalar(b"\0", pa.binary()), len(counts))
-    whole = _joined([heads, together, end])
-    return whole if counts.all() else pc.if_else(pa.array(counts > 0), whole, end)
+    offsets, items = list_items(column, values)
+    counts = np.diff(offsets)
+    whole = joined(_longs(counts), grouped(encode(items), offsets), _END)
+    return whole if counts.all() else pc.if_else(pa.array(counts > 0), whole, _END)
 
 
 def _with_length(column: pa.Array) -> pa.BinaryArray:
     values = column.cast(pa.binary())
-    return _joined([_varints(pc.binary_length(values).to_numpy(zero_copy_only=False)), values])
+    return joined(_longs(lengths(values)), values)
 
 
 def _enum(schema: Type, path: str) -> _Encode:
@@ -258,8 +299,8 @@ def _enum(schema: Type, path: str) -> _Encode:
         places = pc.index_in(column, symbols)
         if places.null_count:
             found = column.filter(places.is_null())[0].as_py()
-            raise Unwritable(f"{_at(path)} is {found!r}, expected one of {', '.join(schema.symbols)}")
-        return _varints(places.to_numpy(zero_copy_only=False))
+            raise Unwritable(f"{told_at(path)} is {found!r}, expected one of {', '.join(schema.symbols)}")
+        return _longs(places.to_numpy(zero_copy_only=False))
 
     return encode
 
@@ -267,7 +308,7 @@ def _enum(schema: Type, path: str) -> _Encode:
 def _of_size(size: int, path: str) -> _Encode:
     def encode(column: pa.Array) -> pa.BinaryArray:
         if not pc.all(pc.equal(pc.binary_length(column), size)).as_py() and len(column):
-            raise Unwritable(f"{_at(path)} has a value that is not {size} bytes, as its fixed is")
+            raise Unwritable(f"{told_at(path)} has a value that is not {size} bytes, as its fixed is")
         return column
 
     return encode
@@ -284,63 +325,21 @@ def _decimal(schema: Type, kind: pa.Decimal128Type, wrong: ConfigError) -> _Enco
     def encode(column: pa.Array) -> pa.BinaryArray:
         words = np.frombuffer(column.buffers()[1], np.uint8).reshape(-1, 16)
         rows = words[column.offset : column.offset + len(column), :size]
-        found = _of_rows(np.ascontiguousarray(rows[:, ::-1]))
+        found = of_rows(np.ascontiguousarray(rows[:, ::-1]))
         if schema.kind == "fixed":
             return found
-        return _joined([pa.repeat(pa.scalar(_varint_bytes(size), pa.binary()), len(column)), found])
+        return joined(constant(_long_bytes(size)), found)
 
     return encode
 
 
-def _varints(numbers: np.ndarray) -> pa.BinaryArray:
-    """Zigzag varints, one a row."""
-    signed = numbers.astype(np.int64)
-    left = ((signed << 1) ^ (signed >> 63)).view(np.uint64)
-    data = np.empty((len(left), _VARINT_BYTES_MAX), np.uint8)
-    sizes = np.ones(len(left), np.int64)
-    width = 1
-    for place in range(_VARINT_BYTES_MAX):
-        rest = left >> np.uint64(7)
-        more = rest > 0
-        data[:, place] = (left & np.uint64(0x7F)) | (more.astype(np.uint64) << np.uint64(7))
-        width = place + 1
-        if not more.any():
-            break
-        sizes += more
-        left = rest
-    bounds = np.zeros(len(sizes) + 1, np.int32)
-    np.cumsum(sizes, out=bounds[1:])
-    is_part = np.arange(width) < sizes[:, None]
-    return pa.Array.from_buffers(
-        pa.binary(), len(sizes), [None, pa.py_buffer(bounds), pa.py_buffer(data[:, :width][is_part])]
-    )
+def _longs(numbers: np.ndarray) -> pa.BinaryArray:
+    return varints(zigzag(numbers))
 
 
-def _varint_bytes(number: int) -> bytes:
-    found: bytes = _varints(np.array([number]))[0].as_py()
-    return found
-
-
-def _fixed_bytes(numbers: np.ndarray, size: int) -> pa.BinaryArray:
-    little = np.ascontiguousarray(numbers).astype(numbers.dtype.newbyteorder("<"))
-    return _of_rows(little.view(np.uint8).reshape(-1, size))
-
-
-def _of_rows(data: np.ndarray) -> pa.BinaryArray:
-    rows, size = data.shape
-    bounds = np.arange(rows + 1, dtype=np.int32) * size
-    return pa.Array.from_buffers(
-        pa.binary(), rows, [None, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(data.tobytes())]
-    )
-
-
-def _joined(parts: list[pa.Array]) -> pa.BinaryArray:
-    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.binary()))
+def _long_bytes(number: int) -> bytes:
+    return varint(int(zigzag(np.array([number]))[0]))
 
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
-
-
-def _at(path: str) -> str:
-    return f"field '{path.lstrip('.')}'" if path else "it"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import ssl
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -12,13 +13,16 @@ from urllib.parse import parse_qsl, unquote
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Lifespan
 
 from penstock.registry.api import contexts, media, resources
+from penstock.registry.api.answers import answer_json, answer_text, failure
 from penstock.registry.api.asked import Asked
+from penstock.registry.api.authentication import BasicAuthentication, Users
 from penstock.registry.api.forwarding import FORWARD, Forwarded, Interrupted, Unreachable, forward
 from penstock.registry.api.resources import Resource
 from penstock.registry.store.store import NotLeader, Store
@@ -55,26 +59,42 @@ class _Sent(NamedTuple):
         return self.headers.get(FORWARD, "").lower() == "true"
 
 
-def application(store: Store, version: str, lifespan: Lifespan[Starlette] | None = None) -> Starlette:
-    """``version``: what ``/v1/metadata/version`` tells."""
-    api = _Api(store, version)
+def application(
+    store: Store,
+    version: str,
+    lifespan: Lifespan[Starlette] | None = None,
+    *,
+    users: Users | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> Starlette:
+    """``version``: what ``/v1/metadata/version`` tells. ``users``: who is answered, None is everybody.
+    ``tls``: how a leader is asked that listens by it.
+    """
+    api = _Api(store, version, tls)
 
     async def answer(request: Request) -> Response:
         kind = media.answer_type(request.headers.get("accept"))
         if kind is None:
-            return _failure(RegistryError(406, "HTTP 406 Not Acceptable"), media.V1)
+            return failure(RegistryError(406, "HTTP 406 Not Acceptable"))
         try:
             return await api.answer(await _received(request), kind)
         except RegistryError as error:
-            return _failure(error, kind)
+            return failure(error, kind)
 
     routes = [Route("/{path:path}", answer, methods=_METHODS)]
-    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={Exception: _unexpected})
+    middleware = [] if users is None else [Middleware(BasicAuthentication, users=users)]
+    return Starlette(
+        routes=routes,
+        middleware=middleware,
+        lifespan=lifespan,
+        exception_handlers={Exception: _unexpected},
+    )
 
 
 class _Api:
-    def __init__(self, store: Store, version: str) -> None:
+    def __init__(self, store: Store, version: str, tls: ssl.SSLContext | None) -> None:
         self._store = store
+        self._tls = tls
         self._version = version
         self._writes = CapacityLimiter(_WRITE_THREADS)
 
@@ -84,7 +104,7 @@ class _Api:
         segments = [unquote(part) for part in path.split("/")] if path else []
         query = tuple(parse_qsl(sent.query, keep_blank_values=True))
         if segments[:2] == ["v1", "metadata"] and sent.method in ("GET", "HEAD"):
-            return _json(self._metadata(segments), kind)
+            return answer_json(self._metadata(segments), kind)
         segments, query = contexts.rewritten(segments, query)
         if sent.method == "OPTIONS" and (allowed := resources.methods(segments)):
             return Response(headers={"allow": ", ".join([*allowed, "OPTIONS"])})
@@ -98,7 +118,7 @@ class _Api:
             read = resource.read
             found = self._store.read(lambda registry: read(registry, asked))
             if found is not None or resource.write is None:
-                return _text(found, kind) if resource.is_text else _json(found, kind)
+                return answer_text(found, kind) if resource.is_text else answer_json(found, kind)
         return self._write(resource, asked, sent, kind)
 
     def _write(self, resource: Resource, asked: Asked, sent: _Sent, kind: str) -> Response:
@@ -112,7 +132,7 @@ class _Api:
             if leadership.is_own:
                 try:
                     found = self._store.write(lambda registry: write(registry, asked))
-                    return Response(status_code=204) if found is None else _json(found, kind)
+                    return Response(status_code=204) if found is None else answer_json(found, kind)
                 except NotLeader:
                     pass
             elif sent.is_forwarded:
@@ -132,7 +152,9 @@ class _Api:
         """The leader's answer; None where it does not lead or is not there. Raises RegistryError."""
         timeout_s = self._store.config.timeout_ms / 1000
         try:
-            found = forward(leader, sent.method, sent.target, sent.headers, sent.body, 2 * timeout_s)
+            found = forward(
+                leader, sent.method, sent.target, sent.headers, sent.body, 2 * timeout_s, self._tls
+            )
         except Unreachable as error:
             if time.monotonic() >= deadline_s:
                 raise RegistryError(_FORWARDING_FAILED, f"Error while forwarding: {error}") from error
@@ -197,21 +219,5 @@ def _code_of(body: bytes) -> int | None:
     return found.get("error_code") if isinstance(found, dict) else None
 
 
-def _json(found: Any, kind: str, status: int = 200) -> Response:
-    text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
-    # Half a surrogate pair is no UTF-8, but JSON can say it.
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        text = json.dumps(found, separators=(",", ":"))
-    return Response(text.encode(), status, media_type=kind)
-
-
-def _text(found: str, kind: str) -> Response:
-    return Response(found.encode("utf-8", "replace"), media_type=kind)
-
-
-def _failure(error: RegistryError, kind: str) -> Response:
-    return _json({"error_code": error.code, "message": error.message}, kind, error.status)
-
-
 async def _unexpected(request: Request, error: Exception) -> Response:
-    return _failure(RegistryError(500, f"{type(error).__name__}: {error}"), media.V1)
+    return failure(RegistryError(500, f"{type(error).__name__}: {error}"))

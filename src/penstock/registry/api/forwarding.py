@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import ssl
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -30,11 +31,23 @@ class Forwarded(NamedTuple):
 
 
 def forward(
-    leader: Identity, method: str, target: str, headers: Mapping[str, str], body: bytes, timeout_s: float
+    leader: Identity,
+    method: str,
+    target: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    timeout_s: float,
+    tls: ssl.SSLContext | None = None,
 ) -> Forwarded:
-    """Raises Unreachable, Interrupted."""
-    kind = http.client.HTTPSConnection if leader.scheme == "https" else http.client.HTTPConnection
-    connection = kind(leader.host, leader.port, timeout=timeout_s)
+    """``tls`` is for a leader that listens by it; None trusts whom the system does.
+
+    Raises Unreachable, Interrupted.
+    """
+    connection = (
+        http.client.HTTPSConnection(leader.host, leader.port, timeout=timeout_s, context=tls)
+        if leader.scheme == "https"
+        else http.client.HTTPConnection(leader.host, leader.port, timeout=timeout_s)
+    )
     sent = {name: headers[name] for name in _PASSED_ON if name in headers}
     try:
         try:

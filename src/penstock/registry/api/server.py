@@ -11,14 +11,15 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Final
 
+from penstock.client.security import tls_context
 from penstock.client.settings import ConfigError
 from penstock.registry.api.application import application
+from penstock.registry.api.listener import ListenerConfig
 from penstock.registry.store.config import StoreConfig, settings_from
 from penstock.registry.store.election import Identity
 from penstock.registry.store.store import Store
 from penstock.web.server import WebServer, listen
 
-DEFAULT_PORT: Final = 8081
 _STARTED_S: Final = 30.0
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
@@ -29,8 +30,8 @@ class RegistryServer:
     Args:
         properties: Confluent's configurations: ``kafkastore.bootstrap.servers``, ``kafkastore.…`` for the
             client, ``schema.compatibility.level`` and others (docs/registry.md).
-        host: the address to listen at. There is no TLS and no authentication: what can reach it can write.
-        port: 0 for any that is free.
+        host, port: where to listen, instead of what ``listeners`` says; port 0 is any that is free. Without
+            TLS and authentication (`listener`) what can reach it can write.
         advertised: how the other instances reach this one, a host name or an address. Default: the host;
             needed where that is ``0.0.0.0``.
 
@@ -41,22 +42,26 @@ class RegistryServer:
         self,
         properties: Mapping[str, str],
         *,
-        host: str = "127.0.0.1",
-        port: int = DEFAULT_PORT,
+        host: str | None = None,
+        port: int | None = None,
         advertised: str | None = None,
     ) -> None:
         config = StoreConfig.from_properties(properties)
         settings = settings_from(properties)
+        listener = ListenerConfig.from_properties(properties)
+        tls, users = listener.tls_context(), listener.users()
+        host = listener.host if host is None else host
+        advertised = advertised or listener.advertised
         if advertised is None and host in _EVERYWHERE:
-            raise ConfigError(
-                f"listening on {host}: expected 'advertised', the host at which other instances reach it"
-            )
-        self._socket = listen(host, port)
+            raise ConfigError(f"listening on {host}: expected 'host.name', at which other instances reach it")
+        self._socket = listen(host, listener.port if port is None else port)
         bound = self._socket.getsockname()[1]
-        identity = Identity(advertised or host, bound, config.is_eligible)
+        identity = Identity(advertised or host, bound, config.is_eligible, listener.scheme)
         self.url = identity.url
         self.store = Store(config, settings, identity)
-        self._server = WebServer(application(self.store, version("penstock")))
+        to_leader = None if tls is None else tls_context(listener.tls)
+        served = application(self.store, version("penstock"), users=users, tls=to_leader)
+        self._server = WebServer(served, tls=tls)
         self._thread: threading.Thread | None = None
 
     def run(self) -> None:

@@ -51,6 +51,11 @@ class RegistryConfig:
     url_user_info: str | None = setting("", None, text, is_secret=True)  # what the first URL has, if any
     credentials_source: str = setting("basic.auth.credentials.source", "url", one_of("url", "user_info"))
     user_info: str | None = setting("basic.auth.user.info", None, _user_info, is_secret=True)
+    token_source: str = setting("bearer.auth.credentials.source", "static_token", one_of("static_token"))
+    token: str | None = setting("bearer.auth.token", None, text, is_secret=True)
+    # Which of a cloud's registries the token is for, and as whom.
+    logical_cluster: str | None = setting("bearer.auth.logical.cluster", None, text)
+    identity_pool: str | None = setting("bearer.auth.identity.pool.id", None, text)
     connect_timeout_ms: int = setting("http.connect.timeout.ms", 10_000, whole_number(1))
     read_timeout_ms: int = setting("http.read.timeout.ms", 30_000, whole_number(1))
     retries_max: int = setting("max.retries", 3, whole_number(0))
@@ -86,15 +91,28 @@ class RegistryConfig:
             raise ConfigError(
                 "'basic.auth.credentials.source' is USER_INFO: expected 'basic.auth.user.info' as well"
             )
+        if config.token is not None and (config.user_info or config.url_user_info) is not None:
+            raise ConfigError("a user with a password and 'bearer.auth.token' exclude each other")
+        if config.token is None and "bearer.auth.credentials.source" in properties:
+            raise ConfigError(
+                "'bearer.auth.credentials.source' is STATIC_TOKEN: expected 'bearer.auth.token' as well"
+            )
         return config
 
     @property
-    def authorization(self) -> str | None:
-        """The header for basic authentication. A user that is given by property counts, else the URL's."""
+    def identification(self) -> dict[str, str]:
+        """Headers that say who asks. A user that is given by property counts, else the URL's."""
+        headers = {}
         user_info = self.user_info or self.url_user_info
-        if user_info is None:
-            return None
-        return "Basic " + base64.b64encode(user_info.encode()).decode()
+        if user_info is not None:
+            headers["Authorization"] = "Basic " + base64.b64encode(user_info.encode()).decode()
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
+        if self.logical_cluster is not None:
+            headers["target-sr-cluster"] = self.logical_cluster
+        if self.identity_pool is not None:
+            headers["Confluent-Identity-Pool-Id"] = self.identity_pool
+        return headers
 
     @property
     def urls_text(self) -> str:

@@ -105,11 +105,9 @@ class Transport:
         return http.client.HTTPSConnection(url.host, url.port, timeout=timeout_s, context=context)
 
     def _headers(self, body: bytes | None) -> dict[str, str]:
-        headers = {"Accept": f"{_CONTENT_TYPE}, application/json"}
+        headers = {"Accept": f"{_CONTENT_TYPE}, application/json", **self._config.identification}
         if body is not None:
             headers["Content-Type"] = _CONTENT_TYPE
-        if self._config.authorization is not None:
-            headers["Authorization"] = self._config.authorization
         return headers
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from penstock.arrow.encoding import ENCODINGS, RECORD, TOPIC, TOPIC_RECORD, Encoding
-from penstock.client.settings import ConfigError, boolean, one_of, text
+from penstock.arrow.schema_choice import SCHEMA_TYPES
+from penstock.client.settings import ConfigError, boolean, one_of, text, whole_number
 from penstock.registry.client.config import RegistryConfig
 from penstock.spark.options import Options
 
@@ -31,22 +31,38 @@ def take_encodings(options: Options) -> tuple[Encoding, ...]:
     for part in ("key", "value"):
         name = options.take(f"{part}Format", one_of(*ENCODINGS), "")
         schema = options.take(f"{part}Schema", text, None)
+        schema_id = options.take(f"{part}SchemaId", whole_number(0, 2**31 - 1), None)
+        version = options.take(f"{part}SchemaVersion", whole_number(1), None)
+        message = options.take(f"{part}SchemaMessage", text, None)
         strategy = options.take(f"{part}.subject.name.strategy", _strategy, TOPIC)
         if not name:
-            if schema is not None:
-                raise ConfigError(f"option '{part}Schema' needs '{part}Format'")
+            for option, value in (
+                ("", schema),
+                ("Id", schema_id),
+                ("Version", version),
+                ("Message", message),
+            ):
+                if value is not None:
+                    raise ConfigError(f"option '{part}Schema{option}' needs '{part}Format'")
             continue
-        registry = _registry(name, properties)
-        latest = uses_latest and registry is not None
-        found.append(Encoding(part, name, schema, registry, strategy, registers, latest, normalizes))
+        is_registered = name in SCHEMA_TYPES
+        registry = RegistryConfig.from_properties(properties) if is_registered and properties else None
+        found.append(
+            Encoding(
+                part,
+                name,
+                schema,
+                registry,
+                strategy,
+                registers,
+                uses_latest and is_registered,
+                normalizes,
+                message,
+                schema_id,
+                version,
+            )
+        )
     return tuple(found)
-
-
-def _registry(name: str, properties: Mapping[str, str]) -> RegistryConfig | None:
-    """Of the formats that have schemas in one."""
-    if name not in ("avro", "json-schema") or not properties:
-        return None
-    return RegistryConfig.from_properties(properties)
 
 
 def _strategy(given: str) -> str:

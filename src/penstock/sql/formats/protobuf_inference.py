@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from penstock.registry.formats.protobuf.model import Message
+from penstock.registry.formats.protobuf.meta import field_parameters
 from penstock.registry.formats.protobuf.schema import ProtobufSchema
 from penstock.sql import types
 from penstock.sql.formats.inference import NameOf, Unsupported, struct_of
@@ -40,32 +40,7 @@ class _Shape(NamedTuple):
 
 def of_message(schema: ProtobufSchema, of: Descriptor, name_of: NameOf, is_wrapped: bool) -> Struct:
     """Raises Unsupported."""
-    parameters: dict[str, Mapping[str, str]] = {}
-    for file in (*schema.imported.values(), schema.file):
-        for each in file.types:
-            if isinstance(each, Message):
-                parameters |= _parameters(each, file.package or "")
-    return _of_message(of, _Shape(name_of, is_wrapped, parameters), ())
-
-
-def _parameters(message: Message, scope: str) -> dict[str, Mapping[str, str]]:
-    """What Confluent's option says beside fields: a decimal's precision and scale. Google's library knows
-    nothing of it.
-    """
-    name = f"{scope}.{message.name}".lstrip(".")
-    found: dict[str, Mapping[str, str]] = {}
-    for field in message.fields:
-        for option in field.options:
-            if option.name == "confluent.field_meta" and isinstance(option.value, dict):
-                entries = option.value.get("params", [])
-                entries = entries if isinstance(entries, list) else [entries]
-                found[f"{name}.{field.name}"] = {
-                    str(each.get("key")): str(each.get("value")) for each in entries if isinstance(each, dict)
-                }
-    for each in message.types:
-        if isinstance(each, Message):
-            found |= _parameters(each, name)
-    return found
+    return _of_message(of, _Shape(name_of, is_wrapped, field_parameters(schema)), ())
 
 
 def _of_message(of: Descriptor, shape: _Shape, inside: tuple[str, ...]) -> Struct:

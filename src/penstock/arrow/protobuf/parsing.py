@@ -1,0 +1,61 @@
+"""What messages are parsed as: the reader's, with each number as wide as it was written, and with that sign.
+
+Google's parser cuts a number to the size of its field, and takes an enum's that has no name for absent in
+proto2. Both would be a wrong value that nobody is told of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
+
+from penstock.arrow.protobuf.mapping import descriptor_of
+
+F = FieldDescriptor
+#: The type that a field was written as, by the reader's message and the field's number.
+WrittenTypes: TypeAlias = dict[tuple[str, int], int]
+
+_UNSIGNED: Final = (F.TYPE_UINT32, F.TYPE_UINT64)
+_VARINTS: Final = (F.TYPE_INT32, F.TYPE_INT64, *_UNSIGNED, F.TYPE_ENUM)
+_ZIGZAG: Final = (F.TYPE_SINT32, F.TYPE_SINT64)
+# Types that may stand for each other on the wire, so that the parser reads one as the other.
+_ALIKE: Final = (
+    {*_VARINTS, F.TYPE_BOOL},
+    set(_ZIGZAG),
+    {F.TYPE_STRING, F.TYPE_BYTES},
+    {F.TYPE_FIXED32, F.TYPE_SFIXED32},
+    {F.TYPE_FIXED64, F.TYPE_SFIXED64},
+)
+_FIXED: Final = (F.TYPE_FIXED32, F.TYPE_SFIXED32, F.TYPE_FIXED64, F.TYPE_SFIXED64)
+
+
+def are_alike(one: int, other: int) -> bool:
+    """Whether a field of one type can be read as one of the other."""
+    return one == other or any({one, other} <= each for each in _ALIKE)
+
+
+def parsing_descriptor(files: bytes, message: str, wrote: WrittenTypes) -> Descriptor:
+    """A message of serialized files (a FileDescriptorSet) for the parser. ``wrote``: where that is known."""
+    widened = FileDescriptorSet.FromString(files)
+    for file in widened.file:
+        for each in file.message_type:
+            _widen(each, f"{file.package}.{each.name}".lstrip("."), wrote)
+    return descriptor_of(widened.SerializeToString(), message)
+
+
+def _widen(message: DescriptorProto, full_name: str, wrote: Mapping[tuple[str, int], int]) -> None:
+    for field in message.field:
+        written = wrote.get((full_name, field.number), field.type)
+        if field.type in _VARINTS:
+            field.type = F.TYPE_UINT64 if written in _UNSIGNED else F.TYPE_INT64
+            field.ClearField("type_name")
+            field.ClearField("default_value")  # an enum's is a name; what is not set is null as a column
+        elif field.type in _ZIGZAG:
+            field.type = F.TYPE_SINT64
+        elif field.type in _FIXED:
+            field.type = written
+    for nested in message.nested_type:
+        _widen(nested, f"{full_name}.{nested.name}", wrote)

@@ -1,0 +1,147 @@
+"""Which schema a column is written with, and the id that stands before its values.
+
+It is one that was given, one of the registry's, or one made of the column's type. Where there is a registry
+it is registered under the topic's subject, or has to be there already.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from penstock.arrow.avro import writing as avro
+from penstock.arrow.encoding import RECORD, TOPIC, Encoding
+from penstock.arrow.json_writing import documents
+from penstock.arrow.json_writing import schema_of as json_schema_of
+from penstock.arrow.protobuf.indexes import indexes_bytes, indexes_of
+from penstock.arrow.protobuf.made_schema import schema_of as protobuf_schema_of
+from penstock.arrow.protobuf.mapping import decimals_of, descriptor_of
+from penstock.arrow.protobuf.writing import MessageWriter
+from penstock.arrow.schema_choice import SCHEMA_TYPES
+from penstock.client.settings import ConfigError
+from penstock.registry.client.registry import Registered, RegistryClient, shared_registry
+from penstock.registry.formats import Schema, SchemaError, parse
+from penstock.registry.formats.avro.schema import AvroSchema
+from penstock.registry.formats.protobuf.schema import ProtobufSchema
+from penstock.registry.formats.references import Reference
+
+_MAGIC: Final = b"\0"
+
+
+class _Values(NamedTuple):
+    """``indexes``: what stands between id and value. ``name``: the record's or message's, if it has one."""
+
+    encode: Callable[[pa.Array], pa.Array]
+    name: str | None
+    indexes: bytes = b""
+
+
+def framed_encoder(
+    encoding: Encoding, topic: str, kind: pa.DataType
+) -> tuple[Callable[[pa.Array], pa.Array], bytes]:
+    """What writes values, and what stands before each: nothing without a registry.
+
+    Raises ConfigError, and what a registry's client raises.
+    """
+    client = None if encoding.registry is None else shared_registry(encoding.registry)
+    registered = None if client is None else _chosen(encoding, topic, client)
+    try:
+        if client is not None and registered is not None:
+            schema = _parsed(client, registered, SCHEMA_TYPES[encoding.name])
+        else:
+            schema = _given(encoding, topic, kind)
+        values = _values(schema, kind, encoding.message)
+    except ConfigError as problem:
+        raise ConfigError(f"the column '{encoding.part}' for topic '{topic}': {problem}") from None
+    if client is None:
+        return values.encode, b""
+    number = _id(encoding, topic, client, schema, values.name) if registered is None else registered.id
+    return values.encode, _MAGIC + number.to_bytes(4, "big") + values.indexes
+
+
+def _chosen(encoding: Encoding, topic: str, client: RegistryClient) -> Registered | None:
+    """What the registry has, where it is to be used as it is."""
+    subject = f"{topic}-{encoding.part}"
+    if encoding.schema_id is not None:
+        return client.by_id(encoding.schema_id)
+    if encoding.version is not None:
+        return client.version(subject, encoding.version)
+    return client.latest(subject) if encoding.uses_latest else None
+
+
+def _parsed(client: RegistryClient, found: Registered, wanted: str) -> Schema:
+    if found.format != wanted:
+        raise ConfigError(
+            f"the registry's schema of the id {found.id} is of the type {found.format}, expected {wanted}"
+        )
+    try:
+        return client.parsed(found)
+    except SchemaError as problem:
+        raise ConfigError(f"the registry's schema of the id {found.id} can't be used: {problem}") from None
+
+
+def _given(encoding: Encoding, topic: str, kind: pa.DataType) -> Schema:
+    text = encoding.schema
+    if text is None:
+        text = _made(encoding.name, kind, _name(topic, encoding.part))
+    try:
+        return parse(SCHEMA_TYPES[encoding.name], text)
+    except SchemaError as problem:
+        raise ConfigError(f"invalid schema for the format '{encoding.name}': {problem}") from None
+
+
+def _made(format: str, kind: pa.DataType, name: str) -> str:
+    """The schema of a column's type. Raises ConfigError."""
+    match format:
+        case "avro":
+            return json.dumps(avro.schema_of(kind, name))
+        case "protobuf":
+            return protobuf_schema_of(kind, name)
+    return json.dumps(json_schema_of(kind, name))
+
+
+def _name(topic: str, part: str) -> str:
+    """A record's name made of a topic's: letters, digits and underscores."""
+    made = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in f"{topic}_{part}")
+    return made if not made[0].isdigit() else f"_{made}"
+
+
+def _values(schema: Schema, kind: pa.DataType, message: str | None) -> _Values:
+    if isinstance(schema, AvroSchema):
+        name = schema.root.full_name if schema.root.name is not None else None
+        return _Values(avro.Writer(schema.root, kind).write, name)
+    if isinstance(schema, ProtobufSchema):
+        files = schema.file_set()
+        indexes, name = indexes_of(files, message)
+        writer = MessageWriter(descriptor_of(files, name), kind, decimals_of(schema))
+        return _Values(writer.write, name, indexes_bytes(indexes))
+    document = json.loads(schema.canonical())
+    title = document.get("title") if isinstance(document, dict) else None
+    return _Values(documents, str(title) if title else None)
+
+
+def _id(encoding: Encoding, topic: str, client: RegistryClient, schema: Schema, name: str | None) -> int:
+    ask = client.register if encoding.registers else client.registered_id
+    references: tuple[Reference, ...] = schema.references
+    return ask(
+        _subject(encoding, topic, name),
+        schema.format,
+        schema.canonical(),
+        references,
+        normalize=encoding.normalizes,
+    )
+
+
+def _subject(encoding: Encoding, topic: str, name: str | None) -> str:
+    """By Confluent's three strategies."""
+    if encoding.strategy == TOPIC:
+        return f"{topic}-{encoding.part}"
+    if name is None:
+        raise ConfigError(
+            f"the schema has no name, which the subject's strategy '{encoding.strategy}' needs: a record's "
+            "in Avro, the title in JSON Schema"
+        )
+    return name if encoding.strategy == RECORD else f"{topic}-{name}"

@@ -1,0 +1,100 @@
+"""Where an instance listens, by TLS or not, and whom it answers, under Confluent's names of configurations.
+
+One listener. Keys and certificates are PEM, as for clients (`penstock.client.security`).
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+from penstock.client.security import SecurityConfig, load_keystore, load_truststore
+from penstock.client.settings import ConfigError, from_properties, one_of, setting, text
+from penstock.registry.api.authentication import Users
+
+DEFAULT_PORT: Final = 8081
+_CLIENTS: Final = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+
+
+def _listener(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        is_one = parts.port is None or "," not in value
+    except ValueError:
+        is_one = False
+    if not is_one or parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
+        raise ValueError("one http://HOST:PORT or https://HOST:PORT")
+    return value
+
+
+def _names(value: str) -> tuple[str, ...]:
+    return tuple(filter(None, (each.strip() for each in value.split(","))))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListenerConfig:
+    """``tls``: what begins with ``ssl.``. ``users_file`` has lines of ``user: password[,role…]``."""
+
+    listener: str = setting("listeners", f"http://127.0.0.1:{DEFAULT_PORT}", _listener)
+    inter_instance: str | None = setting("inter.instance.protocol", None, one_of("http", "https"))
+    clients: str = setting("ssl.client.authentication", "none", one_of(*_CLIENTS))
+    advertised: str | None = setting("host.name", None, text)
+    method: str = setting("authentication.method", "none", one_of("none", "basic"))
+    roles: tuple[str, ...] = setting("authentication.roles", ("*",), _names)
+    realm: str = setting("authentication.realm", "schema-registry", text)
+    users_file: str | None = setting("penstock.authentication.users", None, text)
+    tls: SecurityConfig = field(default_factory=SecurityConfig)
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> ListenerConfig:
+        """Raises ConfigError."""
+        tls = {name: value for name, value in properties.items() if name.startswith("ssl.")}
+        config = from_properties(cls, properties, tls=from_properties(SecurityConfig, tls))
+        if config.inter_instance not in (None, config.scheme):
+            told = f"'inter.instance.protocol' is {config.inter_instance}"
+            raise ConfigError(f"{told}, and 'listeners' has only {config.scheme}")
+        if (config.method == "basic") != (config.users_file is not None):
+            raise ConfigError(
+                "'authentication.method' BASIC and 'penstock.authentication.users' go together: found one of "
+                "them"
+            )
+        return config
+
+    @property
+    def scheme(self) -> str:
+        return urlsplit(self.listener).scheme
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.listener).hostname or ""
+
+    @property
+    def port(self) -> int:
+        found = urlsplit(self.listener).port
+        return DEFAULT_PORT if found is None else found
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """None without TLS. Raises ConfigError."""
+        if self.scheme == "http":
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        if not load_keystore(context, self.tls):
+            raise ConfigError("'listeners' has https: expected 'ssl.keystore.location' (PEM) as well")
+        context.verify_mode = _CLIENTS[self.clients]
+        if self.clients != "none" and not load_truststore(context, self.tls):
+            told = f"'ssl.client.authentication' is {self.clients.upper()}"
+            raise ConfigError(f"{told}: expected 'ssl.truststore.location' as well")
+        return context
+
+    def users(self) -> Users | None:
+        """Who is answered; None is everybody. Raises ConfigError."""
+        if self.users_file is None:
+            return None
+        return Users.read(self.users_file, self.roles, self.realm)

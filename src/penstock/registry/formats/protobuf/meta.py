@@ -1,0 +1,39 @@
+"""What Confluent's option `confluent.field_meta` says beside fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.registry.formats.protobuf.model import Message
+from penstock.registry.formats.protobuf.names import joined
+from penstock.registry.formats.protobuf.schema import ProtobufSchema
+
+
+def field_parameters(schema: ProtobufSchema) -> dict[str, Mapping[str, str]]:
+    """The ``params`` of fields by the fields' full names, of a schema and all that it imports: a decimal's
+    precision and scale are there.
+    """
+    found: dict[str, Mapping[str, str]] = {}
+    for file in (*schema.imported.values(), schema.file):
+        for each in file.types:
+            if isinstance(each, Message):
+                found |= _of_message(each, file.package or "")
+    return found
+
+
+def _of_message(message: Message, scope: str) -> dict[str, Mapping[str, str]]:
+    name = joined(scope, message.name)
+    found: dict[str, Mapping[str, str]] = {}
+    oneofs = (field for oneof in message.oneofs for field in oneof.fields)
+    for field in (*message.fields, *oneofs):
+        for option in field.options:
+            if option.name == "confluent.field_meta" and isinstance(option.value, dict):
+                entries = option.value.get("params", [])
+                entries = entries if isinstance(entries, list) else [entries]
+                found[joined(name, field.name)] = {
+                    str(each.get("key")): str(each.get("value")) for each in entries if isinstance(each, dict)
+                }
+    for each in message.types:
+        if isinstance(each, Message):
+            found |= _of_message(each, name)
+    return found
