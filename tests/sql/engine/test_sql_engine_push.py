@@ -190,7 +190,7 @@ def test_a_reader_that_is_behind_loses_nothing(server: Server, monkeypatch: pyte
         server.run(f"INSERT INTO s VALUES ({n}, 'v');")
     assert sorted(taken(result, 30)) == [(n,) for n in range(30)]
     stuck = server.engine.query("SELECT id FROM s EMIT CHANGES;")
-    assert eventually(lambda: stuck._queue.qsize(), lambda size: size == 3) == 3  # type: ignore[attr-defined]
+    assert eventually(lambda: stuck.queued, lambda size: size >= 3) < 30  # type: ignore[attr-defined]
     stuck.close()
 
 
@@ -209,12 +209,12 @@ def test_a_topic_that_is_gone(server: Server) -> None:
 
 
 def test_a_reader_hears_what_ends_its_query(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(self: LocalTasks, rows: object) -> None:
+    def fails(self: LocalTasks, chunk: object, start: int, stop: int) -> None:
         raise RuntimeError("no more")
 
     server.run(S)
     result = server.engine.query("SELECT * FROM s EMIT CHANGES;")
-    monkeypatch.setattr(LocalTasks, "process", fails)
+    monkeypatch.setattr(LocalTasks, "process_chunk", fails)
     server.run("INSERT INTO s VALUES (1, 'a');")
     with pytest.raises(EngineError, match="Unable to execute the query: no more") as raised:
         list(result.rows())

@@ -21,6 +21,8 @@ from penstock.sql.planning import CACHE
 
 STREAMS_PREFIX: Final = "ksql.streams."
 OFFSET_RESET: Final = "auto.offset.reset"
+#: Groups, windows and tables that are joined in one push query are kept in memory. ksqlDB has no limit.
+PUSH_STATE_BYTES: Final = "penstock.push.query.state.max.bytes"
 REGISTRY_PREFIX: Final = "ksql.schema.registry."
 _ANY_MS: Final = whole_number(0, 2**53)
 
@@ -38,7 +40,7 @@ class Property:
 
     @property
     def is_mutable(self) -> bool:
-        return self.is_of_queries or not self.name.startswith(("ksql.", "bootstrap."))
+        return self.is_of_queries or not self.name.startswith(("ksql.", "penstock.", "bootstrap."))
 
 
 def _ksql(name: str, default: str | None, check: Callable[[str], object] = text) -> Property:
@@ -67,6 +69,7 @@ _OWN: Final = (
     _ksql("pull.queries.enable", "true", _FLAG),
     _ksql("query.pull.stream.enabled", "true", _FLAG),
     _ksql("max.push.queries", "100", _COUNT),
+    Property(PUSH_STATE_BYTES, str(256 << 20), _COUNT),
     _ksql("query.persistent.active.limit", str(2**31 - 1), _COUNT),
     _ksql("internal.topic.replicas", None, whole_number(1)),
     _ksql("assert.topic.default.timeout.ms", "1000", _ANY_MS),
