@@ -23,6 +23,7 @@ STREAMS_PREFIX: Final = "ksql.streams."
 OFFSET_RESET: Final = "auto.offset.reset"
 #: Groups, windows and tables that are joined in one push query are kept in memory. ksqlDB has no limit.
 PUSH_STATE_BYTES: Final = "penstock.push.query.state.max.bytes"
+IDLE_TIMEOUT_S: Final = "ksql.idle.connection.timeout.seconds"
 REGISTRY_PREFIX: Final = "ksql.schema.registry."
 _ANY_MS: Final = whole_number(0, 2**53)
 
@@ -69,6 +70,7 @@ _OWN: Final = (
     _ksql("pull.queries.enable", "true", _FLAG),
     _ksql("query.pull.stream.enabled", "true", _FLAG),
     _ksql("max.push.queries", "100", _COUNT),
+    Property(IDLE_TIMEOUT_S, "86400", whole_number(1)),
     Property(PUSH_STATE_BYTES, str(256 << 20), _COUNT),
     _ksql("query.persistent.active.limit", str(2**31 - 1), _COUNT),
     _ksql("internal.topic.replicas", None, whole_number(1)),
