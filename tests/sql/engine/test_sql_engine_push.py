@@ -201,6 +201,15 @@ def test_records_that_are_no_rows_are_passed_over(server: Server) -> None:
     assert taken(server.engine.query("SELECT * FROM s EMIT CHANGES;"), 1) == [(1, "a")]
 
 
+@pytest.mark.parametrize("text", ["SELECT * FROM s EMIT CHANGES;", "SELECT * FROM s;"])
+def test_a_record_that_is_no_row_ends_a_query_that_is_to_fail(server: Server, text: str) -> None:
+    server.run(f"{S} CREATE STREAM raw (v STRING) WITH (kafka_topic='s', value_format='KAFKA');")
+    server.run("INSERT INTO s VALUES (1, 'a'); INSERT INTO raw VALUES ('no JSON');")
+    strict = {"ksql.fail.on.deserialization.error": "true"}
+    with pytest.raises(EngineError, match=r"Unable to execute the query: .* s-\d at offset \d"):
+        list(server.engine.query(text, strict).rows(timeout_s=20))
+
+
 def test_a_topic_that_is_gone(server: Server) -> None:
     server.run(S)
     server.delete_topic("s")

@@ -14,6 +14,7 @@ from penstock.sql.engine.config import EngineConfig
 from penstock.sql.engine.entities import RunningQuery
 from penstock.sql.engine.errors import EngineError, ErrorCode
 from penstock.sql.engine.feeds import Feeds
+from penstock.sql.engine.limits import PullLimits
 from penstock.sql.engine.lookups import Lookup, Lookups
 from penstock.sql.engine.printing import Printing
 from penstock.sql.engine.properties import PUSH_STATE_BYTES, Values
@@ -27,7 +28,7 @@ from penstock.sql.engine.running import Runner
 from penstock.sql.engine.state import State
 from penstock.sql.engine.workers import Workers
 from penstock.sql.plan import Limit, Plan, QueryKind
-from penstock.sql.planning import build_reader
+from penstock.sql.planning import STRICT, build_reader
 from penstock.sql.statements import SourceKind
 from penstock.streams.app import App
 from penstock.views import ViewError, Views
@@ -44,6 +45,7 @@ class Selector:
         self._numbers = count(1)
         self._feeds = Feeds(config.client)
         self._workers = Workers("SQL reader")
+        self._limits = PullLimits(config.values)
         self._read: dict[str, QueryResult] = {}
         self._lock = threading.Lock()
 
@@ -94,9 +96,16 @@ class Selector:
         return None if lookup is None or views is None else self._looked_up(lookup, views, text)
 
     def _looked_up(self, lookup: Lookup, views: Views, text: str) -> QueryResult:
-        rows = _begun(lookup.pull.rows(views))
+        self._limits.enter()
+        try:
+            rows = _begun(lookup.pull.rows(views))
+        except BaseException:
+            self._limits.leave()
+            raise
         query_id = self._id(lookup.pull.source)
-        return PulledRows(query_id, lookup.columns, rows, limit=lookup.limit, text=text)
+        result = PulledRows(query_id, lookup.columns, rows, limit=lookup.limit, text=text)
+        result.on_close = self._limits.leave
+        return result
 
     # Records that are read
 
@@ -116,9 +125,17 @@ class Selector:
         if is_push:
             self._enter(result, reader.close, values)
         else:
-            result.on_close = reader.close
+            self._limits.enter()
+            result.on_close = self._pull_end(reader)
         reader.start()
         return result
+
+    def _pull_end(self, reader: Reader) -> Callable[[], None]:
+        def end() -> None:
+            reader.close()
+            self._limits.leave()
+
+        return end
 
     def reader(self, plan: Plan, result: QueuedRows, state: State, values: Values) -> App:
         """The application whose rows go to a result."""
@@ -127,7 +144,7 @@ class Selector:
             RowTaker(plan.root.schema, result),
             query_id=result.query_id,
             catalog=state.catalog,
-            settings=self._applier.settings(values),
+            settings={**self._applier.settings(values), STRICT: str(values.flag(STRICT)).lower()},
             service_id=self._config.service_id,
             user_functions=state.user_functions,
         )
