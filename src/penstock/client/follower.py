@@ -135,9 +135,13 @@ class Follower:
     def start(self) -> None:
         self._thread.start()
 
+    def stop(self) -> None:
+        """Have the thread end with the fetch that is under way."""
+        self._stopped.set()
+
     def close(self) -> None:
         """Stop and wait for the thread."""
-        self._stopped.set()
+        self.stop()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(self._fetch.max_wait_ms / 1000 + 10)
 

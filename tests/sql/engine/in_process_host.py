@@ -4,21 +4,102 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import count
 
 from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
+from penstock.client.fetcher import FetchConfig
+from penstock.client.follower import Committed, Follower
+from penstock.client.metadata import TopicPartition
 from penstock.client.producer import Producer, ProducerConfig
 from penstock.client.topics import NewTopic, create_topics, delete_topics
 from penstock.protocol.murmur2 import partition_for_key
-from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.records import Record, decode_batches, encode_batch
 from penstock.sql.engine.hosting import QueryState, QueryStatus
 from penstock.sql.engine.local_tasks import LocalTasks
-from penstock.sql.engine.reading import Tail, counts_of, topics_read
+from penstock.sql.engine.reading import counts_of, topics_read
 from penstock.topology.context import Input
 from penstock.topology.graph import Topology
 from penstock.topology.records import Output
+
+_BEGIN_TIMEOUT_S = 10.0
+
+
+class _Tail:
+    """A thread that gives the records of topics to ``take`` as they come, those of one answer in the order of
+    their times. ``topics`` says of each whether to begin at its end. ``take`` returns False to end it.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        topics: Mapping[str, bool],
+        take: Callable[[list[Input]], bool],
+        failed: Callable[[BaseException], None],
+        *,
+        name: str,
+    ) -> None:
+        self._take = take
+        self._failed = failed
+        self._begun = threading.Event()
+        self._is_over = False
+        self._next: dict[TopicPartition, int] = {}
+        from_end = [topic for topic, is_from_end in topics.items() if is_from_end]
+        self._follower = Follower(
+            config,
+            FetchConfig(),
+            topics,
+            lambda topic, count: range(count),
+            self,
+            name=name,
+            from_end=from_end,
+        )
+
+    def start(self) -> None:
+        """Returns when it is settled where each partition is read from."""
+        self._follower.start()
+        self._begun.wait(_BEGIN_TIMEOUT_S)
+
+    def close(self) -> None:
+        self._is_over = True
+        self._follower.close()
+
+    # What the follower tells
+
+    def counted(self, partitions: Mapping[str, int]) -> None:
+        self._begun.set()
+
+    def begin(self, tp: TopicPartition, offset: int) -> None:
+        self._next[tp] = offset
+
+    def dropped(self, tp: TopicPartition) -> None:
+        self._next.pop(tp, None)
+
+    def take(self, arrived: Mapping[TopicPartition, Committed]) -> None:
+        if self._is_over:
+            return
+        rows: list[Input] = []
+        for tp, found in arrived.items():
+            first = self._next.get(tp, 0)
+            for span in found.spans:
+                rows += [
+                    (*tp, each.offset, each.timestamp, each.key, each.value, tuple(each.headers))
+                    for each in decode_batches(span)
+                    if each.offset >= first
+                ]
+            self._next[tp] = max(first, found.next_offset)
+        rows.sort(key=lambda row: (row[3], row[0], row[1], row[2]))
+        try:
+            if rows and not self._take(rows):
+                self._is_over = True
+        except Exception as error:
+            self._is_over = True
+            self._failed(error)
+
+    def failed(self, error: BaseException) -> None:
+        self._begun.set()
+        self._failed(error)
 
 
 class _Running:
@@ -41,7 +122,7 @@ class _Running:
         self._is_over = False
         if not paused:
             self.resume()
-        self._tail = Tail(config, topics, self._take, self._failed, name=query_id)
+        self._tail = _Tail(config, topics, self._take, self._failed, name=query_id)
         self._tail.start()
 
     def pause(self) -> None:

@@ -5,17 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from itertools import count
+from typing import Final
 
 from penstock.protocol.murmur2 import partition_for_key
+from penstock.sql.engine.feeds import Chunk
+from penstock.topology.common_reading import CommonReading
 from penstock.topology.context import Input
 from penstock.topology.graph import Topology
 from penstock.topology.records import Output
 from penstock.topology.task import Task
 
+#: Of a key and its value in a map, beside their bytes.
+_ENTRY_OVERHEAD_BYTES: Final = 150
+
 
 class LocalTasks:
-    """All tasks of a topology. ``partitions``: of the topics that it reads. Belongs to one thread at a time.
-    Raises CoPartitioningError.
+    """All tasks of a topology, each from its first record on. ``partitions``: of the topics that it reads.
+    Belongs to one thread at a time. Raises CoPartitioningError.
     """
 
     def __init__(self, topology: Topology, partitions: Mapping[str, int]) -> None:
@@ -23,16 +29,44 @@ class LocalTasks:
         self._counts = topology.partition_counts(partitions)
         self._parts = topology.source_topics()
         self._repartitions = {topology.topic(name) for name in topology.repartitions}
+        self._common: dict[str, CommonReading | None] = {}
         self._undealt = count()
         self._offsets = {topic: count() for topic in self._repartitions}
-        now_ms = time.time_ns() // 1_000_000
-        self.tasks: dict[tuple[int, int], Task] = {
-            (part.id, number): Task(
-                topology, part, number, partition_counts=self._counts, wall_clock_ms=now_ms
+        self.tasks: dict[tuple[int, int], Task] = {}
+        self._state_bytes = self._written_bytes = 0
+
+    def _common_reading(self, topic: str) -> CommonReading | None:
+        """None where records are processed one by one, with all they cause."""
+        if topic not in self._common:
+            found = (
+                None if self._repartitions else CommonReading.of(self._topology, self._parts[topic], topic)
             )
-            for part in topology.sub_topologies
-            for number in range(topology.task_count(part, self._counts))
-        }
+            self._common[topic] = found
+        return self._common[topic]
+
+    def _task(self, topic: str, partition: int) -> Task:
+        part = self._parts[topic]
+        found = self.tasks.get((part.id, partition))
+        if found is None:
+            found = self.tasks[part.id, partition] = Task(
+                self._topology,
+                part,
+                partition,
+                partition_counts=self._counts,
+                wall_clock_ms=time.time_ns() // 1_000_000,
+            )
+        return found
+
+    def process_chunk(self, chunk: Chunk, start: int, stop: int) -> None:
+        """`process` of some records of a chunk, of which nothing is written. What others read in the same way
+        is read once.
+        """
+        rows = chunk.records[start:stop]
+        common = self._common_reading(chunk.tp.topic)
+        if common is None:
+            self.process(rows)
+        else:
+            self._task(*chunk.tp).process_read(chunk.tp.topic, rows, chunk.read(common)[start:stop])
 
     def process(self, rows: Iterable[Input]) -> list[Output]:
         """Process records in order, each with what it causes behind repartition topics; what else was
@@ -43,7 +77,7 @@ class LocalTasks:
             waiting = [row]
             while waiting:
                 topic, partition, *_ = each = waiting.pop(0)
-                task = self.tasks[self._parts[topic].id, partition]
+                task = self._task(topic, partition)
                 task.process(each)
                 for output in task.take_outputs():
                     if output[0] in self._repartitions:
@@ -63,9 +97,26 @@ class LocalTasks:
         """Let time pass without a record."""
         now_ms = time.time_ns() // 1_000_000
         written: list[Output] = []
-        for task in self.tasks.values():
+        for task in list(self.tasks.values()):
             task.tick(wall_clock_ms=now_ms)
             outputs = task.take_outputs()
             written += [each for each in outputs if each[0] not in self._repartitions]
             written += self.process([self._dealt(each) for each in outputs if each[0] in self._repartitions])
         return written
+
+    def measured_state(self, limit_bytes: int) -> int:
+        """How many bytes the state has: about, as long as that is below the limit. No log of it is kept: what
+        has changed is forgotten, or it would add up.
+        """
+        for task in self.tasks.values():
+            for delta in task.take_deltas().values():
+                self._written_bytes += _bytes_of(delta.items())
+        if self._state_bytes + self._written_bytes > limit_bytes:
+            maps = (each for task in self.tasks.values() for each in task.maps.values())
+            self._state_bytes = sum(_bytes_of(each.data.items()) for each in maps)
+            self._written_bytes = 0
+        return self._state_bytes + self._written_bytes
+
+
+def _bytes_of(entries: Iterable[tuple[bytes, bytes | None]]) -> int:
+    return sum(len(key) + len(value or b"") + _ENTRY_OVERHEAD_BYTES for key, value in entries)

@@ -8,12 +8,11 @@ from datetime import UTC, datetime, timedelta
 from struct import unpack
 from typing import Final
 
-from penstock.client.config import ClientConfig
 from penstock.client.errors import ClientError
 from penstock.registry.client.config import URL, RegistryConfig
 from penstock.registry.client.registry import shared_registry
 from penstock.sql import statements as s
-from penstock.sql.engine.reading import Tail
+from penstock.sql.engine.feeds import Chunk
 from penstock.sql.engine.results import QueryClosed, QueuedRows
 from penstock.sql.formats import FormatError, Side, registered_columns, value_serde
 from penstock.sql.formats.json_writing import single_writer
@@ -158,26 +157,19 @@ def _shown_time(timestamp_ms: int) -> str:
 
 
 class Printing:
-    """PRINT: a thread that reads a topic and gives lines, until it is closed or LIMIT records were shown."""
+    """PRINT: gives lines for records (`reading.Taker`), until LIMIT of them were shown."""
 
-    def __init__(
-        self, config: ClientConfig, statement: s.Print, registry: Mapping[str, str], result: QueuedRows
-    ) -> None:
+    def __init__(self, statement: s.Print, registry: Mapping[str, str], result: QueuedRows) -> None:
         self._printer = Printer(registry, statement.interval)
         self._left = statement.limit
         self._result = result
-        topics = {statement.topic: not statement.from_beginning}
-        self._tail = Tail(config, topics, self._take, result.fail, name=f"print {statement.topic}")
 
-    def start(self) -> None:
-        self._tail.start()
+    def has_room(self) -> bool:
+        return self._result.has_room()
 
-    def close(self) -> None:
-        self._tail.close()
-
-    def _take(self, rows: list[Input]) -> bool:
+    def take(self, chunk: Chunk, start: int, stop: int) -> bool:
         try:
-            for row in rows:
+            for row in chunk.records[start:stop]:
                 if self._left == 0:
                     break
                 lines = self._printer.lines(row)
@@ -190,3 +182,12 @@ class Printing:
         if self._left == 0:
             self._result.finish()
         return self._left != 0
+
+    def turn_over(self) -> None:
+        """Nothing is due to time alone."""
+
+    def finished(self) -> None:
+        self._result.finish()
+
+    def failed(self, error: BaseException) -> None:
+        self._result.fail(error)

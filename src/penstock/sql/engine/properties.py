@@ -17,10 +17,13 @@ from penstock.client.producer import ProducerConfig
 from penstock.client.settings import boolean, one_of, property_names, text, whole_number
 from penstock.registry.client.config import RegistryConfig
 from penstock.sql.engine.errors import EngineError, ErrorCode
-from penstock.sql.planning import CACHE
+from penstock.sql.planning import CACHE, STRICT
 
 STREAMS_PREFIX: Final = "ksql.streams."
 OFFSET_RESET: Final = "auto.offset.reset"
+#: Groups, windows and tables that are joined in one push query are kept in memory. ksqlDB has no limit.
+PUSH_STATE_BYTES: Final = "penstock.push.query.state.max.bytes"
+IDLE_TIMEOUT_S: Final = "ksql.idle.connection.timeout.seconds"
 REGISTRY_PREFIX: Final = "ksql.schema.registry."
 _ANY_MS: Final = whole_number(0, 2**53)
 
@@ -38,7 +41,7 @@ class Property:
 
     @property
     def is_mutable(self) -> bool:
-        return self.is_of_queries or not self.name.startswith(("ksql.", "bootstrap."))
+        return self.is_of_queries or not self.name.startswith(("ksql.", "penstock.", "bootstrap."))
 
 
 def _ksql(name: str, default: str | None, check: Callable[[str], object] = text) -> Property:
@@ -56,6 +59,7 @@ _OWN: Final = (
     _query(OFFSET_RESET, None, one_of("earliest", "latest")),
     _query(CACHE, "10000000", _COUNT),
     _query("ksql.query.pull.table.scan.enabled", "true", _FLAG),
+    _query(STRICT, "false", _FLAG),
     _query("ksql.output.topic.name.prefix", "", str),
     _query("ksql.persistence.default.format.key", "KAFKA", text),
     _query("ksql.persistence.default.format.value", None, text),
@@ -66,7 +70,11 @@ _OWN: Final = (
     _ksql("insert.into.values.enabled", "true", _FLAG),
     _ksql("pull.queries.enable", "true", _FLAG),
     _ksql("query.pull.stream.enabled", "true", _FLAG),
+    _ksql("query.pull.max.qps", str(2**31 - 1), whole_number(1)),
+    _ksql("query.pull.max.concurrent.requests", str(2**31 - 1), whole_number(1)),
     _ksql("max.push.queries", "100", _COUNT),
+    Property(IDLE_TIMEOUT_S, "86400", whole_number(1)),
+    Property(PUSH_STATE_BYTES, str(256 << 20), _COUNT),
     _ksql("query.persistent.active.limit", str(2**31 - 1), _COUNT),
     _ksql("internal.topic.replicas", None, whole_number(1)),
     _ksql("assert.topic.default.timeout.ms", "1000", _ANY_MS),
@@ -76,7 +84,7 @@ _OWN: Final = (
 )
 # What clients send that belongs to Kafka Streams, to clients in Java, or to several servers of a service.
 _STREAMS: Final = """
-    ksql.fail.on.deserialization.error ksql.query.pull.consistency.token.enabled
+    ksql.query.pull.consistency.token.enabled
     ksql.query.pull.enable.standby.reads ksql.query.pull.max.allowed.offset.lag ksql.query.push.v2.enabled
     ksql.query.retry.backoff.max.ms ksql.timestamp.throw.on.invalid
     acceptable.recovery.lag application.id batch.size buffered.records.per.partition

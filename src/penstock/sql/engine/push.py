@@ -5,18 +5,18 @@ over streams, which end where the topic does now. Each runs its plan in this pro
 from __future__ import annotations
 
 import logging
-import threading
 from typing import Any
 
-from penstock.client.cluster import Cluster
-from penstock.client.config import ClientConfig
 from penstock.sql.catalog import Role
+from penstock.sql.engine.errors import EngineError
+from penstock.sql.engine.feeds import Chunk, Feeds
 from penstock.sql.engine.local_tasks import LocalTasks
-from penstock.sql.engine.reading import Tail, counts_of, read_present, topics_read
+from penstock.sql.engine.properties import PUSH_STATE_BYTES
+from penstock.sql.engine.reading import Reader, topics_read
 from penstock.sql.engine.results import QueryClosed, QueuedRows, Row, Tombstone
+from penstock.sql.engine.workers import Workers
 from penstock.sql.plan import Schema
 from penstock.streams.app import App
-from penstock.topology.context import Input
 from penstock.topology.serdes import Windowed
 
 logger = logging.getLogger(__name__)
@@ -41,57 +41,58 @@ class RowTaker:
         return Tombstone(values)
 
 
-class Tailing:
-    """A push query: a thread reads its topics from where they end, or begin, until it is closed."""
+class Computing:
+    """A plan that runs for one reader, on the records that it is given (`reading.Taker`).
 
-    def __init__(self, config: ClientConfig, app: App, result: QueuedRows) -> None:
-        topology = app.topology()
-        topics = topics_read(topology)
-        with Cluster(config) as cluster:
-            self._tasks = LocalTasks(topology, counts_of(cluster, topics))
+    ``state_max_bytes``: what its state may have.
+    """
+
+    def __init__(self, tasks: LocalTasks, result: QueuedRows, state_max_bytes: int) -> None:
+        self._tasks = tasks
         self._result = result
-        self._tail = Tail(config, topics, self._take, result.fail, name=f"{result.query_id} tail")
+        self._state_max_bytes = state_max_bytes
 
-    def start(self) -> None:
-        self._tail.start()
+    def has_room(self) -> bool:
+        return self._result.has_room()
 
-    def close(self) -> None:
-        self._tail.close()
-
-    def _take(self, rows: list[Input]) -> bool:
+    def take(self, chunk: Chunk, start: int, stop: int) -> bool:
         try:
-            self._tasks.process(rows)
-            self._tasks.tick()
+            self._tasks.process_chunk(chunk, start, stop)
         except QueryClosed:
             return False
         return True
 
-
-class Scanning:
-    """A pull query over a stream: a thread reads what its topic holds now."""
-
-    def __init__(self, config: ClientConfig, app: App, result: QueuedRows) -> None:
-        topology = app.topology()
-        self._config = config
-        self._topics = list(topics_read(topology))
-        with Cluster(config) as cluster:
-            self._tasks = LocalTasks(topology, counts_of(cluster, self._topics))
-        self._result = result
-        self._thread = threading.Thread(target=self._run, name=f"{result.query_id} scan", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def close(self) -> None:
-        """The thread ends with the next row that nobody takes."""
-
-    def _run(self) -> None:
+    def turn_over(self) -> None:
         try:
-            for rows in read_present(self._config, self._topics):
-                self._tasks.process(rows)
-            self._result.finish()
+            self._tasks.tick()
         except QueryClosed:
             return
-        except Exception as error:
-            logger.info("query %s failed: %s", self._result.query_id, error)
-            self._result.fail(error)
+        state_bytes = self._tasks.measured_state(self._state_max_bytes)
+        if state_bytes > self._state_max_bytes:
+            raise EngineError(
+                f"found {state_bytes} bytes of state in the query {self._result.query_id}, expected "
+                f"{self._state_max_bytes} at most ('{PUSH_STATE_BYTES}'): a table that is made by CREATE "
+                "TABLE … AS SELECT keeps it outside of the server's memory"
+            )
+
+    def finished(self) -> None:
+        self._result.finish()
+
+    def failed(self, error: BaseException) -> None:
+        logger.info("query %s failed: %s", self._result.query_id, error)
+        self._result.fail(error)
+
+
+def computed(feeds: Feeds, workers: Workers, app: App, result: QueuedRows, state_max_bytes: int) -> Reader:
+    """What gives a query its records, to be started: from where its topics end, or begin, until it is closed;
+    those of a pull query up to where they end now. Raises ClientError, CoPartitioningError.
+    """
+    topology = app.topology()
+    topics = topics_read(topology)
+    places = feeds.offsets(topics if result.is_push else dict.fromkeys(topics, False))
+    ends = None if result.is_push else feeds.offsets(dict.fromkeys(topics, True))
+    counts = {topic: sum(tp.topic == topic for tp in places) for topic in topics}
+    taker = Computing(LocalTasks(topology, counts), result, state_max_bytes)
+    reader = Reader(feeds, workers, taker, places, ends)
+    result.on_room = reader.wake
+    return reader

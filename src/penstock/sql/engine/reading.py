@@ -1,24 +1,35 @@
-"""Committed records of topics: up to where they end now, or on and on as they come."""
+"""A reader's way through the committed records of some topics: up to where they end now, or on and on.
+
+Of several partitions the one goes on whose next record has the earliest time, as in Kafka Streams: what is
+known of an earlier time comes first, and each partition keeps its order.
+"""
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Final, Protocol
 
 from penstock.client.cluster import Cluster
-from penstock.client.config import ClientConfig
-from penstock.client.fetcher import FetchConfig, Fetcher, PartitionRange
-from penstock.client.follower import Committed, Follower
+from penstock.client.errors import ClientError, OffsetOutOfRange
 from penstock.client.metadata import TopicPartition
-from penstock.client.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
-from penstock.protocol.records import Record, decode_batches
+from penstock.sql.engine.errors import EngineError, ErrorCode
+from penstock.sql.engine.feeds import Chunk, Feeds
+from penstock.sql.engine.workers import Job, Workers
 from penstock.topology.context import Input
 from penstock.topology.graph import Source, Topology
 
-_BEGIN_TIMEOUT_S = 10.0
-_FETCH = FetchConfig(isolation_level="read_committed")
-#: What is followed is decoded as it is fetched, and held for as long as its reader is slow.
-_FOLLOWED = FetchConfig(isolation_level="read_committed", max_bytes=2 << 20, max_partition_bytes=256 << 10)
+logger = logging.getLogger(__name__)
+
+#: Of one reader before it is another one's turn.
+_TURN_RECORDS: Final = 500
+#: Between two looks whether there is room for what comes of them.
+_RUN_RECORDS: Final = 100
+_RETRY_S: Final = 0.2
 
 
 def counts_of(cluster: Cluster, topics: Collection[str]) -> dict[str, int]:
@@ -37,91 +48,196 @@ def topics_read(topology: Topology) -> dict[str, bool]:
     }
 
 
-def read_present(config: ClientConfig, topics: Collection[str]) -> Iterator[list[Input]]:
-    """What the topics hold now, some records at a time: in order within a partition. Raises ClientError."""
-    with Cluster(config) as cluster:
-        numbers = counts_of(cluster, topics)
-        every = [TopicPartition(name, number) for name, count in numbers.items() for number in range(count)]
-        first = list_offsets(cluster, dict.fromkeys(every, EARLIEST))
-        end = list_offsets(cluster, dict.fromkeys(every, LATEST), IsolationLevel.READ_COMMITTED)
-        ranges = [PartitionRange(*tp, first[tp].offset, end[tp].offset) for tp in every]
-        fetcher = Fetcher(cluster, _FETCH)
-        try:
-            for found in fetcher.read(ranges):
-                tp, wanted = found.range.topic_partition, range(found.range.start, found.range.end)
-                records = decode_batches(found.batches)
-                yield [_input(tp, each) for each in records if each.offset in wanted]
-        finally:
-            fetcher.close()
+class Taker(Protocol):
+    """Who takes records, in one thread at a time. What it raises is told to its `failed`."""
+
+    def has_room(self) -> bool:
+        """Whether it takes more now; `Reader.wake` has it asked again."""
+
+    def take(self, chunk: Chunk, start: int, stop: int) -> bool:
+        """Some records of a chunk; False: no more are wanted."""
+
+    def turn_over(self) -> None:
+        """It is somebody else's turn: behind some records, and when there are none."""
+
+    def finished(self) -> None:
+        """All is read up to where the topics ended at the beginning."""
+
+    def failed(self, error: BaseException) -> None:
+        """There will be no more."""
 
 
-def _input(tp: TopicPartition, record: Record) -> Input:
-    headers = tuple((name, value) for name, value in record.headers)
-    return (tp.topic, tp.partition, record.offset, record.timestamp, record.key, record.value, headers)
+class Reader(Job):
+    """Gives the records of topics to a taker, until it is closed.
 
-
-class Tail:
-    """A thread that gives the records of topics to ``take`` as they come, those of one answer in the order of
-    their times. ``topics`` says of each whether to begin at its end. ``take`` returns False to end it;
-    ``failed`` hears what went wrong for good.
+    ``places``: where each partition is read from, as `Feeds.offsets` gives them. ``ends``: where to finish;
+    without, it goes on. `start` begins, and any thread may `close` it.
     """
 
     def __init__(
         self,
-        config: ClientConfig,
-        topics: Mapping[str, bool],
-        take: Callable[[list[Input]], bool],
-        failed: Callable[[BaseException], None],
-        *,
-        name: str,
+        feeds: Feeds,
+        workers: Workers,
+        taker: Taker,
+        places: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int] | None = None,
     ) -> None:
-        self._take = take
-        self._failed = failed
-        self._begun = threading.Event()
+        super().__init__()
+        self._feeds = feeds
+        self._workers = workers
+        self._taker = taker
+        #: Where the chunk behind the one that is held begins.
+        self._places = dict(places)
+        self._ends = ends
+        self._topics = {tp.topic for tp in places}
+        self._held: dict[TopicPartition, _Held] = {}
+        #: The time of the next record of each chunk that is held, the earliest first.
+        self._heads: list[tuple[int, TopicPartition]] = []
+        self._anew: dict[TopicPartition, int] = {}
         self._is_over = False
-        self._next: dict[TopicPartition, int] = {}
-        from_end = [topic for topic, is_from_end in topics.items() if is_from_end]
-        self._follower = Follower(
-            config, _FOLLOWED, topics, lambda topic, count: range(count), self, name=name, from_end=from_end
-        )
+        self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Returns when it is settled where each partition is read from."""
-        self._follower.start()
-        self._begun.wait(_BEGIN_TIMEOUT_S)
+        self._followed = self._feeds.join(self._topics, self)
+        if self._ends is None:
+            for feed in self._followed.values():
+                feed.start()
+        self.wake()
+
+    def wake(self) -> None:
+        self._workers.wake(self)
 
     def close(self) -> None:
-        self._is_over = True
-        self._follower.close()
-
-    # What the follower tells
-
-    def counted(self, partitions: Mapping[str, int]) -> None:
-        self._begun.set()
-
-    def begin(self, tp: TopicPartition, offset: int) -> None:
-        self._next[tp] = offset
-
-    def dropped(self, tp: TopicPartition) -> None:
-        self._next.pop(tp, None)
-
-    def take(self, arrived: Mapping[TopicPartition, Committed]) -> None:
-        if self._is_over:
-            return
-        rows: list[Input] = []
-        for tp, found in arrived.items():
-            first = self._next.get(tp, 0)
-            for span in found.spans:
-                rows += [_input(tp, each) for each in decode_batches(span) if each.offset >= first]
-            self._next[tp] = max(first, found.next_offset)
-        rows.sort(key=lambda row: (row[3], row[0], row[1], row[2]))
-        try:
-            if rows and not self._take(rows):
-                self._is_over = True
-        except Exception as error:
+        with self._lock:
+            if self._is_over:
+                return
             self._is_over = True
-            self._failed(error)
+        self._feeds.leave(self)
+
+    # What the feeds tell
+
+    def arrived(self) -> None:
+        self.wake()
+
+    def begun_anew(self, tp: TopicPartition, offset: int) -> None:
+        with self._lock:
+            self._anew[tp] = offset
+        self.wake()
 
     def failed(self, error: BaseException) -> None:
-        self._begun.set()
-        self._failed(error)
+        if not self._is_over:
+            self.close()
+            self._taker.failed(error)
+
+    # A turn
+
+    def step(self) -> float | None:
+        try:
+            return self._turn()
+        except OffsetOutOfRange as error:
+            self.failed(_lost(error))
+        except ClientError as error:
+            if error.retriable:
+                logger.info("reading %s continues after: %s", ", ".join(sorted(self._topics)), error)
+                return _RETRY_S
+            self.failed(error)
+        except Exception as error:
+            self.failed(error)
+        return None
+
+    def _turn(self) -> float | None:
+        self._begin_anew()
+        self._hold_all()
+        left = _TURN_RECORDS
+        while left > 0 and self._heads and not self._is_over and self._taker.has_room():
+            left -= self._run(min(left, _RUN_RECORDS))
+        if self._is_over:
+            return None
+        self._taker.turn_over()
+        if self._ends is not None and not self._heads:
+            self.close()
+            self._taker.finished()
+        return 0.0 if left <= 0 else None
+
+    def _run(self, most: int) -> int:
+        """Give some records of the partition whose turn it is; how many."""
+        _, tp = heappop(self._heads)
+        held = self._held[tp]
+        records, start = held.chunk.records, held.next
+        stop, last = start + 1, min(held.stop, start + most)
+        before_ms = self._heads[0][0] if self._heads else None
+        while stop < last and (before_ms is None or records[stop][3] <= before_ms):
+            stop += 1
+        held.next = stop
+        if stop < held.stop:
+            heappush(self._heads, (records[stop][3], tp))
+        else:
+            del self._held[tp]
+        if not self._taker.take(held.chunk, start, stop):
+            self.close()
+        elif stop == held.stop:
+            self._hold(tp)
+        return stop - start
+
+    def _hold_all(self) -> None:
+        if self._ends is None:
+            for feed in self._followed.values():
+                for tp in list(feed.ends):
+                    self._places.setdefault(tp, 0)  # a partition is new
+        for tp in self._places:
+            if tp not in self._held:
+                self._hold(tp)
+
+    def _hold(self, tp: TopicPartition) -> None:
+        """Take up the next chunk that has a record, if there is one. Raises ClientError."""
+        feed = self._followed[tp.topic]
+        while (place := self._places[tp]) < self._end(tp) and not self._is_over:
+            wanted = {
+                each: (at, end)
+                for each, at in self._places.items()
+                if each.topic == tp.topic and at < (end := self._end(each))
+            }
+            chunk = feed.chunk(tp, wanted)
+            if chunk is None:
+                return
+            self._places[tp] = chunk.next_offset
+            start = bisect_left(chunk.records, place, key=_offset)
+            stop = bisect_left(chunk.records, self._end(tp), key=_offset)
+            if start < stop:
+                self._held[tp] = _Held(chunk, start, stop)
+                heappush(self._heads, (chunk.records[start][3], tp))
+                return
+
+    def _end(self, tp: TopicPartition) -> int:
+        ends = self._followed[tp.topic].ends if self._ends is None else self._ends
+        return ends.get(tp, 0)
+
+    def _begin_anew(self) -> None:
+        with self._lock:
+            anew, self._anew = self._anew, {}
+        if anew:
+            self._places |= anew
+            self._held = {tp: held for tp, held in self._held.items() if tp not in anew}
+            self._heads = [each for each in self._heads if each[1] not in anew]
+            heapify(self._heads)
+
+
+@dataclass(slots=True)
+class _Held:
+    """A chunk, of which the records from ``next`` up to ``stop`` are still to be taken."""
+
+    chunk: Chunk
+    next: int
+    stop: int
+
+
+def _offset(record: Input) -> int:
+    return record[2]
+
+
+def _lost(error: OffsetOutOfRange) -> EngineError:
+    return EngineError(
+        f"the records of {error.topic}-{error.partition} from offset {error.offset} on were deleted before "
+        "this query has read them: expected a client that reads faster, or a topic that keeps them longer",
+        ErrorCode.SERVER_ERROR,
+    )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import queue
 import threading
-import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -13,8 +12,10 @@ from penstock.sql.engine.errors import EngineError, ErrorCode
 from penstock.sql.types import SqlType
 from penstock.views import ViewError
 
+#: What a query holds of rows that were not taken yet, before it waits for its reader.
 QUEUED_ROWS_MAX: Final = 10_000
-_LOOK_S: Final = 0.2
+QUEUED_BYTES_MAX: Final = 1 << 20
+_VALUE_BYTES: Final = 32
 
 
 class ResultColumn(NamedTuple):
@@ -127,48 +128,99 @@ class PulledRows(QueryResult):
 
 
 class QueuedRows(QueryResult):
-    """Rows that a thread makes: it calls `put`, and at last `finish` or `fail`."""
+    """Rows that a thread makes: it calls `put` while this `has_room`, and at last `finish` or `fail`.
+
+    ``on_room`` is called when there is room again for one who has found none; ``on_news`` when rows come
+    behind the last one that was taken, and at the end. Both by any thread, and with nothing locked.
+    """
 
     def __init__(
         self, query_id: str, columns: tuple[ResultColumn, ...], *, is_push: bool, limit: int | None, text: str
     ) -> None:
         super().__init__(query_id, columns, is_push=is_push, limit=limit, text=text)
-        self._queue: queue.Queue[Row] = queue.Queue(QUEUED_ROWS_MAX)
-        self._ended = threading.Event()
+        self.on_room: Callable[[], None] = _nothing
+        self.on_news: Callable[[], None] = _nothing
+        self._queue: deque[tuple[Row, int]] = deque()
+        self._queued_bytes = 0
+        self._is_waited_for = False
+        self._has_ended = False
         self._error: BaseException | None = None
+        self._changed = threading.Condition()
+
+    @property
+    def queued(self) -> int:
+        """Rows that nobody has taken yet."""
+        return len(self._queue)
+
+    def has_room(self) -> bool:
+        """Whether the reader is not too far behind. Rows that are put all the same are kept, too."""
+        with self._changed:
+            is_full = len(self._queue) >= QUEUED_ROWS_MAX or self._queued_bytes >= QUEUED_BYTES_MAX
+            self._is_waited_for = is_full
+            return not is_full
 
     def _next(self, timeout_s: float | None) -> Row | None:
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while not self._closed.is_set():
-            is_last_look = self._ended.is_set()
-            left_s = _LOOK_S if deadline is None else min(_LOOK_S, deadline - time.monotonic())
-            try:
-                return self._queue.get(block=not is_last_look, timeout=max(0.0, left_s))
-            except queue.Empty:
-                if is_last_look and self._error is not None:
-                    raise self._error from None
-                if is_last_look:
-                    self.close()
-                    return None
-                if deadline is not None and time.monotonic() >= deadline:
-                    return None
-        return None
+        with self._changed:
+            self._changed.wait_for(lambda: self._queue or self._has_ended or self.is_finished, timeout_s)
+            if self.is_finished:
+                return None
+            row, size = self._queue.popleft() if self._queue else (None, 0)
+            self._queued_bytes -= size
+            fill = max(len(self._queue) / QUEUED_ROWS_MAX, self._queued_bytes / QUEUED_BYTES_MAX)
+            has_room_again = self._is_waited_for and fill <= 0.5
+            self._is_waited_for = self._is_waited_for and not has_room_again
+            is_over = row is None and self._has_ended
+        if has_room_again:
+            self.on_room()
+        if is_over and self._error is not None:
+            raise self._error
+        if is_over:
+            self.close()
+        return row
 
     def put(self, row: Row) -> None:
-        """Waits while the reader is behind. Raises QueryClosed."""
-        while not self._closed.is_set():
-            try:
-                self._queue.put(row, timeout=_LOOK_S)
-                return
-            except queue.Full:
-                continue
-        raise QueryClosed
+        """Raises QueryClosed."""
+        if self.is_finished:
+            raise QueryClosed
+        size = _size(row)
+        with self._changed:
+            is_news = not self._queue
+            self._queue.append((row, size))
+            self._queued_bytes += size
+            self._changed.notify()
+        if is_news:
+            self.on_news()
 
     def finish(self) -> None:
         """There are no more rows behind those in the queue."""
-        self._ended.set()
+        self._end()
 
     def fail(self, error: BaseException) -> None:
         """The reader gets it behind the rows that came before."""
         self._error = error
-        self._ended.set()
+        self._end()
+
+    def close(self) -> None:
+        super().close()
+        with self._changed:
+            self._queue.clear()
+            self._changed.notify_all()
+        self.on_news()
+
+    def _end(self) -> None:
+        with self._changed:
+            self._has_ended = True
+            self._changed.notify_all()
+        self.on_news()
+
+
+def _size(value: Any) -> int:
+    """About how many bytes a value takes."""
+    match value:
+        case str() | bytes():
+            return _VALUE_BYTES + len(value)
+        case tuple() | list():
+            return _VALUE_BYTES + sum(map(_size, value))
+        case dict():
+            return _VALUE_BYTES + sum(_size(name) + _size(each) for name, each in value.items())
+    return _VALUE_BYTES

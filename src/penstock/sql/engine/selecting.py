@@ -13,18 +13,22 @@ from penstock.sql.engine.applying import Applier
 from penstock.sql.engine.config import EngineConfig
 from penstock.sql.engine.entities import RunningQuery
 from penstock.sql.engine.errors import EngineError, ErrorCode
+from penstock.sql.engine.feeds import Feeds
+from penstock.sql.engine.limits import PullLimits
 from penstock.sql.engine.lookups import Lookup, Lookups
 from penstock.sql.engine.printing import Printing
-from penstock.sql.engine.properties import Values
+from penstock.sql.engine.properties import PUSH_STATE_BYTES, Values
 from penstock.sql.engine.pull import PullQuery
-from penstock.sql.engine.push import RowTaker, Scanning, Tailing
+from penstock.sql.engine.push import RowTaker, computed
 from penstock.sql.engine.queries import sources_of
+from penstock.sql.engine.reading import Reader
 from penstock.sql.engine.requests import Step
 from penstock.sql.engine.results import PulledRows, QueryResult, QueuedRows, ResultColumn, Row, failure
 from penstock.sql.engine.running import Runner
 from penstock.sql.engine.state import State
+from penstock.sql.engine.workers import Workers
 from penstock.sql.plan import Limit, Plan, QueryKind
-from penstock.sql.planning import build_reader
+from penstock.sql.planning import STRICT, build_reader
 from penstock.sql.statements import SourceKind
 from penstock.streams.app import App
 from penstock.views import ViewError, Views
@@ -39,12 +43,17 @@ class Selector:
         self._runner = runner
         self._lookups = Lookups()
         self._numbers = count(1)
+        self._feeds = Feeds(config.client)
+        self._workers = Workers("SQL reader")
+        self._limits = PullLimits(config.values)
         self._read: dict[str, QueryResult] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
         for query_id in list(self._read):
             self.close_query(query_id)
+        self._workers.close()
+        self._feeds.close()
 
     def select(self, step: Step, query: s.Query, state: State) -> QueryResult:
         """Raises EngineError, SqlError, FormatError, ViewError, ClientError."""
@@ -87,9 +96,16 @@ class Selector:
         return None if lookup is None or views is None else self._looked_up(lookup, views, text)
 
     def _looked_up(self, lookup: Lookup, views: Views, text: str) -> QueryResult:
-        rows = _begun(lookup.pull.rows(views))
+        self._limits.enter()
+        try:
+            rows = _begun(lookup.pull.rows(views))
+        except BaseException:
+            self._limits.leave()
+            raise
         query_id = self._id(lookup.pull.source)
-        return PulledRows(query_id, lookup.columns, rows, limit=lookup.limit, text=text)
+        result = PulledRows(query_id, lookup.columns, rows, limit=lookup.limit, text=text)
+        result.on_close = self._limits.leave
+        return result
 
     # Records that are read
 
@@ -105,11 +121,21 @@ class Selector:
             self._id(source), _columns(plan), is_push=is_push, limit=_limit(plan), text=step.text
         )
         app = self.reader(plan, result, state, values)
-        reader = (Tailing if is_push else Scanning)(self._config.client, app, result)
+        reader = computed(self._feeds, self._workers, app, result, values.number(PUSH_STATE_BYTES))
         if is_push:
             self._enter(result, reader.close, values)
+        else:
+            self._limits.enter()
+            result.on_close = self._pull_end(reader)
         reader.start()
         return result
+
+    def _pull_end(self, reader: Reader) -> Callable[[], None]:
+        def end() -> None:
+            reader.close()
+            self._limits.leave()
+
+        return end
 
     def reader(self, plan: Plan, result: QueuedRows, state: State, values: Values) -> App:
         """The application whose rows go to a result."""
@@ -118,7 +144,7 @@ class Selector:
             RowTaker(plan.root.schema, result),
             query_id=result.query_id,
             catalog=state.catalog,
-            settings=self._applier.settings(values),
+            settings={**self._applier.settings(values), STRICT: str(values.flag(STRICT)).lower()},
             service_id=self._config.service_id,
             user_functions=state.user_functions,
         )
@@ -126,9 +152,11 @@ class Selector:
     def print_topic(self, step: Step, statement: s.Print, state: State) -> QueuedRows:
         values = self._applier.values(state, step.overrides)
         result = QueuedRows(f"print_{next(self._numbers)}", (), is_push=True, limit=None, text=step.text)
-        printing = Printing(self._config.client, statement, values.registry(), result)
-        result.on_close = printing.close
-        printing.start()
+        printing = Printing(statement, values.registry(), result)
+        places = self._feeds.offsets({statement.topic: not statement.from_beginning})
+        reader = Reader(self._feeds, self._workers, printing, places)
+        result.on_room, result.on_close = reader.wake, reader.close
+        reader.start()
         return result
 
     # Those that are read now

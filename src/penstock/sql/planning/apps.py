@@ -50,6 +50,8 @@ from penstock.streams.table import Table
 STORE: Final = "Project-Materialize"
 #: Kafka Streams' own: with a cache of any size, of a group's updates in a batch the last is sent.
 CACHE: Final = "cache.max.bytes.buffering"
+#: A record that can't be read ends a query that is read here; it is passed over otherwise.
+STRICT: Final = "ksql.fail.on.deserialization.error"
 
 
 @dataclass(frozen=True)
@@ -152,12 +154,13 @@ class QueryBuilder:
     def _source(self, step: Source) -> Stage:
         source = step.source
         keys, values = serdes_of(source, self._settings)
+        is_strict = self._settings.get(STRICT) == "true"
         default = "latest" if source.kind is SourceKind.STREAM else "earliest"
         reset: Any = self._settings.get("auto.offset.reset", default)
         stream = self._app.stream(
             source.topic,
-            key=lenient(keys),
-            value=lenient(values),
+            key=keys if is_strict else lenient(keys),
+            value=values if is_strict else lenient(values),
             timestamp=SourceTime(source),
             reset=reset,
         )

@@ -11,6 +11,7 @@ import threading
 from typing import Final
 
 from penstock.sql.engine import Engine
+from penstock.sql.engine.properties import IDLE_TIMEOUT_S
 from penstock.sql.server.application import application
 from penstock.sql.server.streaming import Streams
 from penstock.web.server import WebServer, listen
@@ -38,7 +39,7 @@ class SqlServer:
         shown = f"[{host}]" if ":" in host else host
         self.port = self._socket.getsockname()[1]
         self.url = f"http://{shown}:{self.port}"
-        self._streams = Streams()
+        self._streams = Streams(engine.config.values.number(IDLE_TIMEOUT_S))
         made = application(engine, self._streams)
         self._server = WebServer(made, http2=True, on_end=self._streams.close)
         self._thread: threading.Thread | None = None

@@ -1,12 +1,14 @@
 """Answers that go on: pieces of a reading to one client, as fast as it takes them, until either has ended.
 
-A thread waits for the next ones; while a client takes none, nothing waits but its own request, and what
-makes rows is held by the result's queue. A client that has gone away ends its query.
+While a client takes none, or there are none, nothing waits but its own request, and what makes rows is held
+up by the result. A client that has gone away ends its query, and so does one that takes nothing for too long.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import threading
 from typing import Final
 
@@ -15,29 +17,34 @@ from anyio import CapacityLimiter, to_thread
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from penstock.sql.server.reading import Reading
+from penstock.sql.server.reading import RowReading
 
-#: Of rows that are waited for at once, by a thread each.
-_STREAMS_MAX: Final = 512
+logger = logging.getLogger(__name__)
+
+#: Queries that are begun, and rows that are computed as they are read, at once, by a thread each.
+_THREADS_MAX: Final = 64
 
 
 class Streams:
-    """What is being read. At the end of the server all of it ends properly."""
+    """What is being read. At the end of the server all of it ends properly. ``idle_s``: for so long a client
+    may take nothing of what there is for it.
+    """
 
-    def __init__(self) -> None:
-        self.limiter = CapacityLimiter(_STREAMS_MAX)
-        self._open: set[Reading] = set()
+    def __init__(self, idle_s: float) -> None:
+        self.limiter = CapacityLimiter(_THREADS_MAX)
+        self.idle_s = idle_s
+        self._open: set[RowReading] = set()
         self._lock = threading.Lock()
         self.is_closed = False
 
-    def opened(self, reading: Reading) -> None:
+    def opened(self, reading: RowReading) -> None:
         with self._lock:
             self._open.add(reading)
             is_closed = self.is_closed
         if is_closed:
             reading.close()
 
-    def closed(self, reading: Reading) -> None:
+    def closed(self, reading: RowReading) -> None:
         with self._lock:
             self._open.discard(reading)
         reading.close()
@@ -54,16 +61,20 @@ class Streams:
 class StreamedResponse(Response):
     """The pieces of a reading that `Streams.opened` knows."""
 
-    def __init__(self, reading: Reading, streams: Streams) -> None:
+    def __init__(self, reading: RowReading, streams: Streams) -> None:
         super().__init__(media_type=reading.media_type)
         del self.headers["content-length"]
         self._reading = reading
         self._streams = streams
+        self._has_news = asyncio.Event()
+        self._sent = 0
+        self._is_sending = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._watch, receive)
+                group.start_soon(self._end_idle, group.cancel_scope)
                 await self._send(send)
                 group.cancel_scope.cancel()
         except asyncio.CancelledError:
@@ -80,12 +91,43 @@ class StreamedResponse(Response):
             pass
         await to_thread.run_sync(self._reading.close)
 
+    async def _end_idle(self, scope: anyio.CancelScope) -> None:
+        """A piece that is not taken is cut off: there is no end that the client would read."""
+        while True:
+            sent, is_sending = self._sent, self._is_sending
+            await asyncio.sleep(self._streams.idle_s)
+            if is_sending and self._is_sending and self._sent == sent:
+                logger.info("a client has taken nothing for %g s: its query ends", self._streams.idle_s)
+                scope.cancel()
+                return
+
     async def _send(self, send: Send) -> None:
+        loop = asyncio.get_running_loop()
+
+        def tell() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and the server with it
+                loop.call_soon_threadsafe(self._has_news.set)
+
+        self._reading.on_news(tell)
         start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         await send(start)
         pieces: list[bytes] | None = [self._reading.begin()]
         while pieces is not None:
+            self._is_sending = True
             for piece in pieces:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
-            pieces = await to_thread.run_sync(self._reading.next_pieces, limiter=self._streams.limiter)
+                self._sent += 1
+            self._is_sending = False
+            pieces = await self._next_pieces()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _next_pieces(self) -> list[bytes] | None:
+        if not self._reading.is_told:
+            return await to_thread.run_sync(self._reading.next_pieces, limiter=self._streams.limiter)
+        await asyncio.sleep(0)  # it is somebody else's turn
+        while True:
+            self._has_news.clear()
+            pieces = self._reading.next_pieces()
+            if pieces != []:
+                return pieces
+            await self._has_news.wait()

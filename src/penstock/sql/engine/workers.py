@@ -1,0 +1,101 @@
+"""A few threads for many jobs that have something to do now and then, in turn and a little at a time."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from heapq import heappop, heappush
+from itertools import count
+from typing import Final
+
+logger = logging.getLogger(__name__)
+
+#: One works while the other one waits for a broker: more of them would only contend for the interpreter.
+_THREADS: Final = 2
+
+
+class Job(ABC):
+    """``step`` is called by one thread at a time, and again after each `Workers.wake`."""
+
+    def __init__(self) -> None:
+        self.is_waiting = False
+        self.is_stepping = False
+        self.is_woken = False
+
+    @abstractmethod
+    def step(self) -> float | None:
+        """Do a little. When there is more to do: after so many seconds, 0 is at once; None: when woken."""
+
+
+class Workers:
+    """Threads start with the first job that is woken."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._ready: deque[Job] = deque()
+        self._later: list[tuple[float, int, Job]] = []
+        self._numbers = count()
+        self._changed = threading.Condition()
+        self._threads: list[threading.Thread] = []
+        self._is_closed = False
+
+    def wake(self, job: Job) -> None:
+        """There is something to do."""
+        with self._changed:
+            if job.is_stepping:
+                job.is_woken = True
+            elif not job.is_waiting:
+                self._enqueue(job)
+            if not self._threads and not self._is_closed:
+                for number in range(_THREADS):
+                    name = f"{self._name} {number}"
+                    self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
+                for thread in self._threads:
+                    thread.start()
+
+    def close(self) -> None:
+        """What is under way is finished, and nothing else."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def _enqueue(self, job: Job) -> None:
+        job.is_waiting = True
+        self._ready.append(job)
+        self._changed.notify()
+
+    def _work(self) -> None:
+        while (job := self._next()) is not None:
+            try:
+                after_s = job.step()
+            except Exception:
+                logger.exception("%s: a job failed", self._name)
+                after_s = None
+            with self._changed:
+                job.is_stepping = False
+                if job.is_woken or after_s == 0:
+                    self._enqueue(job)
+                elif after_s is not None:
+                    heappush(self._later, (time.monotonic() + after_s, next(self._numbers), job))
+                    self._changed.notify()
+
+    def _next(self) -> Job | None:
+        with self._changed:
+            while not self._is_closed:
+                now = time.monotonic()
+                while self._later and self._later[0][0] <= now:
+                    job = heappop(self._later)[2]
+                    if not job.is_waiting and not job.is_stepping:
+                        self._enqueue(job)
+                if self._ready:
+                    job = self._ready.popleft()
+                    job.is_waiting, job.is_stepping, job.is_woken = False, True, False
+                    return job
+                self._changed.wait(self._later[0][0] - now if self._later else None)
+        return None

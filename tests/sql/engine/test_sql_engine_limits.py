@@ -1,0 +1,47 @@
+"""How many pull queries are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from engine_server import Server
+
+from penstock.sql.engine import EngineError, ErrorCode
+from penstock.sql.engine.limits import PullLimits
+from penstock.sql.engine.properties import Values
+
+S = "CREATE STREAM s (id INT KEY, v STRING) WITH (kafka_topic='s', partitions=1, format='json');"
+
+
+def test_so_many_a_second() -> None:
+    now = [0.0]
+    limits = PullLimits(Values(({"ksql.query.pull.max.qps": "2"},)), lambda: now[0])
+    for _ in range(2):
+        limits.enter()
+    with pytest.raises(EngineError, match="Currently set to 2 qps") as raised:
+        limits.enter()
+    assert (raised.value.code, raised.value.code.http_status) == (ErrorCode.TOO_MANY_REQUESTS, 429)
+    now[0] = 0.5
+    limits.enter()
+    with pytest.raises(EngineError):
+        limits.enter()
+    now[0] = 100.0  # what was not used does not add up
+    for _ in range(2):
+        limits.enter()
+    with pytest.raises(EngineError):
+        limits.enter()
+
+
+def test_so_many_at_once(start: Callable[..., Server]) -> None:
+    server = start(ksql_query_pull_max_concurrent_requests="1")
+    server.run(
+        f"{S} CREATE TABLE t AS SELECT id, COUNT(*) AS n FROM s GROUP BY id; INSERT INTO s VALUES (1, 'a');"
+    )
+    server.becomes("SELECT * FROM t WHERE id = 1;", [(1, 1)])
+    for text in ("SELECT * FROM t WHERE id = 1;", "SELECT * FROM s;"):
+        first = server.engine.query(text)
+        with pytest.raises(EngineError, match="Currently set to 1 maximum concurrent operations"):
+            server.engine.query("SELECT * FROM t WHERE id = 1;")
+        assert len(list(first.rows())) == 1
+        assert server.rows("SELECT * FROM t WHERE id = 1;") == [(1, 1)]
