@@ -687,9 +687,9 @@ class _Lookup(_Sides, Step):
 @dataclass
 class _Kept:
     key: Any
+    window: Window | None
     row: Row
     time_ms: int
-    matched: bool = False
 
 
 class _StreamJoin(_Sides, Step):
@@ -721,10 +721,11 @@ class _StreamJoin(_Sides, Step):
         if self.within.grace_ms is not None and time + max(before, after) + grace < self.now:
             raise Unknown("late records of joins")
         for other in sorted(self.kept[not is_left], key=lambda kept: kept.time_ms):
-            if other.key == key and low <= other.time_ms <= high:
+            if (other.key, other.window) == (key, each.window) and low <= other.time_ms <= high:
                 pair = (row, other.row) if is_left else (other.row, row)
-                yield Event((key,), _joined(self.step, (key,), *pair), max(time, other.time_ms))
-        self.kept[is_left].append(_Kept(key, row, time))
+                joined = _joined(self.step, (key,), *pair)
+                yield Event((key,), joined, max(time, other.time_ms), each.window)
+        self.kept[is_left].append(_Kept(key, each.window, row, time))
 
 
 class _TableJoin(_Sides, Step):

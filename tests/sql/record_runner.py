@@ -198,6 +198,8 @@ def oracle_of(case: RecordCase) -> list[CaseRecord]:
     if any(record.headers for record in case.inputs) or case.partitions:
         raise Unknown("headers, partitions")
     catalog, plans = analyzed(case.sql)
+    if any(settings for _, _, settings in plans):
+        raise Unknown("properties")
     sources = by_topic(catalog, [plan for plan, _, _ in plans])
     records = [(record.topic, _event(record, sources[record.topic])) for record in case.inputs]
     written = run([plan for plan, _, _ in plans], records)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime
 import io
 import json
+from dataclasses import replace
 from decimal import Decimal
 
 import fastavro
@@ -257,3 +258,56 @@ def test_headers_are_read_all_or_the_last_of_a_key():
     assert headers_reader(every)(headers) == (wanted,)
     some = [Column(name, types.BYTES, Role.HEADERS, name) for name in "abc"]
     assert headers_reader(some)(headers) == (b"2", None, None)
+
+
+def test_the_default_of_a_field_stands_for_a_null_that_it_can_not_be(registry):
+    inner = {"type": "record", "name": "I", "fields": [{"name": "N", "type": "int", "default": 4}]}
+    schema = {"type": "record", "name": "R", "fields": [{"name": "S", "type": inner}]}
+    number = registry.add("x", json.dumps(schema))
+    columns = [Column("S", types.Struct((("N", types.INTEGER),)))]
+    serde = serde_of(registry, "AVRO", columns, VALUE_SCHEMA_ID=str(number))
+    data = serde.serialize(({"N": None},))
+    assert AvroDeserializer(confluent(registry))(data, VALUE) == {"S": {"N": 4}}
+
+
+def test_what_a_json_schema_has_beside_the_columns_is_null(registry):
+    properties = {"V": {"type": "integer"}, "W": {"oneOf": [{"type": "null"}, {"type": "integer"}]}}
+    text = json.dumps({"type": "object", "properties": properties})
+    number = registry.add("x", text, "JSON")
+    serde = serde_of(registry, "JSON_SR", [Column("V", types.BIGINT)], VALUE_SCHEMA_ID=str(number))
+    assert serde.serialize((7,))[5:] == b'{"V":7,"W":null}'
+
+
+def test_columns_are_those_that_a_named_schema_begins_with(registry):
+    fields = [{"name": "V", "type": "int"}, {"name": "W", "type": ["null", "int"], "default": None}]
+    number = registry.add("x", json.dumps({"type": "record", "name": "R", "fields": fields}))
+
+    def registered(columns):
+        statement = f"CREATE STREAM s ({columns}) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='AVRO');"
+        settings = (("VALUE_SCHEMA_ID", str(number)),)
+        source = replace(source_of(statement), settings=settings)
+        return register_schemas(source, client_of(registry), is_result=True)
+
+    assert registered("V INT") == {"t-value": number}
+    assert registered("V INT, W INT") == {"t-value": number}
+    for wrong in ("W INT", "V STRING", "V INT, X INT"):
+        with pytest.raises(FormatError, match=f"expected the columns as the schema {number} has them: V INT"):
+            registered(wrong)
+
+
+def test_wrappers_of_protobuf_are_values_that_may_be_null(registry):
+    text = """syntax = "proto3"; import "google/protobuf/wrappers.proto";
+              message R { google.protobuf.Int64Value N = 1; google.protobuf.StringValue T = 2; }"""
+    registry.add("t-value", text, "PROTOBUF")
+    columns = registered_columns(Side.VALUE, "t", "PROTOBUF", {}, client_of(registry))
+    assert [(each.name, each.type) for each in columns] == [("N", types.BIGINT), ("T", types.STRING)]
+    serde = serde_of(registry, "PROTOBUF", columns, VALUE_SCHEMA_ID="1")
+    for row in [(7, "x"), (None, ""), (0, None)]:
+        assert serde.deserialize(serde.serialize(row)) == row
+
+
+def test_a_text_of_a_json_schema_is_a_text_whatever_connect_says(registry):
+    schema = {"type": "object", "properties": {"V": {"type": "string", "connect.type": "int32"}}}
+    registry.add("t-value", json.dumps(schema), "JSON")
+    columns = registered_columns(Side.VALUE, "t", "JSON_SR", {}, client_of(registry))
+    assert [each.type for each in columns] == [types.STRING]

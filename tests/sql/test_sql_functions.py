@@ -1,10 +1,13 @@
 """The functions: what they take, and the types of their results."""
 
+from decimal import Decimal
+
 import pytest
 from sql_outcomes import setting
 
 from penstock.sql import parse, types
 from penstock.sql.analysis import analyze
+from penstock.sql.evaluation.builtin import AGGREGATES
 from penstock.sql.functions import BUILT_IN, FunctionKind, ValueArgument, result_type
 
 # Calls of each function, and the types of their results.
@@ -13,8 +16,9 @@ CALLS = {
     "ROUND(price)": "DECIMAL(4, 0)",
     "ROUND(price, 1)": "DECIMAL(6, 2)",
     "ROUND(total)": "BIGINT",
-    "GREATEST(id, customer, 1)": "BIGINT",
-    "GREATEST(id, price)": "DECIMAL(12, 2)",
+    "GREATEST(id, 1, NULL)": "INTEGER",
+    "GREATEST(id, price, total)": "DOUBLE",
+    "GREATEST(price, 1234567.125)": "DECIMAL(10, 3)",
     "LEAST(note, 'x')": "STRING",
     "SQRT(id)": "DOUBLE",
     "COALESCE(NULL, id, customer)": "BIGINT",
@@ -70,3 +74,12 @@ def test_every_function_takes_what_its_signatures_say() -> None:
                 assert result_type(function, given) == signature.result, f"{function.name} {signature}"
                 tried += 1
     assert tried > 120
+
+
+def test_a_sum_that_its_type_can_not_hold_is_an_error() -> None:
+    amount = types.Decimal(3, 1)
+    total = AGGREGATES["SUM"].bind((amount,), (None,), {})
+    state = total.add(total.initial(), Decimal("50.9"))
+    assert total.result(total.add(state, Decimal("49.0"))) == Decimal("99.9")
+    with pytest.raises(OverflowError, match=r"found 101.7, expected a number that fits DECIMAL\(3, 1\)"):
+        total.add(state, Decimal("50.8"))

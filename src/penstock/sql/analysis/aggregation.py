@@ -12,7 +12,7 @@ from penstock.sql.analysis.scope import lambda_names
 from penstock.sql.analysis.selection import Selected
 from penstock.sql.catalog import PSEUDO_COLUMNS, WINDOW_COLUMNS, Catalog, Column, Role
 from penstock.sql.dialect import print_expression
-from penstock.sql.errors import SqlError, shortened
+from penstock.sql.errors import SqlError, listed, shortened
 from penstock.sql.functions import FunctionKind
 from penstock.sql.plan import Aggregate, Computed, EmitFinal, Filter, Step
 from penstock.sql.statements import Emit, Query, SourceKind
@@ -22,6 +22,8 @@ _OF_TABLES: Final = (
     *("ATTR", "AVG", "COLLECT_LIST", "CORRELATION", "COUNT"),
     *("HISTOGRAM", "STDDEV_SAMP", "STDDEV_SAMPLE", "SUM", "SUM_LIST"),
 )
+# Of these a group's state is one plain value, so that a format of plain values alone can hold it.
+_OF_PLAIN_STATE: Final = ("COUNT", "MAX", "MIN", "SUM", "SUM_LIST")
 
 
 class Aggregation:
@@ -97,10 +99,19 @@ class Aggregation:
         if step.kind is SourceKind.TABLE and call.name not in _OF_TABLES:
             problem = f"found {call.name} over a table, expected one that can take rows out again"
             raise self._error(f"{problem}: {', '.join(_OF_TABLES)}", call)
+        if call.name not in _OF_PLAIN_STATE and self._format() == "DELIMITED":
+            problem = (
+                f"found {call.name} over {self._query.source.name}, whose value is in the format DELIMITED"
+            )
+            raise self._error(f"{problem}, expected {listed(_OF_PLAIN_STATE)}, or another format", call)
         found = self._types.of(call)
         if found is None:
             raise self._error(f"found {call.name} of NULL, expected a value of a type", call)
         return Computed(f"KSQL_AGG_{number}", call, found)
+
+    def _format(self) -> str:
+        """Of the values that groups are made of."""
+        return self._catalog.source(self._query.source.name).value_format
 
     def _schema(self, keys: list[Computed], made: list[Computed]) -> tuple[Column, ...]:
         system = {"ROWTIME": PSEUDO_COLUMNS["ROWTIME"]}

@@ -17,6 +17,8 @@ from penstock.sql.plan import (
     Computed,
     EmitFinal,
     Filter,
+    Flatten,
+    Join,
     Plan,
     Project,
     QueryKind,
@@ -298,8 +300,8 @@ def create_as_select(
 def _window(project: Project) -> WindowedKey | None:
     """The window of the result's key: of the aggregation, or of a source whose key is kept."""
     step: Step = project
-    while isinstance(step, (Project, Filter, EmitFinal)):
-        step = step.input
+    while isinstance(step, (Project, Filter, Flatten, EmitFinal, Join)):
+        step = step.left if isinstance(step, Join) else step.input
     if isinstance(step, Aggregate) and step.window is not None:
         is_session = step.window.kind is WindowKind.SESSION
         return WindowedKey(step.window.kind, None if is_session else step.window.size_ms)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal as Number
+from decimal import InvalidOperation
 from typing import Final
 
 from sqlglot import exp
@@ -349,7 +351,14 @@ def _number_in(node: exp.Expr) -> SqlType | None:
     for wanted in (types.INTEGER, types.BIGINT):
         if _reads_as(node.name, wanted):
             return wanted
-    return types.DOUBLE if _reads_as(node.name, types.DOUBLE) else None
+    try:
+        _, digits, exponent = Number(node.name.strip()).as_tuple()
+    except InvalidOperation:
+        return None
+    if not isinstance(exponent, int):
+        return None
+    scale = max(0, -exponent)
+    return types.decimal(max(len(digits) + max(0, exponent), scale), scale)
 
 
 def literal_becomes(node: exp.Expr, wanted: SqlType) -> bool:

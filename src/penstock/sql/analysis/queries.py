@@ -230,27 +230,34 @@ class QueryPlanner:
         keys = self._keys(step, selected)
         columns: list[Computed] = []
         for each in selected:
-            found = types.of(each.expression)
+            expression = exp.column(keys[each.name]) if each.name in keys else each.expression
+            found = types.of(expression)
             if found is None:
                 raise self._error(
                     f"found NULL as {each.name}, expected a value of a type: CAST(NULL AS …)", each.written
                 )
-            is_key = isinstance(each.expression, exp.Column) and each.expression.name in keys
-            columns.append(Computed(each.name, each.expression, found, Role.KEY if is_key else Role.VALUE))
+            role = Role.KEY if each.name in keys else Role.VALUE
+            columns.append(Computed(each.name, expression, found, role))
         columns.sort(key=lambda each: each.role is not Role.KEY)
         if self._kind is QueryKind.PERSISTENT and all(each.role is Role.KEY for each in columns):
             raise self._error("found key columns alone, expected a column of the value too")
         return Project(step, tuple(columns))
 
-    def _keys(self, step: Step, selected: tuple[Selected, ...]) -> set[str]:
-        """The input's columns that are the result's key, each in the list exactly once."""
+    def _keys(self, step: Step, selected: tuple[Selected, ...]) -> dict[str, str]:
+        """The result's key columns, each with the input's column whose value it has: in the list exactly
+        once.
+        """
         named = [each.expression.name for each in selected if isinstance(each.expression, exp.Column)]
         viable = _viable_keys(step)
-        found: set[str] = set()
+        found: dict[str, str] = {}
         for key in (each.name for each in step.schema if each.role is Role.KEY):
-            # Any column that holds the key may stand for it.
-            name = next((each for each in (key, *viable) if each in named), key)
-            found.add(name)
+            # Any column that holds the key may stand for it; in an outer join it is null without a match.
+            name = next((each for each in (*viable, key) if each in named), key)
+            found |= {
+                each.name: key
+                for each in selected
+                if isinstance(each.expression, exp.Column) and each.expression.name == name
+            }
             if self._kind is not QueryKind.PERSISTENT:
                 continue
             if name not in named:

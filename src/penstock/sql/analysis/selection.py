@@ -76,7 +76,7 @@ class Selection:
         if self._query.partition_by:  # what was the key is a value behind the others
             columns = tuple(sorted(columns, key=lambda each: each.role is Role.KEY))
         for each in columns:
-            if each.name in SYSTEM_COLUMNS and self._persistent:
+            if each.name in SYSTEM_COLUMNS and self._persistent and not self._query.joins:
                 continue  # a window's bounds go along with its key
             name = source.inner(each.name)
             yield Selected(name, column(name, node), exp.column(each.name, table=alias))

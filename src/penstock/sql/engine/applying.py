@@ -18,7 +18,7 @@ from penstock.sql.engine.queries import PersistentQuery, QueryPurpose, is_upgrad
 from penstock.sql.engine.source_tables import source_table
 from penstock.sql.engine.state import State
 from penstock.sql.errors import SqlError
-from penstock.sql.evaluation import UserFunctionError, UserFunctions
+from penstock.sql.evaluation import UserFunctionError, UserFunctions, builtin
 from penstock.sql.formats import FormatError
 from penstock.sql.plan import Plan, Sink
 from penstock.sql.planning import CACHE, build_app
@@ -58,7 +58,7 @@ class Applier:
 
     def settings(self, values: Values) -> dict[str, str]:
         """What the plan of a query is built with."""
-        own = {name: values.get(name) for name in (OFFSET_RESET, CACHE)}
+        own = {name: values.get(name) for name in (OFFSET_RESET, CACHE, *builtin.LIMITS)}
         return {**values.registry(), **{name: value for name, value in own.items() if value is not None}}
 
     def apply(self, state: State, command: Command, offset: int, written: Written | None = None) -> Applied:

@@ -17,6 +17,7 @@ from penstock.client.producer import ProducerConfig
 from penstock.client.settings import boolean, one_of, property_names, text, whole_number
 from penstock.registry.client.config import RegistryConfig
 from penstock.sql.engine.errors import EngineError, ErrorCode
+from penstock.sql.evaluation import builtin
 from penstock.sql.planning import CACHE, STRICT
 
 STREAMS_PREFIX: Final = "ksql.streams."
@@ -63,6 +64,7 @@ _OWN: Final = (
     _query("ksql.output.topic.name.prefix", "", str),
     _query("ksql.persistence.default.format.key", "KAFKA", text),
     _query("ksql.persistence.default.format.value", None, text),
+    *(_query(name, None, whole_number(-1)) for name in builtin.LIMITS),
     _ksql("service.id", "default_"),
     _ksql("extension.dir", "ext"),
     _ksql("script.dir", None),

@@ -83,15 +83,16 @@ def _base(type_: SqlType, name: str, *, is_root: bool = False) -> Any:
             inner = tuple(
                 (field.replace(".", "_"), _nullable(each, f"{name}_{field}")) for field, each in fields
             )
-            return {**_record(name, inner), "connect.name": name}
+            return {**_record(name, inner, has_space=is_root), "connect.name": name}
     kind, connect, logical = _TEMPORAL[type_]
     return {"type": kind, **version, "connect.name": f"{_CONNECT}.{connect}", "logicalType": logical}
 
 
-def _record(name: str, fields: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+def _record(name: str, fields: tuple[tuple[str, Any], ...], *, has_space: bool = True) -> dict[str, Any]:
+    """``has_space``: it says its namespace, which holds for the records in it too."""
     space, _, last = name.rpartition(".")
     made: dict[str, Any] = {"type": "record", "name": last}
-    if space:
+    if space and has_space:
         made["namespace"] = space
     made["fields"] = [{"name": field, "type": type_, "default": None} for field, type_ in fields]
     return made

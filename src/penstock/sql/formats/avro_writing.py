@@ -183,7 +183,7 @@ def _record(reader: Type, type_: Struct) -> Write:
     for field in reader.fields:
         if field.name in known:
             name, of_field = known[field.name]
-            steps.append((name, _at(name, writer(field.type, of_field))))
+            steps.append((name, _at(name, _or_default(writer(field.type, of_field), field))))
         else:
             steps.append((None, _default(field)))
 
@@ -191,6 +191,14 @@ def _record(reader: Type, type_: Struct) -> Write:
         return b"".join([step(None if name is None else value[name]) for name, step in steps])
 
     return write
+
+
+def _or_default(write: Write, field: Field) -> Write:
+    """The field's default stands for null where it can't be null."""
+    if field.default is ABSENT or any(each.kind == "null" for each in (field.type, *field.type.items)):
+        return write
+    default = _default(field)
+    return lambda value: default(None) if value is None else write(value)
 
 
 def _default(field: Field) -> Write:

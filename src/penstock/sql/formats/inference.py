@@ -186,8 +186,9 @@ def _of_simple(node: Any, kind: Any) -> SqlType:
         return _decimal(parameters.get("connect.decimal.precision"), parameters.get("scale"))
     if title.startswith(_CONNECT) and title.removeprefix(_CONNECT) in _CONNECT_NAMES:
         return _CONNECT_NAMES[title.removeprefix(_CONNECT)]
-    if node.get("connect.type") in _CONNECT_TYPES:
-        return _CONNECT_TYPES[node["connect.type"]]
+    written = node.get("connect.type")
+    if written in _CONNECT_TYPES and (kind != "string" or written == "bytes"):
+        return _CONNECT_TYPES[written]
     simple: dict[Any, SqlType] = {
         "boolean": types.BOOLEAN,
         "integer": types.BIGINT,

@@ -84,4 +84,16 @@ def reader(schema: Any, chosen: SideFormat) -> Reader:
 def writer(schema: Any, chosen: SideFormat) -> Writer:
     if chosen.is_alone:
         return json_writing.single_writer(*chosen.fields[0], has_entries=True)
-    return json_writing.row_writer(chosen.fields, has_entries=True)
+    others = _others(schema, chosen)
+    write = json_writing.row_writer((*chosen.fields, *others), has_entries=True)
+    nulls = (None,) * len(others)
+    return lambda row: write((*row, *nulls))
+
+
+def _others(schema: Any, chosen: SideFormat) -> tuple[tuple[str, SqlType], ...]:
+    """What a schema that *_SCHEMA_ID names has beside the columns: these are written as null."""
+    if chosen.schema_id is None:
+        return ()
+    known = {name for name, _ in chosen.fields}
+    properties = json.loads(schema.canonical()).get("properties", {})
+    return tuple((name, types.STRING) for name in properties if name not in known)

@@ -61,7 +61,10 @@ def _entries(inner: Callable[[Any], str]) -> Callable[[Any], str]:
 
 def _map(inner: Callable[[Any], str]) -> Callable[[Any], str]:
     def write(value: dict[str, Any]) -> str:
-        entries = (f"{quote(k)}:{'null' if v is None else inner(v)}" for k, v in value.items())
+        entries = (
+            f"{quote('null' if k is None else k)}:{'null' if v is None else inner(v)}"
+            for k, v in value.items()
+        )
         return "{" + ",".join(entries) + "}"
 
     return write

@@ -32,6 +32,11 @@ F = FieldDescriptor
 Get = Callable[[Any], Any]  # of a message
 Set = Callable[[Any, Any], None]  # into a message
 
+#: Messages that stand for a value which may be null.
+WRAPPERS: Final = frozenset(
+    f"google.protobuf.{name}Value"
+    for name in ("Bool", "Bytes", "Double", "Float", "Int32", "Int64", "String", "UInt32", "UInt64")
+)
 _EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()
 _INDEXES_MAX: Final = 64
 _NARROW: Final = (F.TYPE_INT32, F.TYPE_SINT32, F.TYPE_SFIXED32)
@@ -135,8 +140,7 @@ def without_registry(chosen: SideFormat) -> Pair:
 def _row_reader(descriptor: Descriptor, chosen: SideFormat) -> Callable[[bytes], tuple[Any, ...]]:
     parse = message_factory.GetMessageClass(descriptor).FromString
     fields, is_whole = _fields_of(chosen)
-    is_wrapped = chosen.nullables == "WRAPPER"
-    get = _message_reader(descriptor, Struct(fields), is_wrapped)
+    get = _message_reader(descriptor, Struct(fields))
     names = [name for name, _ in fields]
 
     def read(data: bytes) -> tuple[Any, ...]:
@@ -156,7 +160,7 @@ def _row_writer(descriptor: Descriptor, chosen: SideFormat) -> Callable[[Sequenc
     for name, _ in fields:
         if name not in descriptor.fields_by_name:
             raise FormatError("found no such field in the schema of the registry, expected one", name)
-    fill = _message_writer(descriptor, Struct(fields), chosen.nullables == "WRAPPER")
+    fill = _message_writer(descriptor, Struct(fields))
     names = [name for name, _ in fields]
 
     def write(row: Sequence[Any]) -> bytes:
@@ -189,7 +193,7 @@ def is_map(field: FieldDescriptor) -> bool:
     return [each.name for each in of.fields] == ["key", "value"]
 
 
-def _message_reader(descriptor: Descriptor, type_: Struct, is_wrapped: bool) -> Get:
+def _message_reader(descriptor: Descriptor, type_: Struct) -> Get:
     """The struct of a message: fields by their names, or by them in upper case."""
     wanted = dict(type_.fields)
     empty = dict.fromkeys(wanted)
@@ -197,7 +201,7 @@ def _message_reader(descriptor: Descriptor, type_: Struct, is_wrapped: bool) -> 
     for field in descriptor.fields:
         name = field.name if field.name in wanted else field.name.upper()
         if name in wanted and choice_of(field) is None:
-            steps.append((name, field.name, field.has_presence, _reader(field, wanted[name], is_wrapped)))
+            steps.append((name, field.name, field.has_presence, _reader(field, wanted[name])))
 
     choices: list[tuple[str, Get]] = []
     for choice in descriptor.oneofs:
@@ -205,7 +209,7 @@ def _message_reader(descriptor: Descriptor, type_: Struct, is_wrapped: bool) -> 
         name = name if name in wanted else name.upper()
         of_choice = wanted.get(name)
         if isinstance(of_choice, Struct) and choice_of(choice.fields[0]) is not None:
-            choices.append((name, _choice_reader(choice, of_choice, is_wrapped)))
+            choices.append((name, _choice_reader(choice, of_choice)))
 
     def get(message: Any) -> dict[str, Any]:
         made = empty.copy()
@@ -234,7 +238,7 @@ def choice_name(choice: OneofDescriptor) -> str:
     return f"{choice.name}_{choice.index}"
 
 
-def _choice_reader(choice: OneofDescriptor, type_: Struct, is_wrapped: bool) -> Get:
+def _choice_reader(choice: OneofDescriptor, type_: Struct) -> Get:
     """A struct of which only the field that was set is not null. Of the message; None where none was."""
     wanted = dict(type_.fields)
     empty = dict.fromkeys(wanted)
@@ -242,7 +246,7 @@ def _choice_reader(choice: OneofDescriptor, type_: Struct, is_wrapped: bool) -> 
     for field in choice.fields:
         name = field.name if field.name in wanted else field.name.upper()
         if name in wanted:
-            readers[field.name] = name, _reader(field, wanted[name], is_wrapped)
+            readers[field.name] = name, _reader(field, wanted[name])
 
     def get(message: Any) -> dict[str, Any] | None:
         found = message.WhichOneof(choice.name)
@@ -257,21 +261,21 @@ def _choice_reader(choice: OneofDescriptor, type_: Struct, is_wrapped: bool) -> 
     return get
 
 
-def _reader(field: FieldDescriptor, type_: SqlType, is_wrapped: bool) -> Get:
+def _reader(field: FieldDescriptor, type_: SqlType) -> Get:
     if isinstance(type_, Map) and is_map(field):
-        return _map_reader(field.message_type, type_, is_wrapped)
+        return _map_reader(field.message_type, type_)
     if field.is_repeated:
         if not isinstance(type_, Array):
             return _refusing(field, type_)
-        read_one = _one_reader(field, type_.element, is_wrapped)
+        read_one = _one_reader(field, type_.element)
         return lambda values: [read_one(each) for each in values]
-    return _one_reader(field, type_, is_wrapped)
+    return _one_reader(field, type_)
 
 
-def _map_reader(entry: Descriptor, type_: Map, is_wrapped: bool) -> Get:
+def _map_reader(entry: Descriptor, type_: Map) -> Get:
     of_key, of_value = entry.fields
-    read_key = _reader(of_key, type_.key, is_wrapped)
-    read_value = _reader(of_value, type_.value, is_wrapped)
+    read_key = _reader(of_key, type_.key)
+    read_value = _reader(of_value, type_.value)
 
     def read(entries: Any) -> dict[Any, Any]:
         if hasattr(entries, "items"):  # a real map of Protobuf's
@@ -286,18 +290,18 @@ def _map_reader(entry: Descriptor, type_: Map, is_wrapped: bool) -> Get:
     return read
 
 
-def _one_reader(field: FieldDescriptor, type_: SqlType, is_wrapped: bool) -> Get:
+def _one_reader(field: FieldDescriptor, type_: SqlType) -> Get:
     name = _full_name(field)
     if name is not None:
         if isinstance(type_, types.Decimal) and name == DECIMAL:
             return _decimal_reader(type_)
         if _LOGICAL.get(type_) == name:
             return _LOGICAL_READERS[name]
-        if is_wrapped and name.startswith("google.protobuf.") and name.endswith("Value"):
-            read = _one_reader(field.message_type.fields_by_name["value"], type_, False)
-            return lambda message: read(message.value)
         if isinstance(type_, Struct):
-            return _message_reader(field.message_type, type_, is_wrapped)
+            return _message_reader(field.message_type, type_)
+        if name in WRAPPERS:
+            read = _one_reader(field.message_type.fields_by_name["value"], type_)
+            return lambda message: read(message.value)
         return _refusing(field, type_)
     if field.type not in _TAKEN.get(type_, ()):
         return _refusing(field, type_)
@@ -373,14 +377,14 @@ _LOGICAL_READERS: Final[dict[str, Get]] = {
 }
 
 
-def _message_writer(descriptor: Descriptor, type_: Struct, is_wrapped: bool) -> Set:
+def _message_writer(descriptor: Descriptor, type_: Struct) -> Set:
     steps: list[tuple[str, SqlType, Set]] = []
     for name, of_field in type_.fields:
         field = descriptor.fields_by_name.get(name)
         if field is None:
             raise FormatError("found no such field in the message of the schema, expected one", name)
         try:
-            steps.append((name, of_field, _writer(field, of_field, is_wrapped)))
+            steps.append((name, of_field, _writer(field, of_field)))
         except FormatError as error:
             raise error.within(name) from None
 
@@ -399,15 +403,15 @@ def _message_writer(descriptor: Descriptor, type_: Struct, is_wrapped: bool) -> 
     return fill
 
 
-def _writer(field: FieldDescriptor, type_: SqlType, is_wrapped: bool) -> Set:
+def _writer(field: FieldDescriptor, type_: SqlType) -> Set:
     """Sets a field of a message to a value that is not null."""
     name = field.name
     if isinstance(type_, Map) and field.is_repeated and field.message_type is not None:
-        return _map_writer(field, type_, is_wrapped)
+        return _map_writer(field, type_)
     if isinstance(type_, Array) and field.is_repeated:
-        return _array_writer(field, type_, is_wrapped)
+        return _array_writer(field, type_)
     if field.message_type is not None:
-        fill = _filler(field, type_, is_wrapped)
+        fill = _filler(field, type_)
 
         def set_message(message: Any, value: Any) -> None:
             part = getattr(message, name)
@@ -420,9 +424,9 @@ def _writer(field: FieldDescriptor, type_: SqlType, is_wrapped: bool) -> Set:
     return lambda message, value: setattr(message, name, value)
 
 
-def _array_writer(field: FieldDescriptor, type_: Array, is_wrapped: bool) -> Set:
+def _array_writer(field: FieldDescriptor, type_: Array) -> Set:
     name = field.name
-    fill = _filler(field, type_.element, is_wrapped) if field.message_type is not None else None
+    fill = _filler(field, type_.element) if field.message_type is not None else None
 
     def write(message: Any, values: Any) -> None:
         repeated = getattr(message, name)
@@ -439,10 +443,10 @@ def _array_writer(field: FieldDescriptor, type_: Array, is_wrapped: bool) -> Set
     return write
 
 
-def _map_writer(field: FieldDescriptor, type_: Map, is_wrapped: bool) -> Set:
+def _map_writer(field: FieldDescriptor, type_: Map) -> Set:
     name, entry = field.name, field.message_type
-    set_key = _writer(entry.fields_by_name["key"], type_.key, is_wrapped)
-    set_value = _writer(entry.fields_by_name["value"], type_.value, is_wrapped)
+    set_key = _writer(entry.fields_by_name["key"], type_.key)
+    set_value = _writer(entry.fields_by_name["value"], type_.value)
     is_real_map = bool(entry.GetOptions().map_entry)
     make = message_factory.GetMessageClass(entry)
 
@@ -471,7 +475,7 @@ def _as_field(number: int, data: bytes) -> bytes:
     return bytes(out) + data
 
 
-def _filler(field: FieldDescriptor, type_: SqlType, is_wrapped: bool) -> Set:
+def _filler(field: FieldDescriptor, type_: SqlType) -> Set:
     """Fills a message with a value."""
     name = _full_name(field)
     assert name is not None
@@ -480,8 +484,8 @@ def _filler(field: FieldDescriptor, type_: SqlType, is_wrapped: bool) -> Set:
     if _LOGICAL.get(type_) == name:
         return _LOGICAL_FILLERS[name]
     if isinstance(type_, Struct):
-        return _message_writer(field.message_type, type_, is_wrapped)
-    if name.startswith("google.protobuf.") and name.endswith("Value"):
+        return _message_writer(field.message_type, type_)
+    if name in WRAPPERS:
         return lambda message, value: setattr(message, "value", value)
     raise FormatError(f"found {name} in the schema, expected {type_}")
 

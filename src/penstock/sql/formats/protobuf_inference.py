@@ -12,7 +12,7 @@ from penstock.registry.formats.protobuf.meta import field_parameters
 from penstock.registry.formats.protobuf.schema import ProtobufSchema
 from penstock.sql import types
 from penstock.sql.formats.inference import NameOf, Unsupported, struct_of
-from penstock.sql.formats.protobuf import choice_name, choice_of, is_map
+from penstock.sql.formats.protobuf import WRAPPERS, choice_name, choice_of, is_map
 from penstock.sql.formats.protobuf_schema import DATE, DECIMAL, TIME, TIMESTAMP
 from penstock.sql.types import Array, Map, SqlType, Struct
 
@@ -34,13 +34,12 @@ class _Shape(NamedTuple):
     """What the fields of all messages are read with."""
 
     name_of: NameOf
-    is_wrapped: bool
     parameters: Mapping[str, Mapping[str, str]]  # by the field's full name
 
 
-def of_message(schema: ProtobufSchema, of: Descriptor, name_of: NameOf, is_wrapped: bool) -> Struct:
+def of_message(schema: ProtobufSchema, of: Descriptor, name_of: NameOf) -> Struct:
     """Raises Unsupported."""
-    return _of_message(of, _Shape(name_of, is_wrapped, field_parameters(schema)), ())
+    return _of_message(of, _Shape(name_of, field_parameters(schema)), ())
 
 
 def _of_message(of: Descriptor, shape: _Shape, inside: tuple[str, ...]) -> Struct:
@@ -76,7 +75,7 @@ def _of_one(field: FieldDescriptor, shape: _Shape, inside: tuple[str, ...]) -> S
         return _decimal(field, shape)
     if of.full_name in _LOGICAL:
         return _LOGICAL[of.full_name]
-    if shape.is_wrapped and of.full_name.startswith("google.protobuf.") and of.name.endswith("Value"):
+    if of.full_name in WRAPPERS:
         return _SCALARS[of.fields_by_name["value"].type]
     return _of_message(of, shape, inside)
 

@@ -50,12 +50,34 @@ def register_schemas(source: DataSource, registry: RegistryClient, *, is_result:
             continue
         if side.schema_id is not None:
             named = registry.by_id(side.schema_id)
-            parsed(registry, named, side.format)
+            _check_columns(side, registry, named)
             found[side.subject] = registry.register(side.subject, named.format, named.text, named.references)
         elif is_result or not _has_schema(registry, side.subject):
             format_ = REGISTRY_FORMATS[side.format]
             found[side.subject] = registry.register(side.subject, format_, kind.schema_text(side))
     return found
+
+
+def _check_columns(side: SideFormat, registry: RegistryClient, named: Registered) -> None:
+    """That a schema which *_SCHEMA_ID names begins with the columns; it may have further fields."""
+    try:
+        found = _type_of(parsed(registry, named, side.format), side, is_named=True)
+    except Unsupported as error:
+        raise FormatError(
+            f"found {error} in the schema {named.id}, expected the types of the columns", str(side.side)
+        ) from None
+    theirs = columns_of(found, side.fields[0][0] if side.is_alone else None)
+    wrong = [
+        f"{name} {type_}"
+        for place, (name, type_) in enumerate(side.fields)
+        if theirs[place : place + 1] != ((name, type_),)
+    ]
+    if wrong:
+        shown = ", ".join(f"{name} {type_}" for name, type_ in theirs)
+        raise FormatError(
+            f"found {', '.join(wrong)}, expected the columns as the schema {named.id} has them: {shown}",
+            str(side.side),
+        )
 
 
 def _has_schema(registry: RegistryClient, subject: str) -> bool:
@@ -127,5 +149,5 @@ def _type_of(schema: object, chosen: SideFormat, is_named: bool) -> SqlType:
         from penstock.sql.formats.protobuf_inference import of_message
 
         message = message_of(schema, chosen.full_name)
-        return of_message(schema, message, name_of, chosen.nullables == "WRAPPER")
+        return of_message(schema, message, name_of)
     return of_json_schema(schema.canonical(), name_of)  # type: ignore[attr-defined]

@@ -74,8 +74,6 @@ class Call:
     result: SqlType | None
 
 
-# How far an argument is from what a parameter asks for.
-_COERCED: Final = 1
 # What a text in quotes stands for, too.
 _READ_FROM_TEXTS: Final = (types.DATE, types.TIME, types.TIMESTAMP)
 
@@ -91,7 +89,8 @@ class _Match:
     signature: Signature
     letters: dict[str, SqlType | None] = field(default_factory=dict)
     decimals: list[Decimal] = field(default_factory=list)
-    cost: int = 0
+    is_cast: bool = False
+    """Whether an argument becomes another type; NULL is of any type as it is."""
 
     def tried(self, arguments: Sequence[Argument]) -> bool:
         parameters = _spread(self.signature.parameters, len(arguments))
@@ -118,7 +117,7 @@ class _Match:
         if parameter.literal and not argument.is_literal:
             raise _Unfit
         if argument.is_literal and argument.type == types.STRING and parameter.shape in _READ_FROM_TEXTS:
-            self.cost += _COERCED
+            self.is_cast = True
         else:
             self._fit(parameter.shape, argument.type)
 
@@ -142,20 +141,20 @@ class _Match:
         elif found != shape:
             if not types.can_become(found, shape):
                 raise _Unfit
-            self.cost += _COERCED + _distance(found, shape)
+            self.is_cast = self.is_cast or found is not None
 
     def _fit_decimal(self, found: SqlType | None) -> None:
-        if found is not None:
-            if not types.is_numeric(found) or found == types.DOUBLE:
-                raise _Unfit
-            self.decimals.append(types.as_decimal(found))
-        if not isinstance(found, Decimal):
-            self.cost += _COERCED + 1
+        if found is None:
+            return
+        if not types.is_numeric(found) or found == types.DOUBLE:
+            raise _Unfit
+        self.decimals.append(types.as_decimal(found))
+        self.is_cast = self.is_cast or not isinstance(found, Decimal)
 
     def _fit_parts(self, shape: ArrayShape | MapShape, found: SqlType | None) -> None:
         match shape, found:
             case _, None:
-                self.cost += _COERCED
+                return
             case ArrayShape(element), Array():
                 self._fit(element, found.element)
             case MapShape(key, value), Map():
@@ -227,14 +226,6 @@ class _Match:
         return self._type(shape)
 
 
-def _distance(found: SqlType | None, wanted: SqlType) -> int:
-    """How many steps of width lie between two numbers."""
-    if found is None or not types.is_numeric(found) or not types.is_numeric(wanted):
-        return 0
-    order = (types.INTEGER, types.BIGINT, None, types.DOUBLE)
-    return order.index(wanted if wanted in order else None) - order.index(found if found in order else None)
-
-
 def _ranked(found: Sequence[SqlType | None]) -> SqlType | None:
     """What TOPK gives: the values, or structs that tell further columns by number."""
     first, *others = found[:-1]
@@ -269,9 +260,22 @@ def resolved_call(function: Function, arguments: Sequence[Argument]) -> Call:
 
 
 def _best(function: Function, arguments: Sequence[Argument]) -> _Match:
+    """One that needs no cast, if there is any; of several one without repeated parameters, with most
+    parameters, with fewest letters. Two that are equal in all this are ambiguous, as in ksqlDB.
+    """
     matches = [match for match in map(_Match, function.signatures) if match.tried(arguments)]
-    if not matches:
-        found = f"{function.name}({', '.join(map(str, arguments))})"
-        known = " or ".join(f"{function.name}{str(each).partition(' →')[0]}" for each in function.signatures)
-        raise SqlError(f"found {found}, expected {known}")
-    return min(matches, key=lambda match: match.cost)
+    matches = [match for match in matches if not match.is_cast] or matches
+    best = [match for match in matches if _rank(match) == max(map(_rank, matches))]
+    if len(best) == 1:
+        return best[0]
+    found = f"{function.name}({', '.join(map(str, arguments))})"
+    known = [match.signature for match in best] or function.signatures
+    expected = " or ".join(f"{function.name}{str(each).partition(' →')[0]}" for each in known)
+    if best:
+        raise SqlError(f"found {found}, which is ambiguous, expected a CAST to one of {expected}")
+    raise SqlError(f"found {found}, expected {expected}")
+
+
+def _rank(match: _Match) -> tuple[bool, int, int]:
+    parameters = match.signature.parameters
+    return not any(each.variadic for each in parameters), len(parameters), -len(match.letters)

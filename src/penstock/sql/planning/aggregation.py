@@ -57,7 +57,8 @@ class Calls:
             types = [tools.type_of(argument, schema) for argument in given]
             self._spans.append((len(arguments), len(arguments) + len(given)))
             arguments += given
-            self.functions.append(builtin.AGGREGATES[call.name].bind(tuple(types), tuple(constants)))
+            function = builtin.AGGREGATES[call.name]
+            self.functions.append(function.bind(tuple(types), tuple(constants), tools.settings))
         self._arguments: RowFunction = tools.row(arguments, schema)
         self._made_of = (tuple(computed), tuple(schema), tools)
 

@@ -44,11 +44,13 @@ class Stage:
 
 @dataclass(frozen=True)
 class Tools:
-    """What expressions are compiled with; ``cached``: of a group's updates in a batch the last is sent."""
+    """What expressions are compiled with. ``settings`` are the query's properties; ``cached``: of a group's
+    updates in a batch the last is sent.
+    """
 
     catalog: Catalog
     user_functions: UserFunctions = field(default_factory=UserFunctions)
-    registry: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
     cached: bool = False
 
     def row(

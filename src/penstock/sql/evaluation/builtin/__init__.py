@@ -5,8 +5,8 @@ the types of its arguments once, where a plan is compiled. States of aggregates 
 texts, bytes and numbers: they go to a store and its changelog.
 """
 
-from penstock.sql.evaluation.builtin.aggregates import AGGREGATES
+from penstock.sql.evaluation.builtin.aggregates import AGGREGATES, LIMITS
 from penstock.sql.evaluation.builtin.scalars import SCALARS, Scalar
 from penstock.sql.evaluation.builtin.table_functions import TABLE_FUNCTIONS
 
-__all__ = ["AGGREGATES", "SCALARS", "TABLE_FUNCTIONS", "Scalar"]
+__all__ = ["AGGREGATES", "LIMITS", "SCALARS", "TABLE_FUNCTIONS", "Scalar"]

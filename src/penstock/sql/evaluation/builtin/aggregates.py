@@ -7,15 +7,22 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal as Number
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
 from penstock.sql import types
+from penstock.sql.evaluation.builtin import cardinality
+from penstock.sql.evaluation.numbers import fitted
 from penstock.sql.types import Array, Decimal, SqlType
 
 Types = Sequence[SqlType | None]
 Constants = Sequence[Any]
 HISTOGRAM_KEYS_MAX: Final = 1000
+_LIST_LIMIT: Final = "ksql.functions.collect_list.limit"
+_SET_LIMIT: Final = "ksql.functions.collect_set.limit"
+#: Properties of queries that aggregate functions take notice of.
+LIMITS: Final = (_LIST_LIMIT, _SET_LIMIT)
 
 
 class Aggregate(ABC):
@@ -76,7 +83,7 @@ def _arithmetic(type_: SqlType | None) -> tuple[Any, Callable[[Any], Any]]:
     if type_ == types.BIGINT:
         return 0, _BIGINT
     if isinstance(type_, Decimal):
-        return Number(0).scaleb(-type_.scale), lambda value: value
+        return Number(0).scaleb(-type_.scale), partial(fitted, type_=type_)
     return 0.0, lambda value: value
 
 
@@ -158,14 +165,19 @@ class Extreme(Aggregate):
 
 
 class CollectList(Aggregate):
-    def __init__(self, types_: Types, constants: Constants) -> None:
-        pass
+    """Holds ``size_max`` values at most, the first ones; None: all."""
+
+    def __init__(self, types_: Types, constants: Constants, size_max: int | None) -> None:
+        self._size_max = size_max
+
+    def _is_full(self, state: list[Any]) -> bool:
+        return self._size_max is not None and len(state) >= self._size_max
 
     def initial(self) -> list[Any]:
         return []
 
     def add(self, state: list[Any], *values: Any) -> list[Any]:
-        return [*state, values[0]]
+        return state if self._is_full(state) else [*state, values[0]]
 
     def undo(self, state: list[Any], *values: Any) -> list[Any]:
         """Of equal values the last one goes."""
@@ -175,7 +187,7 @@ class CollectList(Aggregate):
         return state
 
     def merge(self, one: list[Any], other: list[Any]) -> list[Any]:
-        return one + other
+        return (one + other)[: self._size_max]
 
     def result(self, state: list[Any]) -> list[Any]:
         return state
@@ -183,29 +195,29 @@ class CollectList(Aggregate):
 
 class CollectSet(CollectList):
     def add(self, state: list[Any], *values: Any) -> list[Any]:
-        return state if values[0] in state else [*state, values[0]]
+        return state if values[0] in state else super().add(state, *values)
 
     def merge(self, one: list[Any], other: list[Any]) -> list[Any]:
-        return one + [value for value in other if value not in one]
+        return super().merge(one, [value for value in other if value not in one])
 
 
 class CountDistinct(Aggregate):
-    """Exact: the values themselves are kept."""
+    """The state is a sketch of bounded size."""
 
     def __init__(self, types_: Types, constants: Constants) -> None:
         pass
 
-    def initial(self) -> list[Any]:
-        return []
+    def initial(self) -> bytes:
+        return cardinality.EMPTY
 
-    def add(self, state: list[Any], *values: Any) -> list[Any]:
-        return state if values[0] is None or values[0] in state else [*state, values[0]]
+    def add(self, state: bytes, *values: Any) -> bytes:
+        return state if values[0] is None else cardinality.added(state, values[0])
 
-    def merge(self, one: list[Any], other: list[Any]) -> list[Any]:
-        return one + [value for value in other if value not in one]
+    def merge(self, one: bytes, other: bytes) -> bytes:
+        return cardinality.merged(one, other)
 
-    def result(self, state: list[Any]) -> int:
-        return len(state)
+    def result(self, state: bytes) -> int:
+        return cardinality.estimate(state)
 
 
 _sequence = count(time.time_ns())
@@ -416,17 +428,27 @@ class Attribute(Aggregate):
 
 
 class AggregateFunction:
-    """``bind(types, constants)``: of its arguments, and of those that are constants their values."""
+    """``limit`` names the property that says how many values a state holds at most."""
 
-    def __init__(self, maker: Callable[[Types, Constants], Aggregate]) -> None:
-        self.bind = maker
+    def __init__(self, maker: Callable[..., Aggregate], limit: str | None = None) -> None:
+        self._maker = maker
+        self._limit = limit
+
+    def bind(self, types_: Types, constants: Constants, settings: Mapping[str, str]) -> Aggregate:
+        """Of a call's arguments their types, and the values of those that are constants; ``settings`` are the
+        query's properties.
+        """
+        if self._limit is None:
+            return self._maker(types_, constants)
+        size_max = int(settings.get(self._limit, "-1"))
+        return self._maker(types_, constants, size_max if size_max >= 0 else None)
 
 
 AGGREGATES: Final[Mapping[str, AggregateFunction]] = {
     "ATTR": AggregateFunction(Attribute),
     "AVG": AggregateFunction(Average),
-    "COLLECT_LIST": AggregateFunction(CollectList),
-    "COLLECT_SET": AggregateFunction(CollectSet),
+    "COLLECT_LIST": AggregateFunction(CollectList, _LIST_LIMIT),
+    "COLLECT_SET": AggregateFunction(CollectSet, _SET_LIMIT),
     "CORRELATION": AggregateFunction(Correlation),
     "COUNT": AggregateFunction(Count),
     "COUNT_DISTINCT": AggregateFunction(CountDistinct),

@@ -35,11 +35,20 @@ class _Double(float):
 
 
 def _read(text: str) -> Any:
-    return json.loads(text, parse_constant=_refuse, parse_float=_Double, strict=False)
+    """The value that a text begins with: as Jackson does, what follows is not looked at."""
+    begin = len(text) - len(text.lstrip(_SPACE))
+    value, end = _DECODER.raw_decode(text, begin)
+    if not isinstance(value, (str, list, dict)) and text[end : end + 1].strip(_SPACE):
+        raise ValueError(f"found {text[begin:]!r}, expected JSON")
+    return value
 
 
 def _refuse(name: str) -> Any:
     raise ValueError(f"found {name}, expected JSON")
+
+
+_SPACE: Final = " \t\r\n"
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_Double, strict=False)
 
 
 def _written(value: Any) -> str:

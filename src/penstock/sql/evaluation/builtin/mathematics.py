@@ -38,7 +38,7 @@ def _log(*values: float) -> float:
     if len(values) == 1:
         return _ln(values[0])
     base, value = values
-    return _ln(value) / _ln(base) if _ln(base) else math.nan
+    return math.nan if base <= 0 or base == 1 else _ln(value) / _ln(base)
 
 
 def _ln(value: float) -> float:

@@ -56,14 +56,13 @@ def _field(wanted: str | None, *values: str) -> int:
 def to_bytes(text: str, encoding: str) -> bytes:
     match encoding.lower():
         case "hex":
-            digits = re.sub(r"^(0x|[Xx]'(.*)'$)", lambda found: found.group(2) or "", text)
-            return bytes.fromhex(digits if len(digits) % 2 == 0 else f"0{digits}")
+            return _of_hex(text)
         case "utf8":
             return text.encode()
         case "ascii":
             return text.encode("ascii", errors="replace")
         case "base64":
-            return base64.b64decode(text)
+            return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     raise ValueError(f"found the encoding {encoding}, expected hex, utf8, ascii or base64")
 
 
@@ -80,9 +79,28 @@ def from_bytes(data: bytes, encoding: str) -> str:
     raise ValueError(f"found the encoding {encoding}, expected hex, utf8, ascii or base64")
 
 
+def _of_hex(digits: str) -> bytes:
+    if re.fullmatch("([0-9A-Fa-f]{2})*", digits) is None:
+        raise ValueError(f"found {digits!r}, expected an even number of hexadecimal digits")
+    return bytes.fromhex(digits)
+
+
 def _encode(text: str, source: str, target: str) -> str:
+    """What is written as 0x… may lack the first zero; X'…' may be around the digits. In base64 what belongs
+    to no text is passed over.
+    """
+    source, target = source.lower(), target.lower()
+    if source == target:
+        raise ValueError(f"found {source} twice, expected two encodings")
+    if source == "hex" and text.startswith("0x"):
+        text = text[2:] if len(text) % 2 == 0 else f"0{text[2:]}"
+    elif source == "hex" and re.fullmatch("[Xx]'.*'", text):
+        text = text[2:-1]
+    elif source == "base64":
+        text = re.sub("[^A-Za-z0-9+/]", "", text.replace("-", "+").replace("_", "/"))
+        text = text[:-1] if len(text) % 4 == 1 else text
     made = from_bytes(to_bytes(text, source), target)
-    return made.lower() if target.lower() == "hex" else made
+    return made.lower() if target == "hex" else made
 
 
 def _initcap(text: str) -> str:
@@ -215,7 +233,7 @@ def _split(text: Any, delimiter: Any) -> list[Any]:
     if delimiter:
         parts: list[Any] = text.split(delimiter)
         return parts
-    return [text[place : place + 1] for place in range(len(text))]
+    return [text[place : place + 1] for place in range(len(text))] or [text]
 
 
 def _split_to_map(text: str, entries: str, keys: str) -> dict[str, str] | None:

@@ -32,7 +32,7 @@ _SHORT_ZONES: Final = {
 def zone_of(name: str) -> timezone | ZoneInfo:
     """A time zone: a name, UTC, or an offset such as +02:00."""
     name = _SHORT_ZONES.get(name, name)
-    if name in ("Z", "UTC", "GMT"):
+    if name in ("Z", "z", "UTC", "GMT"):
         return UTC
     offset = re.fullmatch(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?", name)
     if offset is None:
