@@ -168,6 +168,26 @@ def test_pause_resume_and_remove(node: Node, hosted: Callable[..., Host]) -> Non
     assert set(host.states()) == {"counts", "others"}
 
 
+def test_nothing_is_written_for_one_that_is_gone_and_one_of_its_name_begins_anew(
+    node: Node, hosted: Callable[..., Host], tmp_path: Path
+) -> None:
+    node.create(1, "e", "e-counts")
+    host = hosted()
+    host.add("counts", counting("e", "e-counts").topology())
+    node.write(records("e", *["x"] * 3000))
+    eventually(lambda: len(counts(node, "e-counts")) > 0)
+    host.remove("counts")
+    assert host.wait_until_gone(TIMEOUT_S) == ()
+    written = len(counts(node, "e-counts"))
+    node.write(records("e", "x"))
+    host.add("counts", counting("e", "e-counts").topology())  # waits until the first one's topics are gone
+    eventually(lambda: counts(node, "e-counts")[-1:] != [])
+    eventually(lambda: len(counts(node, "e-counts")) == written + 3001)
+    assert len(list((tmp_path / "checkpoint" / "penstock" / "members").iterdir())) == 1
+    host.close()
+    assert host.wait_until_gone(0) == ()
+
+
 def test_the_host_that_started_last_goes_on_and_the_other_stops(
     node: Node, hosted: Callable[..., Host], spark: Any, tmp_path: Path
 ) -> None:

@@ -21,7 +21,7 @@ from penstock.client.topics import delete_topics
 from penstock.spark.hosting.datasource import HOST, NAME, HostDataSource
 from penstock.spark.hosting.failures import read_failure
 from penstock.spark.hosting.operator import HOSTED, HostOperator
-from penstock.spark.hosting.plan import HostPlan, MemberPlan, plan_file, read_plan
+from penstock.spark.hosting.plan import HostPlan, MemberPlan, delete_plans, plan_file, plan_name, read_plan
 from penstock.spark.hosting.positions import last_completed, position_in
 from penstock.spark.hosting.roster import Member, Roster, RosterFile, Standing
 from penstock.spark.profiles import PROFILES, ProfileName
@@ -53,6 +53,8 @@ _log = logging.getLogger(__name__)
 #: Of one member in a batch, where nothing else is said: one far behind must not keep the others waiting.
 BATCH_RECORDS: Final = 100_000
 _LOOK_S: Final = 0.5
+_ACKNOWLEDGED_S: Final = 0.01
+_BURIED_S: Final = 30.0
 _RESTART_PAUSE_S: Final = 1.0
 _RESTART_PAUSE_MAX_S: Final = 60.0
 
@@ -168,17 +170,19 @@ class Host:
     def add(self, name: str, topology: Topology, *, paused: bool = False) -> None:
         """From the next batch on. A member of this name goes on where it was, with this topology.
 
-        Raises TopologyError for one that can't be hosted; MissingTopics, CoPartitioningError,
-        InternalTopicMismatch, GroupInUse, ConfigError, ClientError, HostStopped.
+        Raises TopologyError for one that can't be hosted, or while one of this name is still being removed;
+        MissingTopics, CoPartitioningError, InternalTopicMismatch, GroupInUse, ConfigError, ClientError,
+        HostStopped.
         """
         if topology.frames:
             raise TopologyError(f"{topology.application} reads DataFrames: expected topics alone in a host")
+        self._await_burial(name)
         with self._changing:
             self._require_running()
             known = self._roster.named(name)
             number = self._roster.next_number if known is None else known.number
             plan, begin = self._prepared(topology, number)
-            file = f"{number}-{uuid.uuid4().hex[:12]}"
+            file = plan_name(number)
             plan_file(self._where, file).write(plan.to_text().encode())
             standing = Standing.PAUSED if paused else Standing.RUNNING
             groups = plan.groups if plan.has_shuffle else ()
@@ -247,6 +251,27 @@ class Host:
             self._require_running()
             self._set(self._roster.without(self._member(name)))
 
+    def wait_until_gone(self, timeout_s: float) -> tuple[str, ...]:
+        """Until no batch is under way that has anything of a member that was removed: nothing is written for
+        it any more. The names of those of which that is not known when the time is up.
+        """
+        roster, deadline_s = self._roster, time.monotonic() + timeout_s
+        if not roster.removed:
+            return ()
+        while self._file.acknowledged() < roster.revision:
+            if time.monotonic() > deadline_s or self._stopping.wait(_ACKNOWLEDGED_S):
+                return tuple(member.name for member in roster.removed)
+        return ()
+
+    def _await_burial(self, name: str) -> None:
+        """Until nothing is left of one of this name that was removed: its topics would be taken for those of
+        the next one. Raises TopologyError.
+        """
+        deadline_s = time.monotonic() + _BURIED_S
+        while any(member.name == name for member in self._roster.removed):
+            if time.monotonic() > deadline_s or self._stopping.wait(_ACKNOWLEDGED_S):
+                raise TopologyError(f"{name} was removed, and is not gone yet: try again later")
+
     def retain(self, names: Collection[str]) -> None:
         """Remove all others. Raises HostStopped."""
         with self._changing:
@@ -278,6 +303,7 @@ class Host:
         return found
 
     def _set(self, roster: Roster) -> None:
+        roster = replace(roster, revision=self._roster.revision + 1)
         self._file.write(roster)
         self._roster = roster
 
@@ -309,6 +335,7 @@ class Host:
                         pause_s = _RESTART_PAUSE_S
                     self._retry_members()
                     self._bury()
+                    self.trouble = ""
                     continue
                 if not self._is_member_at_fault(query):
                     if self._is_fenced:
@@ -363,19 +390,21 @@ class Host:
                     self._stand(name, Standing.RUNNING)
 
     def _bury(self) -> None:
-        """Of members that no batch knows any more: internal topics and groups."""
-        if not self._roster.removed:
+        """Of members that no batch knows any more: internal topics, groups and plans."""
+        roster = self._roster
+        if not roster.removed or self._file.acknowledged() < roster.revision:
             return
         completed = last_completed(self._where)
-        done = {m.number for m in self._roster.removed if str(m.number) not in completed}
-        for member in self._roster.removed:
-            if member.number in done:
-                plan = read_plan(self._where, member.plan)
-                with Cluster(self._client) as cluster:
-                    _delete_internals(cluster, plan)
+        done = [member for member in roster.removed if str(member.number) not in completed]
+        for member in done:
+            plan = read_plan(self._where, member.plan)
+            with Cluster(self._client) as cluster:
+                _delete_internals(cluster, plan)
         if done:
             with self._changing:
-                self._set(self._roster.without_removed(done))
+                self._set(self._roster.without_removed({member.number for member in done}))
+        for member in done:
+            delete_plans(self._where, member.number)
 
 
 class UnknownMember(KeyError):
