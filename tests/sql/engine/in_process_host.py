@@ -97,12 +97,17 @@ class _Running:
 
 
 class InProcessHost:
-    """``added`` and ``removed`` remember what was asked for, in order."""
+    """``added`` and ``removed`` remember what was asked for, in order. While ``lets_go`` is not set, queries
+    that are removed run on, as they do on Spark until a batch has ended.
+    """
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._config = ClientConfig.from_properties({"bootstrap.servers": bootstrap_servers})
         self._running: dict[str, _Running] = {}
+        self._leaving: dict[str, _Running] = {}
         self._lock = threading.Lock()
+        self.lets_go = threading.Event()
+        self.lets_go.set()
         self.added: list[str] = []
         self.removed: list[str] = []
         self.retained: list[set[str]] = []
@@ -124,10 +129,23 @@ class InProcessHost:
     def remove(self, query_id: str) -> None:
         with self._lock:
             self.removed.append(query_id)
-            found = self._running.pop(query_id)
-            found.close()
+            self._leaving[query_id] = self._running.pop(query_id)
+        if self.lets_go.is_set():
+            self._let_go()
+
+    def _let_go(self) -> None:
+        with self._lock:
+            leaving, self._leaving = self._leaving, {}
+        for each in leaving.values():
+            each.close()
         with Cluster(self._config) as cluster:
-            delete_topics(cluster, found.internal)
+            delete_topics(cluster, [name for each in leaving.values() for name in each.internal])
+
+    def wait_until_gone(self, timeout_s: float) -> Collection[str]:
+        if self._leaving and not self.lets_go.wait(timeout_s):
+            return list(self._leaving)
+        self._let_go()
+        return ()
 
     def retain(self, query_ids: Collection[str]) -> None:
         self.retained.append(set(query_ids))
@@ -137,6 +155,6 @@ class InProcessHost:
 
     def close(self) -> None:
         with self._lock:
-            for each in self._running.values():
+            for each in (*self._running.values(), *self._leaving.values()):
                 each.close()
             self._running.clear()

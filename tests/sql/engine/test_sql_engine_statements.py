@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -239,6 +240,42 @@ def test_a_topic_goes_with_its_source(server: Server) -> None:
     server.run(f"{S} CREATE STREAM u AS SELECT * FROM s; DROP STREAM u DELETE TOPIC;")
     assert "U" not in server.topics()
     assert "s" in server.topics()
+
+
+def test_a_topic_goes_when_its_query_writes_no_more(server: Server) -> None:
+    """Or the query would bring it back."""
+    server.run(f"{S} CREATE STREAM u AS SELECT * FROM s; INSERT INTO s VALUES (1, 'a');")
+    server.settled("SELECT * FROM u;", 1)
+    server.host.lets_go.clear()
+
+    def write_and_let_go() -> None:
+        for number in range(10):
+            server.run(f"INSERT INTO s VALUES ({number}, 'b');")
+        server.host.lets_go.set()
+
+    writer = threading.Timer(0.2, write_and_let_go)
+    writer.start()
+    dropped = server.one("DROP STREAM u DELETE TOPIC;")
+    assert server.host.lets_go.is_set()
+    writer.join(20)
+    assert dropped["warnings"] == []
+    assert "U" not in server.topics()
+
+
+def test_a_topic_stays_when_its_query_does_not_end_and_the_answer_says_so(
+    start: Callable[..., Server],
+) -> None:
+    server = start(ksql_streams_shutdown_timeout_ms="100")
+    server.run(S)
+    query_id = server.message("CREATE STREAM u AS SELECT * FROM s;").rpartition(" ")[2]
+    server.host.lets_go.clear()
+    server.run(f"TERMINATE {query_id};")
+    dropped = server.one("DROP STREAM u DELETE TOPIC;")
+    assert dropped["commandStatus"]["status"] == "SUCCESS"
+    [warning] = dropped["warnings"]
+    assert f"The topic U was not deleted: {query_id} may still write to it" in warning["message"]
+    assert "U" in server.topics()
+    assert names(server, "STREAMS") == ["S"]
 
 
 def test_a_topic_that_another_source_has_stays(server: Server) -> None:

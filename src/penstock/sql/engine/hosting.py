@@ -38,7 +38,12 @@ class QueryHost(Protocol):
     def resume(self, query_id: str) -> None: ...
 
     def remove(self, query_id: str) -> None:
-        """End a query for good; its state goes, too."""
+        """End a query for good, soon; then its state and its internal topics go, too."""
+
+    def wait_until_gone(self, timeout_s: float) -> Collection[str]:
+        """Until nothing is written any more for queries that were removed; those of which that is not known
+        when the time is up.
+        """
 
     def retain(self, query_ids: Collection[str]) -> None:
         """After a restart: what is known from before of any other query goes."""

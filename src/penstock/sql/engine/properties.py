@@ -21,6 +21,7 @@ from penstock.sql.planning import CACHE
 
 STREAMS_PREFIX: Final = "ksql.streams."
 OFFSET_RESET: Final = "auto.offset.reset"
+SHUTDOWN_TIMEOUT: Final = "ksql.streams.shutdown.timeout.ms"
 REGISTRY_PREFIX: Final = "ksql.schema.registry."
 _ANY_MS: Final = whole_number(0, 2**53)
 
@@ -72,6 +73,7 @@ _OWN: Final = (
     _ksql("assert.topic.default.timeout.ms", "1000", _ANY_MS),
     _ksql("assert.schema.default.timeout.ms", "1000", _ANY_MS),
     _ksql("create.topic.inherit.source.replicas", "true", _FLAG),
+    _ksql("streams.shutdown.timeout.ms", "30000", _ANY_MS),
     _ksql("server.command.response.timeout.ms", "5000", _ANY_MS),
 )
 # What clients send that belongs to Kafka Streams, to clients in Java, or to several servers of a service.
@@ -99,7 +101,7 @@ _HIDDEN: Final = ("password", "sasl.jaas", "basic.auth.user.info", "ssl.key", "t
 
 def known_property(name: str) -> Property:
     """A property by its name. Raises EngineError for a name that nothing has."""
-    plain = name.removeprefix(STREAMS_PREFIX)
+    plain = name if name in _KNOWN else name.removeprefix(STREAMS_PREFIX)
     for prefix in ("consumer.", "producer."):
         if plain.removeprefix(prefix) in _KNOWN:
             plain = plain.removeprefix(prefix)

@@ -24,6 +24,8 @@ class Runner:
         self._host = host
         self._views: dict[str, Views] = {}
         self._failed: dict[str, QueryState] = {}
+        self._leaving: set[str] = set()
+        """Queries that ended, and that the host still has."""
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -37,8 +39,10 @@ class Runner:
         """
         for query_id in old.queries.keys() - new.queries.keys():
             self._close_views(query_id)
-            self._attempt(old.queries[query_id], self._host.remove)
             self._failed.pop(query_id, None)
+            if old.queries[query_id].runs_on_host:
+                self._leaving.add(query_id)
+        self._remove_leaving()
         for query_id, query in new.queries.items():
             before = old.queries.get(query_id)
             if before is None or before.planned is not query.planned:
@@ -57,6 +61,19 @@ class Runner:
             self._failed[query.id] = QueryState(QueryStatus.ERROR, str(error))
             return False
         return True
+
+    def _remove_leaving(self) -> None:
+        for query_id in self._leaving & self._host.states().keys():
+            try:
+                self._host.remove(query_id)
+            except Exception:
+                logger.exception("query %s: the host has not ended it", query_id)
+        self._leaving &= self._host.states().keys()
+
+    def wait_until_gone(self, timeout_s: float) -> tuple[str, ...]:
+        """Until queries that ended write nothing any more; those of which that is not known in time."""
+        self._remove_leaving()
+        return (*sorted(self._leaving), *self._host.wait_until_gone(timeout_s))
 
     def retain(self, state: State) -> None:
         """After a restart: nothing of other queries is kept."""

@@ -89,6 +89,9 @@ class SparkHost:
     def remove(self, query_id: str) -> None:
         self.host.remove(query_id)
 
+    def wait_until_gone(self, timeout_s: float) -> Collection[str]:
+        return self.host.wait_until_gone(timeout_s)
+
     def retain(self, query_ids: Collection[str]) -> None:
         self.host.retain(query_ids)
 
