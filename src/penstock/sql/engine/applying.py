@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from penstock.sql import statements as s
 from penstock.sql.analysis import Analysis, DefaultFormats, analyze
@@ -13,6 +14,7 @@ from penstock.sql.catalog import Catalog, Column, DataSource, Role
 from penstock.sql.engine.commands import Command
 from penstock.sql.engine.config import EngineConfig
 from penstock.sql.engine.errors import EngineError
+from penstock.sql.engine.processing_log import log_topic
 from penstock.sql.engine.properties import OFFSET_RESET, Values, checked_override
 from penstock.sql.engine.queries import PersistentQuery, QueryPurpose, is_upgrade, names_of_sources
 from penstock.sql.engine.source_tables import source_table
@@ -22,10 +24,14 @@ from penstock.sql.evaluation import UserFunctionError, UserFunctions
 from penstock.sql.formats import FormatError
 from penstock.sql.plan import Plan, Sink
 from penstock.sql.planning import CACHE, build_app
+from penstock.sql.planning.processing_log import FAIL_ON_NO_TIME, FAIL_ON_UNREADABLE, LOG_ROWS, LOG_TOPIC
 from penstock.sql.printing import print_statement
 from penstock.sql.script import parse
 from penstock.sql.statements import Constraint, SourceKind
 from penstock.topology.errors import StreamsError
+
+# What the plan of a query is built with, of the properties that hold for its statement.
+_OF_PLANS: Final = (OFFSET_RESET, CACHE, FAIL_ON_UNREADABLE, FAIL_ON_NO_TIME, LOG_ROWS)
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,8 @@ class Applier:
 
     def settings(self, values: Values) -> dict[str, str]:
         """What the plan of a query is built with."""
-        own = {name: values.get(name) for name in (OFFSET_RESET, CACHE)}
+        own = {name: values.get(name) for name in _OF_PLANS}
+        own[LOG_TOPIC] = log_topic(values, self._config.service_id)
         return {**values.registry(), **{name: value for name, value in own.items() if value is not None}}
 
     def apply(self, state: State, command: Command, offset: int, written: Written | None = None) -> Applied:

@@ -84,8 +84,8 @@ class Distributor:
         self._fenced: str | None = None
         self._changed = threading.Condition(threading.RLock())
 
-    def start(self) -> None:
-        """Take the service over, and bring back what it had. Raises ClientError."""
+    def start(self) -> bool:
+        """Take the service over, and bring back what it had; whether it is new. Raises ClientError."""
         with self._changed:
             make_topic(self._config)
             self._log.start()
@@ -94,6 +94,7 @@ class Distributor:
                 self._apply(record)
             self._runner.follow(before, self.state)
             self._runner.retain(self.state)
+            return self._sequence < 0
 
     def close(self) -> None:
         self._closing.set()

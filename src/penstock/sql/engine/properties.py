@@ -18,6 +18,7 @@ from penstock.client.settings import boolean, one_of, property_names, text, whol
 from penstock.registry.client.config import RegistryConfig
 from penstock.sql.engine.errors import EngineError, ErrorCode
 from penstock.sql.planning import CACHE
+from penstock.sql.planning.processing_log import FAIL_ON_NO_TIME, FAIL_ON_UNREADABLE
 
 STREAMS_PREFIX: Final = "ksql.streams."
 OFFSET_RESET: Final = "auto.offset.reset"
@@ -58,6 +59,15 @@ _OWN: Final = (
     _query(CACHE, "10000000", _COUNT),
     _query("ksql.query.pull.table.scan.enabled", "true", _FLAG),
     _query("ksql.output.topic.name.prefix", "", str),
+    _query(FAIL_ON_UNREADABLE, "false", _FLAG),
+    _query(FAIL_ON_NO_TIME, "false", _FLAG),
+    _ksql("logging.processing.topic.auto.create", "false", _FLAG),
+    _ksql("logging.processing.topic.name", "", str),
+    _ksql("logging.processing.topic.partitions", "1", whole_number(1)),
+    _ksql("logging.processing.topic.replication.factor", None, whole_number(1)),
+    _ksql("logging.processing.stream.auto.create", "false", _FLAG),
+    _ksql("logging.processing.stream.name", "KSQL_PROCESSING_LOG", text),
+    _ksql("logging.processing.rows.include", "false", _FLAG),
     _query("ksql.persistence.default.format.key", "KAFKA", text),
     _query("ksql.persistence.default.format.value", None, text),
     _ksql("service.id", "default_"),
@@ -78,9 +88,9 @@ _OWN: Final = (
 )
 # What clients send that belongs to Kafka Streams, to clients in Java, or to several servers of a service.
 _STREAMS: Final = """
-    ksql.fail.on.deserialization.error ksql.query.pull.consistency.token.enabled
+    ksql.query.pull.consistency.token.enabled
     ksql.query.pull.enable.standby.reads ksql.query.pull.max.allowed.offset.lag ksql.query.push.v2.enabled
-    ksql.query.retry.backoff.max.ms ksql.timestamp.throw.on.invalid
+    ksql.query.retry.backoff.max.ms
     acceptable.recovery.lag application.id batch.size buffered.records.per.partition
     commit.interval.ms compression.type default.deserialization.exception.handler
     default.production.exception.handler enable.auto.commit heartbeat.interval.ms interceptor.classes

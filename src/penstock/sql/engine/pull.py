@@ -21,7 +21,7 @@ from penstock.sql.engine.results import Row
 from penstock.sql.errors import SqlError
 from penstock.sql.evaluation import UserFunctions, compile_condition, compile_row, compile_value
 from penstock.sql.plan import Filter, Limit, Plan, Project, Sink, Source
-from penstock.sql.planning.sources import SourceTime
+from penstock.sql.planning.sources import NoTime, SourceTime
 from penstock.sql.types import SqlType
 from penstock.topology.records import Record
 from penstock.topology.serdes import Window, Windowed
@@ -145,7 +145,10 @@ class PullQuery:
             made = tuple([made[place] for place in self._order])
         time_ms = entry.timestamp_ms
         if self._time is not None and time_ms is not None:
-            time_ms = self._time(Record(key, entry.value, time_ms), -1)
+            try:
+                time_ms = self._time(Record(key, entry.value, time_ms), -1)
+            except NoTime:
+                time_ms = -1
         if time_ms is None and window is not None:
             time_ms = window.end_ms
         bounds = _bounds(window) if self._is_windowed else ()

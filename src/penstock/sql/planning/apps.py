@@ -29,6 +29,7 @@ from penstock.sql.plan import (
 from penstock.sql.planning.aggregation import aggregated
 from penstock.sql.planning.internal_serdes import row_serde
 from penstock.sql.planning.joining import joined
+from penstock.sql.planning.processing_log import ProcessingLog
 from penstock.sql.planning.row_operators import (
     FlattenRows,
     KeyAlone,
@@ -40,7 +41,7 @@ from penstock.sql.planning.row_operators import (
     WriteRows,
     picker,
 )
-from penstock.sql.planning.sources import SourceTime, lenient, serdes_of, time_reader
+from penstock.sql.planning.sources import SourceTime, named, serdes_of, time_reader
 from penstock.sql.planning.stages import RowOf, Stage, Tools
 from penstock.sql.statements import SourceKind
 from penstock.streams.app import App
@@ -112,7 +113,8 @@ class QueryBuilder:
         user_functions: UserFunctions | None,
     ) -> None:
         self._settings = settings
-        self._app: App = App(f"_confluent-ksql-{service_id}query_{query_id}")
+        errors = ProcessingLog.of(query_id, settings)
+        self._app: App = App(f"_confluent-ksql-{service_id}query_{query_id}", errors=errors)
         cached = int(settings.get(CACHE, "0")) > 0
         self._tools = Tools(catalog, user_functions or UserFunctions(), settings, cached)
 
@@ -156,8 +158,8 @@ class QueryBuilder:
         reset: Any = self._settings.get("auto.offset.reset", default)
         stream = self._app.stream(
             source.topic,
-            key=lenient(keys),
-            value=lenient(values),
+            key=named(keys, "key"),
+            value=named(values, "value"),
             timestamp=SourceTime(source),
             reset=reset,
         )
