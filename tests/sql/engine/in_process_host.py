@@ -13,7 +13,7 @@ from penstock.client.producer import Producer, ProducerConfig
 from penstock.client.topics import NewTopic, create_topics, delete_topics
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.protocol.records import Record, encode_batch
-from penstock.sql.engine.hosting import QueryState, QueryStatus
+from penstock.sql.engine.hosting import QueryFailure, QueryState, QueryStatus
 from penstock.sql.engine.local_tasks import LocalTasks
 from penstock.sql.engine.reading import Tail, counts_of, topics_read
 from penstock.topology.context import Input
@@ -60,7 +60,7 @@ class _Running:
         self._cluster.close()
 
     def _failed(self, error: BaseException) -> None:
-        self.state = QueryState(QueryStatus.ERROR, str(error))
+        self.state = QueryState(QueryStatus.ERROR, (QueryFailure(time.time_ns() // 1_000_000, str(error)),))
 
     def _take(self, rows: list[Input]) -> bool:
         self._may_run.wait()

@@ -7,6 +7,7 @@ import platform
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -57,13 +58,25 @@ _ACKNOWLEDGED_S: Final = 0.01
 _BURIED_S: Final = 30.0
 _RESTART_PAUSE_S: Final = 1.0
 _RESTART_PAUSE_MAX_S: Final = 60.0
+_TROUBLES_MAX: Final = 10
+_TROUBLES_MS: Final = 3_600_000
+
+
+class Trouble(NamedTuple):
+    """``at_ms``: since 1970."""
+
+    at_ms: int
+    error: str
 
 
 class MemberState(NamedTuple):
-    """``error``: why it failed last, "" while it runs."""
+    """``error``: why it failed last, "" while it runs. ``troubles``: of the last hour, since the host was
+    started; the latest at the end.
+    """
 
     standing: Standing
     error: str
+    troubles: tuple[Trouble, ...] = ()
 
 
 class HostStopped(RuntimeError):
@@ -102,6 +115,7 @@ class Host:
         self._roster = self._file.read()
         self._failures: dict[str, int] = {}
         self._due_s: dict[str, float] = {}
+        self._troubles: dict[str, deque[Trouble]] = {}
         self._stopping = threading.Event()
         self.trouble = ""
         """Why the query is not running, if it is not: what is no member's fault."""
@@ -250,6 +264,8 @@ class Host:
         with self._changing:
             self._require_running()
             self._set(self._roster.without(self._member(name)))
+            for kept in (self._failures, self._due_s, self._troubles):
+                kept.pop(name, None)
 
     def wait_until_gone(self, timeout_s: float) -> tuple[str, ...]:
         """Until no batch is under way that has anything of a member that was removed: nothing is written for
@@ -280,8 +296,16 @@ class Host:
                     self.remove(member.name)
 
     def states(self) -> Mapping[str, MemberState]:
+        since_ms = _now_ms() - _TROUBLES_MS
         with self._changing:
-            return {m.name: MemberState(m.standing, m.error) for m in self._roster.members}
+            return {
+                m.name: MemberState(
+                    m.standing,
+                    m.error,
+                    tuple(each for each in self._troubles.get(m.name, ()) if each.at_ms > since_ms),
+                )
+                for m in self._roster.members
+            }
 
     def wait_until_read(self) -> None:
         """Until all that the members' topics hold now is processed."""
@@ -375,7 +399,12 @@ class Host:
                 member, standing=Standing.FAILED, begin=begin, starts=member.starts + 1, error=message
             )
             self._set(self._roster.with_member(failed))
-            count = self._failures[member.name] = self._failures.get(member.name, 0) + 1
+            known = self._troubles.setdefault(member.name, deque(maxlen=_TROUBLES_MAX))
+            count, now_ms = self._failures.get(member.name, 0), _now_ms()
+            if count and now_ms - known[-1].at_ms > 3000 * self._retry_s(count):
+                count = 0  # it has run for longer than it rested
+            count = self._failures[member.name] = count + 1
+            known.append(Trouble(now_ms, message))
             self._due_s[member.name] = time.monotonic() + self._retry_s(count)
             _log.error("%s failed and rests: %s", member.name, message)
 
@@ -412,6 +441,10 @@ class UnknownMember(KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _claim(

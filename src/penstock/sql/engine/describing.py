@@ -113,7 +113,7 @@ def source_description(
 
 
 def query_description(query: PersistentQuery, state: QueryState, host: str) -> QueryDescription:
-    errors = (QueryError(0, state.message),) if state.status is QueryStatus.ERROR else ()
+    errors = tuple(QueryError(each.at_ms, each.message, each.blame.value) for each in state.failures)
     application = query.planned.app.name
     return QueryDescription(
         query.id,

@@ -54,7 +54,7 @@ CHANGING = (
 )
 
 
-_SETTLE_PAUSE_S: Final = 0.5
+_TEND_S: Final = 0.5
 _NOT_WRITTEN: Final = "Could not write the statement into the command topic"
 _UNKNOWN: Final = "It is not known whether the statement was written into the command topic."
 
@@ -94,6 +94,7 @@ class Distributor:
                 self._apply(record)
             self._runner.follow(before, self.state)
             self._runner.retain(self.state)
+            threading.Thread(target=self._tend, name="SQL commands", daemon=True).start()
             return self._sequence < 0
 
     def close(self) -> None:
@@ -229,11 +230,11 @@ class Distributor:
         except NotSeen as error:
             logger.warning("%s: %s", command.id, error)
             self._statuses[_plain(command.id)] = CommandStatus("QUEUED", "Statement written to command topic")
-            self._settle_later(_Unsettled(prepared, values))
+            self._unsettled = _Unsettled(prepared, values)
             return []
         except OutcomeUnknown as error:
             self._statuses[_plain(command.id)] = CommandStatus("QUEUED", _UNKNOWN)
-            self._settle_later(_Unsettled(prepared, values))
+            self._unsettled = _Unsettled(prepared, values)
             raise EngineError(
                 f"{_UNKNOWN} The status of {command.id} will tell: {error}", ErrorCode.SERVER_ERROR
             ) from error
@@ -255,19 +256,19 @@ class Distributor:
             return ()
         return self._delete(before.catalog.sources[prepared.deleted], values)
 
-    def _settle_later(self, unsettled: _Unsettled) -> None:
-        self._unsettled = unsettled
-        threading.Thread(target=self._keep_settling, name="SQL commands", daemon=True).start()
-
-    def _keep_settling(self) -> None:
-        while not self._closing.wait(_SETTLE_PAUSE_S):
+    def _tend(self) -> None:
+        """What is left to be done, until the engine is closed."""
+        while not self._closing.wait(_TEND_S):
+            if self._unsettled is None and not self._runner.has_due:
+                continue
             with self._changed:
+                if self._closing.is_set():
+                    return
                 try:
                     self._settle()
+                    self._runner.try_again(self.state)
                 except ClientError as error:
                     logger.info("a command is not settled yet: %s", error)
-                    continue
-                return
 
     def _settle(self) -> None:
         """See to it that all that was written is applied, before anything else is. Raises ClientError while

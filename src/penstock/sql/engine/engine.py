@@ -89,8 +89,8 @@ class Engine:
         self._is_started = False
         self._selector.close()
         self._inserter.close()
-        self._runner.close()
         self._distributor.close()
+        self._runner.close()
         self._topics.close()
 
     # Statements

@@ -17,12 +17,29 @@ class QueryStatus(Enum):
     ERROR = "ERROR"
 
 
+class Blame(Enum):
+    """Whose fault an error is, as ksqlDB tells it: of what the query was given, of what it runs on."""
+
+    UNKNOWN = "UNKNOWN"
+    USER = "USER"
+    SYSTEM = "SYSTEM"
+
+
+@dataclass(frozen=True)
+class QueryFailure:
+    """``at_ms``: since 1970."""
+
+    at_ms: int
+    message: str
+    blame: Blame = Blame.UNKNOWN
+
+
 @dataclass(frozen=True)
 class QueryState:
-    """``message`` says what went wrong."""
+    """``failures``: the last ones, the latest at the end; also those of a query that runs again."""
 
     status: QueryStatus
-    message: str = ""
+    failures: tuple[QueryFailure, ...] = ()
 
 
 class QueryHost(Protocol):

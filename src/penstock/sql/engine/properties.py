@@ -77,6 +77,8 @@ _OWN: Final = (
     _ksql("insert.into.values.enabled", "true", _FLAG),
     _ksql("pull.queries.enable", "true", _FLAG),
     _ksql("query.pull.stream.enabled", "true", _FLAG),
+    _ksql("query.retry.backoff.initial.ms", "15000", _ANY_MS),
+    _ksql("query.retry.backoff.max.ms", "900000", _ANY_MS),
     _ksql("max.push.queries", "100", _COUNT),
     _ksql("query.persistent.active.limit", str(2**31 - 1), _COUNT),
     _ksql("internal.topic.replicas", None, whole_number(1)),
@@ -90,7 +92,6 @@ _OWN: Final = (
 _STREAMS: Final = """
     ksql.query.pull.consistency.token.enabled
     ksql.query.pull.enable.standby.reads ksql.query.pull.max.allowed.offset.lag ksql.query.push.v2.enabled
-    ksql.query.retry.backoff.max.ms
     acceptable.recovery.lag application.id batch.size buffered.records.per.partition
     commit.interval.ms compression.type default.deserialization.exception.handler
     default.production.exception.handler enable.auto.commit heartbeat.interval.ms interceptor.classes
