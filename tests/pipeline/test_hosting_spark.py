@@ -109,6 +109,8 @@ def test_members_come_while_others_run_and_go_on_after_a_restart(
     )
     host.add("late", counting("a", "a-late").topology())
     eventually(lambda: counts(node, "a-late") == [1] * 3)
+    kept = host.activity()["kept"]
+    assert (kept.read, kept.written) == ({"a": 3}, {"a-kept": 2})
     host.close()
     node.write(records("a", "three", "drop", "four"))
     again = hosted()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -135,6 +136,10 @@ def test_queries_that_fail_leave_the_others_alone_and_what_was_dropped_stays_awa
     assert "CSAS_STRICT" not in logged
     described = server.sql("DESCRIBE bids EXTENDED;")
     assert "CSAS_KEPT" in described
+    # Three by one query; by the other one, if it had a batch without the record that it failed on.
+    assert re.search("consumer-total-messages: +[34] ", described)
+    assert "consumer-failed-messages:         1 " in described
+    assert "  total-messages:         2 " in server.sql("DESCRIBE kept EXTENDED;")
 
     for number in range(500):
         producer.produce("bids", b'{"V": "more"}', b"%d" % number)

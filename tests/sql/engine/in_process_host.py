@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping
 from itertools import count
 
@@ -13,7 +14,7 @@ from penstock.client.producer import Producer, ProducerConfig
 from penstock.client.topics import NewTopic, create_topics, delete_topics
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.protocol.records import Record, encode_batch
-from penstock.sql.engine.hosting import QueryFailure, QueryState, QueryStatus
+from penstock.sql.engine.hosting import QueryActivity, QueryFailure, QueryState, QueryStatus
 from penstock.sql.engine.local_tasks import LocalTasks
 from penstock.sql.engine.reading import Tail, counts_of, topics_read
 from penstock.topology.context import Input
@@ -38,6 +39,8 @@ class _Running:
         self._producer = Producer(self._cluster, ProducerConfig())
         self._undealt = count()
         self._may_run = threading.Event()
+        self.read: Counter[str] = Counter()
+        self.written: Counter[str] = Counter()
         self._is_over = False
         if not paused:
             self.resume()
@@ -70,6 +73,7 @@ class _Running:
             self._write(output)
         self._log_changes()
         self._producer.flush()
+        self.read.update(row[0] for row in rows)
         return True
 
     def _write(self, output: Output) -> None:
@@ -78,6 +82,7 @@ class _Running:
             number = len(self._cluster.require_topics([topic])[topic].partitions)
             partition = next(self._undealt) % number if key is None else partition_for_key(key, number)
         self._send(topic, partition, Record(0, timestamp_ms, key, value, headers))
+        self.written[topic] += 1
 
     def _log_changes(self) -> None:
         for (_, partition), task in self._tasks.tasks.items():
@@ -152,6 +157,12 @@ class InProcessHost:
 
     def states(self) -> Mapping[str, QueryState]:
         return {query_id: each.state for query_id, each in self._running.copy().items()}
+
+    def activity(self) -> Mapping[str, QueryActivity]:
+        return {
+            query_id: QueryActivity(each.read.copy(), each.written.copy())
+            for query_id, each in self._running.copy().items()
+        }
 
     def close(self) -> None:
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -145,3 +146,29 @@ def test_without_a_log_nothing_is_written(start: Callable[..., Server]) -> None:
     produce(server, (b"1", b"no json"), (b"2", b'{"N": 0}'))
     assert server.settled("SELECT * FROM u;", 1) == [(2, None)]
     assert not [each for each in server.topics() if each.startswith(server.config.service_id)]
+
+
+def test_topics_have_statistics(server: Server) -> None:
+    server.run(f"{S} CREATE STREAM u AS SELECT id, v FROM s; CREATE STREAM w AS SELECT id, v FROM u;")
+    produce(server, (b"1", b'{"V": "a"}'), (b"2", b"no json"), (b"3", b'{"V": "c"}'))
+    assert len(server.settled("SELECT * FROM w;", 2)) == 2
+
+    def told(source: str, wanted: str) -> dict[str, Any]:
+        described: dict[str, Any] = eventually(
+            lambda: server.one(f"DESCRIBE {source} EXTENDED;")["sourceDescription"],
+            lambda found: wanted in found["statistics"],
+        )
+        return described
+
+    read = told("s", "consumer-total-messages:         3 ")
+    assert "consumer-total-messages:         3 " in read["statistics"]
+    assert "consumer-messages-per-sec:" in read["statistics"]
+    assert " total-messages" not in read["statistics"]
+    assert "consumer-failed-messages:         1 " in read["errorStats"]
+    assert re.search(r"last-failed: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$", read["errorStats"])
+    both = told("u", "consumer-total-messages:         2 ")["statistics"]
+    assert "consumer-total-messages:         2 " in both
+    assert "  total-messages:         2 " in both
+    listed = server.one("SHOW STREAMS EXTENDED;")["sourceDescriptions"]
+    assert any("consumer-total-messages:         3 " in each["statistics"] for each in listed)
+    assert server.one("DESCRIBE s;")["sourceDescription"]["statistics"] == ""

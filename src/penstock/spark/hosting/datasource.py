@@ -14,6 +14,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from penstock.spark.hosting.counting import OutputsSeen, WrittenFile
 from penstock.spark.hosting.operator import HOSTED
 from penstock.spark.hosting.plan import HostPlan, host_from_text
 from penstock.spark.hosting.source import HostReader
@@ -51,9 +52,15 @@ class HostWriter(ExactlyOnceStreamWriter):
     def __init__(self, host: HostPlan) -> None:
         super().__init__(host.sink, COLUMNS, host.driver)
         self._marker_topic = host.driver.topic
+        self._written = WrittenFile(host.location)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return super().write(unpacked(iterator))
+        seen = OutputsSeen()
+        return seen.added_to(super().write(unpacked(seen.passing(iterator))))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        super().commit(messages, batchId)
+        self._written.add(messages, batchId)
 
     def _first_state(self, reports: Sequence[TaskStaged], batch_id: int, cluster_id: str | None) -> SinkState:
         """Under a topic of the host's own: those of members may be deleted."""

@@ -7,7 +7,7 @@ import platform
 import threading
 import time
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from penstock.client.errors import ClientError
 from penstock.client.groups import ConsumerGroup
 from penstock.client.metadata import TopicPartition
 from penstock.client.topics import delete_topics
+from penstock.spark.hosting.counting import WrittenFile
 from penstock.spark.hosting.datasource import HOST, NAME, HostDataSource
 from penstock.spark.hosting.failures import read_failure
 from penstock.spark.hosting.operator import HOSTED, HostOperator
@@ -32,7 +33,7 @@ from penstock.spark.sink.locations import Location
 from penstock.spark.sink.options import SinkOptions
 from penstock.spark.sink.ownership import Driver, Ownership
 from penstock.spark.source.checkpointed import JsonOffsets
-from penstock.spark.source.offsets import to_json
+from penstock.spark.source.offsets import from_json, to_json
 from penstock.spark.streams.checkpoint import CheckpointMismatch, Kept, continue_from, is_new
 from penstock.spark.streams.plan import shuffled_topics
 from penstock.spark.streams.planning import sink_options, source_options, with_defaults
@@ -79,6 +80,15 @@ class MemberState(NamedTuple):
     troubles: tuple[Trouble, ...] = ()
 
 
+class Activity(NamedTuple):
+    """What a member has done. ``read``: how many offsets of each topic it is past; ``written``: how many
+    records it has written to each since it was added, dead letters among them.
+    """
+
+    read: Mapping[str, int]
+    written: Mapping[str, int]
+
+
 class HostStopped(RuntimeError):
     """The host runs no more: another one has taken over, or it was closed."""
 
@@ -111,6 +121,7 @@ class Host:
         self._retry_s = retry_s
         self._where = plan.location
         self._file = RosterFile(self._where)
+        self._written = WrittenFile(self._where)
         self._changing = threading.RLock()
         self._roster = self._file.read()
         self._failures: dict[str, int] = {}
@@ -306,6 +317,19 @@ class Host:
                 )
                 for m in self._roster.members
             }
+
+    def activity(self) -> Mapping[str, Activity]:
+        """Of each member. Raises OSError."""
+        completed, written = last_completed(self._where), self._written.read()
+        with self._changing:
+            members = self._roster.members
+        found: dict[str, Activity] = {}
+        for member in members:
+            read: Counter[str] = Counter()
+            for tp, offset in from_json(position_in(completed, member)).items():
+                read[tp.topic] += offset
+            found[member.name] = Activity(read, written.get(member.number, {}))
+        return found
 
     def wait_until_read(self) -> None:
         """Until all that the members' topics hold now is processed."""

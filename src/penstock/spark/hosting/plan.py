@@ -66,6 +66,11 @@ def plan_name(number: int) -> str:
     return f"{number}-{uuid.uuid4().hex[:12]}"
 
 
+def number_in(name: str) -> int:
+    """Whose plan has this name."""
+    return int(name.partition("-")[0])
+
+
 def delete_plans(where: Location, number: int) -> None:
     """All that this member has had. Raises OSError."""
     folder = where.child(*_FOLDER)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from itertools import count
 from typing import Final, NamedTuple
 
 from penstock.client.errors import ClientError
@@ -55,6 +56,7 @@ CHANGING = (
 
 
 _TEND_S: Final = 0.5
+_MEASURED_EVERY: Final = 10
 _NOT_WRITTEN: Final = "Could not write the statement into the command topic"
 _UNKNOWN: Final = "It is not known whether the statement was written into the command topic."
 
@@ -258,7 +260,11 @@ class Distributor:
 
     def _tend(self) -> None:
         """What is left to be done, until the engine is closed."""
-        while not self._closing.wait(_TEND_S):
+        for round_ in count():
+            if self._closing.wait(_TEND_S):
+                return
+            if round_ % _MEASURED_EVERY == 0:
+                self._runner.measure()
             if self._unsettled is None and not self._runner.has_due:
                 continue
             with self._changed:

@@ -42,6 +42,14 @@ class QueryState:
     failures: tuple[QueryFailure, ...] = ()
 
 
+@dataclass(frozen=True)
+class QueryActivity:
+    """By topic: how many offsets a query is past, and how many records it has written."""
+
+    read: Mapping[str, int]
+    written: Mapping[str, int]
+
+
 class QueryHost(Protocol):
     """Runs topologies under the ids of their queries. Topics that they read and write exist when they are
     added; the host makes repartition and changelog topics. All methods may be called by any thread.
@@ -66,6 +74,9 @@ class QueryHost(Protocol):
         """After a restart: what is known from before of any other query goes."""
 
     def states(self) -> Mapping[str, QueryState]: ...
+
+    def activity(self) -> Mapping[str, QueryActivity]:
+        """Raises OSError."""
 
     def close(self) -> None:
         """Stop all queries; they go on when they are added after a restart."""

@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 from penstock.client.errors import ClientError
 from penstock.sql.engine.config import EngineConfig
 from penstock.sql.engine.hosting import Blame, QueryFailure, QueryHost, QueryState, QueryStatus
+from penstock.sql.engine.metering import Meter
+from penstock.sql.engine.processing_log import log_topic
 from penstock.sql.engine.queries import PersistentQuery
 from penstock.sql.engine.state import State
 from penstock.views import StoreNotQueryable, Views
@@ -40,6 +42,8 @@ class Runner:
         self._leaving: set[str] = set()
         """Queries that ended, and that the host still has."""
         self._lock = threading.Lock()
+        self._meter = Meter(log_topic(config.values, config.service_id))
+        self._metering = threading.Lock()
 
     def close(self) -> None:
         for query_id in list(self._views):
@@ -66,6 +70,24 @@ class Runner:
                 self._start(query)
             else:
                 self._attempt(query, self._host.pause if query.is_paused else self._host.resume)
+        self.measure()  # what they do is counted from here
+
+    def measure(self) -> None:
+        """See what queries have read and written by now."""
+        with self._metering:
+            self._measure()
+
+    def _measure(self) -> None:
+        try:
+            self._meter.sample(self._host.activity(), time.time_ns() // 1_000_000)
+        except OSError as error:
+            logger.warning("what queries do is not known: %s", error)
+
+    def statistics(self, topic: str) -> tuple[str, str]:
+        """Of a topic: what queries read and write, and what failed of it."""
+        with self._metering:
+            self._measure()
+            return self._meter.statistics(topic), self._meter.failures(topic)
 
     def _attempt(self, query: PersistentQuery, change: Callable[[str], None]) -> bool:
         """Whether the host has done it; what it has refused is the query's state until it has."""

@@ -13,7 +13,7 @@ from penstock.spark.hosting import Host, MemberState, Standing
 from penstock.spark.session import build_session
 from penstock.sql.engine.command_topic import make_topic
 from penstock.sql.engine.config import EngineConfig
-from penstock.sql.engine.hosting import Blame, QueryFailure, QueryState, QueryStatus
+from penstock.sql.engine.hosting import Blame, QueryActivity, QueryFailure, QueryState, QueryStatus
 from penstock.topology.graph import Topology
 
 if TYPE_CHECKING:
@@ -105,6 +105,10 @@ class SparkHost:
     def states(self) -> Mapping[str, QueryState]:
         trouble = self.host.trouble
         return {name: _state(each, trouble) for name, each in self.host.states().items()}
+
+    def activity(self) -> Mapping[str, QueryActivity]:
+        found = self.host.activity().items()
+        return {name: QueryActivity(each.read, each.written) for name, each in found}
 
     def close(self) -> None:
         self.host.close()
