@@ -92,8 +92,8 @@ class HostReader(DataSourceStreamReader):
         return ReadAllAvailable()
 
     def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:
-        host = host_from_text(self._host).driver
-        return {MEMBERS_KEY: self._here.latest(start[MEMBERS_KEY]), _HOST_START_KEY: host.start_id}
+        start_id: Any = host_from_text(self._host).driver.start_id
+        return {MEMBERS_KEY: self._here.latest(start[MEMBERS_KEY]), _HOST_START_KEY: start_id}
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
         return [SharesPartition(task) for task in self._here.plan(start[MEMBERS_KEY], end[MEMBERS_KEY])]
