@@ -109,6 +109,8 @@ def test_members_come_while_others_run_and_go_on_after_a_restart(
     )
     host.add("late", counting("a", "a-late").topology())
     eventually(lambda: counts(node, "a-late") == [1] * 3)
+    kept = host.activity()["kept"]
+    assert (kept.read, kept.written) == ({"a": 3}, {"a-kept": 2})
     host.close()
     node.write(records("a", "three", "drop", "four"))
     again = hosted()
@@ -166,6 +168,26 @@ def test_pause_resume_and_remove(node: Node, hosted: Callable[..., Host]) -> Non
     host.add("counts", counting("c", "c-counts").topology())
     eventually(lambda: counts(node, "c-counts")[-3:] == [2, 2, 2] and len(counts(node, "c-counts")) == 12)
     assert set(host.states()) == {"counts", "others"}
+
+
+def test_nothing_is_written_for_one_that_is_gone_and_one_of_its_name_begins_anew(
+    node: Node, hosted: Callable[..., Host], tmp_path: Path
+) -> None:
+    node.create(1, "e", "e-counts")
+    host = hosted()
+    host.add("counts", counting("e", "e-counts").topology())
+    node.write(records("e", *["x"] * 3000))
+    eventually(lambda: len(counts(node, "e-counts")) > 0)
+    host.remove("counts")
+    assert host.wait_until_gone(TIMEOUT_S) == ()
+    written = len(counts(node, "e-counts"))
+    node.write(records("e", "x"))
+    host.add("counts", counting("e", "e-counts").topology())  # waits until the first one's topics are gone
+    eventually(lambda: counts(node, "e-counts")[-1:] != [])
+    eventually(lambda: len(counts(node, "e-counts")) == written + 3001)
+    assert len(list((tmp_path / "checkpoint" / "penstock" / "members").iterdir())) == 1
+    host.close()
+    assert host.wait_until_gone(0) == ()
 
 
 def test_the_host_that_started_last_goes_on_and_the_other_stops(

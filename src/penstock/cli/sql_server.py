@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from penstock.sql.engine import EngineConfig, QueryHost
 
 DEFAULT_LISTEN: Final = "127.0.0.1:8088"
+#: As in the configuration that ksqlDB is shipped with.
+_LOGGING: Final = {
+    "ksql.logging.processing.topic.auto.create": "true",
+    "ksql.logging.processing.stream.auto.create": "true",
+}
 _REQUIRED: Final = (
     *("starlette", "uvicorn", "httptools", "h2", "sqlglot", "pyspark", "pandas", "pyarrow"),
     *("google.protobuf", "referencing", "jsonschema_specifications"),
@@ -93,7 +98,7 @@ def server(
     from penstock.streams import StreamsError
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    properties = _properties(settings or [], bootstrap, command_config)
+    properties = {**_LOGGING, **_properties(settings or [], bootstrap, command_config)}
     address, port = split_address(listen)
     require_broker(bootstrap)
     try:

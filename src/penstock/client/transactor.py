@@ -71,14 +71,18 @@ class Transactor:
             raise ValueError(f"transactional id '{self.transactional_id}': begin() was not called")
         return self._transaction
 
-    def begin(self) -> Transaction:
-        """InitProducerId: fence every earlier producer of the id and abort what one has left open.
+    def begin(self, *, resumed: bool = False) -> Transaction:
+        """InitProducerId: fence every earlier producer of the id and abort what one has left open. With
+        ``resumed`` (KIP-360) only if no other has begun since: else TransactionLost is raised.
 
         Returns when that is done. Raises ServerError, INVALID_TRANSACTION_TIMEOUT among them.
         """
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id, transaction_timeout_ms=self.timeout_ms
         )
+        if resumed:
+            identity = self.transaction.identity
+            request.producer_id, request.producer_epoch = identity.producer_id, identity.producer_epoch
 
         def ask() -> Transaction:
             response = self._coordinator.call(request, InitProducerIdResponse)

@@ -39,6 +39,7 @@ class App:
         dead_letter: the topic for records that fail in user code or can't be read or written, with the reason
             in the headers of KIP-1034 (``__streams.errors.*``). Without it the application stops at such a
             record.
+        errors: in place of ``dead_letter``, what becomes of such records.
 
     >>> from penstock.streams import App, json, string
     >>> app = App("shop", key=string, value=json)
@@ -53,11 +54,12 @@ class App:
         key: Serde[Any] | None = None,
         value: Serde[Any] | None = None,
         dead_letter: str | None = None,
+        errors: ErrorPolicy | None = None,
     ) -> None:
         if not name or not all(part.isalnum() or part in "._-" for part in name) or not name.isascii():
             raise TopologyError(f"an application's name has letters, digits, '.', '_' and '-' only: {name!r}")
         self.name = name
-        self._builder = Builder(Topology(name, errors=ErrorPolicy(dead_letter)), key, value)
+        self._builder = Builder(Topology(name, errors=errors or ErrorPolicy(dead_letter)), key, value)
         self._running: RunningApp | None = None
 
     def __repr__(self) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from penstock.topology.errors import ErrorPolicy, RecordFailed, TopologyError, dead_letter_headers
+from penstock.topology.errors import ErrorPolicy, Failure, RecordFailed, TopologyError
 from penstock.topology.ordered_bytes import OrderedBytes
 from penstock.topology.records import NO_HEADERS, NO_TIMESTAMP, Forward, Headers, Origin, Output
 
@@ -61,6 +62,8 @@ class Context:
         self._stores = stores
         self._partition_counts = partition_counts
         self._saved_clocks = clocks
+        self._failures = 0
+        self._failures_at_ms = 0
         self.clocks: dict[str, StreamClock] = {}
 
     @property
@@ -101,18 +104,41 @@ class Context:
         self.dropped[node] = self.dropped.get(node, 0) + 1
 
     def failed(self, node: str, error: Exception) -> None:
-        """The record in hand can't be processed by ``node``: send it to the dead-letter topic, or raise
-        RecordFailed.
+        """The record in hand can't be processed by ``node``: it is passed over as the policy says, or
+        RecordFailed is raised.
 
-        The dead letter has the input record's own key, value, timestamp and headers, as read.
+        A dead letter has the input record's own key, value, timestamp and headers, as read.
         """
         if isinstance(error, RecordFailed | TopologyError):
             raise error  # from a node below while user code was on the stack, or no record is to blame
-        topic = self._errors.dead_letter_topic
-        origin = self.origin
-        if topic is None:
-            raise RecordFailed(node, origin, error) from error
-        *_, timestamp_ms, key, value, headers = self.record
-        self.outputs.append(
-            (topic, None, key, value, timestamp_ms, dead_letter_headers(headers, node, origin, error))
-        )
+        letters = self._errors.letters(self._failure(node, error))
+        if letters is None:
+            raise RecordFailed(node, self.origin, error) from error
+        self.outputs += letters
+
+    def report(self, node: str, error: Exception) -> None:
+        """Something went wrong with the record in hand, and it goes on."""
+        self.outputs += self._errors.reports(self._failure(node, error))
+
+    def _failure(self, node: str, error: Exception) -> Failure:
+        if self._failures_at_ms != self.wall_clock_ms:
+            self._failures_at_ms, self._failures = self.wall_clock_ms, 0
+        self._failures += 1
+        return Failure(node, self.record, error, self._failures - 1, self.wall_clock_ms)
+
+
+class _Running(threading.local):
+    context: Context | None = None
+
+
+_running: Final = _Running()
+
+
+def running() -> Context | None:
+    """The context of the task that this thread runs, for functions that are given values alone."""
+    return _running.context
+
+
+def enter(context: Context) -> None:
+    """From now on this thread runs the task of ``context``."""
+    _running.context = context

@@ -2,16 +2,20 @@
 
 An error in user code, or bytes that a serde can't read, concern one record. `ErrorPolicy` says what becomes
 of it: the application stops with a `RecordFailed` that names node and record, or the record goes to the
-dead-letter topic, as read, under the header names of KIP-1034. No record is ever turned into a null.
+dead-letter topic, as read, under the header names of KIP-1034. No record is ever turned into a null. A policy
+of another kind may write something else for it.
 """
 
 from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.topology.records import Headers, Origin
+from penstock.topology.records import Headers, Origin, Output
+
+if TYPE_CHECKING:
+    from penstock.topology.context import Input
 
 EXCEPTION_HEADER: Final = "__streams.errors.exception"
 STACKTRACE_HEADER: Final = "__streams.errors.stacktrace"
@@ -52,11 +56,40 @@ class RecordFailed(StreamsError):
         self.origin = origin
 
 
+class Failure(NamedTuple):
+    """What went wrong in ``node`` while ``record`` was in hand; ``place`` counts failures of one task in one
+    batch from 0, ``clock_ms`` is the batch's time of day.
+    """
+
+    node: str
+    record: Input
+    error: Exception
+    place: int
+    clock_ms: int
+
+    @property
+    def origin(self) -> Origin:
+        topic, partition, offset, *_ = self.record
+        return Origin(topic, partition, offset)
+
+
 @dataclass(frozen=True, slots=True)
 class ErrorPolicy:
     """What becomes of a record that fails: to ``dead_letter_topic``, or without one the application stops."""
 
     dead_letter_topic: str | None = None
+
+    def letters(self, failure: Failure) -> list[Output] | None:
+        """What is written for a record, which is passed over; None where the application is to stop."""
+        if self.dead_letter_topic is None:
+            return None
+        *_, timestamp_ms, key, value, headers = failure.record
+        headers = dead_letter_headers(headers, failure.node, failure.origin, failure.error)
+        return [(self.dead_letter_topic, None, key, value, timestamp_ms, headers)]
+
+    def reports(self, failure: Failure) -> list[Output]:
+        """What is written where a record goes on although something went wrong."""
+        return []
 
 
 def dead_letter_headers(headers: Headers, node: str, origin: Origin, error: BaseException) -> Headers:

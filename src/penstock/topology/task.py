@@ -17,7 +17,7 @@ from typing import Any, Final
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.topology.batches import Stages, plan_stages
 from penstock.topology.common_reading import Read, entrance, source_reader
-from penstock.topology.context import Context, Input
+from penstock.topology.context import Context, Input, enter
 from penstock.topology.errors import InvalidRecord, TopologyError
 from penstock.topology.graph import Node, Processor, Sink, Source, SubTopology, Topology
 from penstock.topology.ordered_bytes import OrderedBytes
@@ -85,6 +85,7 @@ class Task:
 
     def process_all(self, rows: Iterable[Input]) -> None:
         """Process records in the order in which they come: (timestamp, topic, partition, offset, index)."""
+        enter(self.context)
         if self._stages is not None:
             self._stages.run(list(rows), self._enter)
             return
@@ -98,6 +99,7 @@ class Task:
 
     def process_counting(self, rows: Iterable[Input]) -> list[int]:
         """The same; tells how many outputs there are after each record."""
+        enter(self.context)
         if self._stages is not None:
             return self._stages.run(list(rows), self._enter)
         context, sources, tickers = self.context, self._sources, self.context.tickers
@@ -116,6 +118,7 @@ class Task:
         found = entrance(self._topology, self.part, topic)
         if found is None or self._stages is not None or self.context.tickers:
             return self.process_counting(rows)
+        enter(self.context)
         source, processor = found
         context, alone = self.context, self._sources[topic]
         forward = fan_out(tuple(context.children[processor.name].values()))
@@ -143,6 +146,7 @@ class Task:
         A runner sets the time of day with it before each batch.
         """
         context = self.context
+        enter(context)
         if stream_time_ms is not None:
             context.ticked_ms = max(context.ticked_ms, stream_time_ms)
             context.stream_time_ms = max(context.stream_time_ms, stream_time_ms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from itertools import count
 
@@ -16,7 +17,7 @@ from penstock.client.producer import Producer, ProducerConfig
 from penstock.client.topics import NewTopic, create_topics, delete_topics
 from penstock.protocol.murmur2 import partition_for_key
 from penstock.protocol.records import Record, decode_batches, encode_batch
-from penstock.sql.engine.hosting import QueryState, QueryStatus
+from penstock.sql.engine.hosting import QueryActivity, QueryFailure, QueryState, QueryStatus
 from penstock.sql.engine.local_tasks import LocalTasks
 from penstock.sql.engine.reading import counts_of, topics_read
 from penstock.topology.context import Input
@@ -119,6 +120,8 @@ class _Running:
         self._producer = Producer(self._cluster, ProducerConfig())
         self._undealt = count()
         self._may_run = threading.Event()
+        self.read: Counter[str] = Counter()
+        self.written: Counter[str] = Counter()
         self._is_over = False
         if not paused:
             self.resume()
@@ -141,7 +144,7 @@ class _Running:
         self._cluster.close()
 
     def _failed(self, error: BaseException) -> None:
-        self.state = QueryState(QueryStatus.ERROR, str(error))
+        self.state = QueryState(QueryStatus.ERROR, (QueryFailure(time.time_ns() // 1_000_000, str(error)),))
 
     def _take(self, rows: list[Input]) -> bool:
         self._may_run.wait()
@@ -151,6 +154,7 @@ class _Running:
             self._write(output)
         self._log_changes()
         self._producer.flush()
+        self.read.update(row[0] for row in rows)
         return True
 
     def _write(self, output: Output) -> None:
@@ -159,6 +163,7 @@ class _Running:
             number = len(self._cluster.require_topics([topic])[topic].partitions)
             partition = next(self._undealt) % number if key is None else partition_for_key(key, number)
         self._send(topic, partition, Record(0, timestamp_ms, key, value, headers))
+        self.written[topic] += 1
 
     def _log_changes(self) -> None:
         for (_, partition), task in self._tasks.tasks.items():
@@ -178,12 +183,17 @@ class _Running:
 
 
 class InProcessHost:
-    """``added`` and ``removed`` remember what was asked for, in order."""
+    """``added`` and ``removed`` remember what was asked for, in order. While ``lets_go`` is not set, queries
+    that are removed run on, as they do on Spark until a batch has ended.
+    """
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._config = ClientConfig.from_properties({"bootstrap.servers": bootstrap_servers})
         self._running: dict[str, _Running] = {}
+        self._leaving: dict[str, _Running] = {}
         self._lock = threading.Lock()
+        self.lets_go = threading.Event()
+        self.lets_go.set()
         self.added: list[str] = []
         self.removed: list[str] = []
         self.retained: list[set[str]] = []
@@ -205,10 +215,23 @@ class InProcessHost:
     def remove(self, query_id: str) -> None:
         with self._lock:
             self.removed.append(query_id)
-            found = self._running.pop(query_id)
-            found.close()
+            self._leaving[query_id] = self._running.pop(query_id)
+        if self.lets_go.is_set():
+            self._let_go()
+
+    def _let_go(self) -> None:
+        with self._lock:
+            leaving, self._leaving = self._leaving, {}
+        for each in leaving.values():
+            each.close()
         with Cluster(self._config) as cluster:
-            delete_topics(cluster, found.internal)
+            delete_topics(cluster, [name for each in leaving.values() for name in each.internal])
+
+    def wait_until_gone(self, timeout_s: float) -> Collection[str]:
+        if self._leaving and not self.lets_go.wait(timeout_s):
+            return list(self._leaving)
+        self._let_go()
+        return ()
 
     def retain(self, query_ids: Collection[str]) -> None:
         self.retained.append(set(query_ids))
@@ -216,8 +239,14 @@ class InProcessHost:
     def states(self) -> Mapping[str, QueryState]:
         return {query_id: each.state for query_id, each in self._running.copy().items()}
 
+    def activity(self) -> Mapping[str, QueryActivity]:
+        return {
+            query_id: QueryActivity(each.read.copy(), each.written.copy())
+            for query_id, each in self._running.copy().items()
+        }
+
     def close(self) -> None:
         with self._lock:
-            for each in self._running.values():
+            for each in (*self._running.values(), *self._leaving.values()):
                 each.close()
             self._running.clear()

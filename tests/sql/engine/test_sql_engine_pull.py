@@ -402,3 +402,81 @@ def test_narrowing_loses_no_row(server: Server, table: str, condition: str) -> N
         hidden = hidden.replace(bound, f"({bound} + 0)")
     found = server.rows(f"SELECT * FROM {table} WHERE {condition};")
     assert sorted(found) == sorted(server.rows(f"SELECT * FROM {table} WHERE {hidden};"))
+
+
+# Ranges of keys
+
+_KEYS = sorted({-70_000, -300, -129, -128, -33, -32, -1, 0, 1, 127, 128, 255, 256, 65_535, 65_536, 2_000_000})
+_TEXTS = sorted({"", "a", "aa", "b" * 40, "ba", "é", "z", "\U0001f600", "\uffee"})
+
+
+@pytest.fixture(scope="module")
+def ranges(penstock_cluster: Cluster) -> Iterator[Server]:
+    with new_topics(penstock_cluster.bootstrap_servers) as address:
+        made = Server(address)
+        made.run(
+            "CREATE TABLE ints (k INT PRIMARY KEY, v INT)"
+            " WITH (kafka_topic='ints', partitions=2, key_format='kafka', value_format='json');"
+            "CREATE TABLE texts (k STRING PRIMARY KEY, v INT)"
+            " WITH (kafka_topic='texts', partitions=2, key_format='kafka', value_format='json');"
+            "CREATE TABLE int_rows AS SELECT * FROM ints; CREATE TABLE text_rows AS SELECT * FROM texts;"
+            "CREATE STREAM int_stream (k INT KEY, v INT)"
+            " WITH (kafka_topic='ints', key_format='kafka', value_format='json');"
+            "CREATE TABLE int_groups AS SELECT v, COUNT(*) AS n FROM int_stream GROUP BY v;"
+        )
+        for key in _KEYS:
+            made.run(f"INSERT INTO ints VALUES ({key}, {key});")
+        for key in _TEXTS:
+            made.run(f"INSERT INTO texts VALUES ('{key}', 1);")
+        for table, count in (
+            ("int_rows", len(_KEYS)),
+            ("int_groups", len(_KEYS)),
+            ("text_rows", len(_TEXTS)),
+        ):
+            assert len(made.settled(f"SELECT * FROM {table};", count)) == count
+        yield made
+        made.close()
+
+
+def walked(server: Server, table: str, text: str) -> list[Any]:
+    """The keys of the rows that a query looks at."""
+    state = server.engine.state
+    plan = analyze(parse(text), state.catalog, text, 0).plan
+    query = state.materialized_by(table)
+    assert plan is not None
+    assert query is not None
+    views = server.engine._runner.views(query)
+    assert views is not None
+    pull = PullQuery(plan, query, state.catalog, state.user_functions)
+    return [entry.key[0] for entry in pull._entries(views.store(pull._store))]
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.sampled_from([("INT_ROWS", "k"), ("INT_GROUPS", "v")]),
+    st.sampled_from(_KEYS),
+    st.sampled_from(_KEYS),
+    st.sampled_from(["k > {0}", "k >= {0} AND {1} > k", "k < {1}", "k BETWEEN {0} AND {1}", "{0} < k"]),
+)
+def test_ranges_of_integers(
+    ranges: Server, table: tuple[str, str], first: int, last: int, where: str
+) -> None:
+    name, column = table
+    condition = where.format(first, last)
+    text = f"SELECT * FROM {name} WHERE {condition.replace('k', column)};"
+    python = {"k BETWEEN {0} AND {1}": f"{first} <= k <= {last}"}.get(where, condition.replace("AND", "and"))
+    wanted = [k for k in _KEYS if eval(python, {"k": k})]
+    assert sorted(row[0] for row in ranges.rows(text)) == wanted
+    if first >= 0 and "{0}" in where:
+        assert {k for k in walked(ranges, name, text) if k >= 0} <= {*wanted, first, last}
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.sampled_from(_TEXTS), st.sampled_from(_TEXTS))
+def test_ranges_of_texts(ranges: Server, first: str, last: str) -> None:
+    text = f"SELECT * FROM text_rows WHERE k >= '{first}' AND k < '{last}';"
+    low, high = first.encode("utf-16-be"), last.encode("utf-16-be")
+    wanted = [k for k in _TEXTS if low <= k.encode("utf-16-be") < high]
+    assert sorted(row[0] for row in ranges.rows(text)) == wanted
+    if max(first + last, default="") < "\ud800":
+        assert set(walked(ranges, "TEXT_ROWS", text)) <= {*wanted, last}

@@ -129,7 +129,8 @@ def test_commands_are_ksqldbs_json(server: Server) -> None:
     )
     [(_, first), (key, second)] = records_of(server)
     assert key == "stream/`U`/create"
-    assert set(second) == {"statement", "streamsProperties", "originalProperties", "plan", "version"}
+    ksqldbs = {"statement", "streamsProperties", "originalProperties", "plan", "version"}
+    assert set(second) - ksqldbs == {"queryNumber"}
     assert second["statement"] == (
         "CREATE STREAM U WITH (KAFKA_TOPIC = 'U', PARTITIONS = 2, REPLICAS = 1) AS SELECT * FROM S;"
     )
@@ -137,6 +138,20 @@ def test_commands_are_ksqldbs_json(server: Server) -> None:
     assert second["plan"] is None
     text = str(first["statement"])
     assert print_statement(parse(text)) + ";" == text
+
+
+def test_commands_of_earlier_releases_name_queries_by_their_own_offset(server: Server) -> None:
+    server.run("CREATE STREAM s (v STRING) WITH (kafka_topic='s', partitions=1, value_format='json');")
+    producer = Producer({"bootstrap.servers": server.servers})
+    select = {"statement": "CREATE STREAM U WITH (KAFKA_TOPIC = 's') AS SELECT * FROM S;"}
+    producer.produce(server.config.command_topic, json.dumps(select).encode(), b'"stream/`U`/create"')
+    assert producer.flush(20) == 0
+    again = server.restarted()
+    try:
+        [query_id] = again.engine.state.queries
+        assert query_id == f"CSAS_U_{again.engine._distributor._sequence}"
+    finally:
+        again.close()
 
 
 def test_damaged_commands_are_passed_over(server: Server) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from engine_server import Server, eventually
 
 from penstock.sql.engine import EngineError, ErrorCode
@@ -184,10 +187,16 @@ def test_commands_are_numbered_and_have_a_status(server: Server) -> None:
     second = server.one("CREATE STREAM u AS SELECT * FROM s;")
     assert first["commandStatus"] == {"status": "SUCCESS", "message": "Stream created", "queryId": None}
     query_id = second["commandStatus"]["queryId"]
-    assert query_id == f"CSAS_U_{second['commandSequenceNumber']}"
+    # As in ksqlDB: one more than the number of the last command that had a plan.
+    assert query_id == f"CSAS_U_{first['commandSequenceNumber'] + 1}"
+    server.run("PAUSE ALL;")
+    third = server.message("CREATE STREAM w AS SELECT * FROM s;").rpartition(" ")[2]
+    assert third == f"CSAS_W_{second['commandSequenceNumber'] + 1}"
+    server.run("DROP STREAM w;")
     assert second["commandSequenceNumber"] > first["commandSequenceNumber"]
     assert server.engine.status("stream/U/create") == server.engine.status(second["commandId"])
-    assert server.engine.statuses() == {"stream/S/create": "SUCCESS", "stream/U/create": "SUCCESS"}
+    statuses = server.engine.statuses()
+    assert statuses["stream/S/create"] == statuses["stream/U/create"] == "SUCCESS"
     with pytest.raises(EngineError, match="Command not found") as raised:
         server.engine.status("stream/NOTHING/create")
     assert raised.value.code is ErrorCode.NOT_FOUND
@@ -239,6 +248,42 @@ def test_a_topic_goes_with_its_source(server: Server) -> None:
     server.run(f"{S} CREATE STREAM u AS SELECT * FROM s; DROP STREAM u DELETE TOPIC;")
     assert "U" not in server.topics()
     assert "s" in server.topics()
+
+
+def test_a_topic_goes_when_its_query_writes_no_more(server: Server) -> None:
+    """Or the query would bring it back."""
+    server.run(f"{S} CREATE STREAM u AS SELECT * FROM s; INSERT INTO s VALUES (1, 'a');")
+    server.settled("SELECT * FROM u;", 1)
+    server.host.lets_go.clear()
+
+    def write_and_let_go() -> None:
+        for number in range(10):
+            server.run(f"INSERT INTO s VALUES ({number}, 'b');")
+        server.host.lets_go.set()
+
+    writer = threading.Timer(0.2, write_and_let_go)
+    writer.start()
+    dropped = server.one("DROP STREAM u DELETE TOPIC;")
+    assert server.host.lets_go.is_set()
+    writer.join(20)
+    assert dropped["warnings"] == []
+    assert "U" not in server.topics()
+
+
+def test_a_topic_stays_when_its_query_does_not_end_and_the_answer_says_so(
+    start: Callable[..., Server],
+) -> None:
+    server = start(ksql_streams_shutdown_timeout_ms="100")
+    server.run(S)
+    query_id = server.message("CREATE STREAM u AS SELECT * FROM s;").rpartition(" ")[2]
+    server.host.lets_go.clear()
+    server.run(f"TERMINATE {query_id};")
+    dropped = server.one("DROP STREAM u DELETE TOPIC;")
+    assert dropped["commandStatus"]["status"] == "SUCCESS"
+    [warning] = dropped["warnings"]
+    assert f"The topic U was not deleted: {query_id} may still write to it" in warning["message"]
+    assert "U" in server.topics()
+    assert names(server, "STREAMS") == ["S"]
 
 
 def test_a_topic_that_another_source_has_stays(server: Server) -> None:
@@ -360,6 +405,44 @@ def test_a_query_that_can_not_start_is_in_error_and_others_go_on(server: Server)
     assert states["W"] == ("RUNNING", [])
     assert states["U"][0] == "ERROR"
     assert states["U"][1][0]["errorMessage"] == "no room"
+
+
+def test_a_query_that_could_not_start_is_tried_again(start: Callable[..., Server]) -> None:
+    refusals = iter(["no room", "still no room"])
+
+    def fails_twice(query_id: str, *given: Any, **named: Any) -> None:
+        for refusal in refusals:
+            raise RuntimeError(refusal)
+        add(query_id, *given, **named)
+
+    server = start(ksql_query_retry_backoff_initial_ms="50")
+    server.run(f"{S} INSERT INTO s VALUES (1, 'a');")
+    add, server.host.add = server.host.add, fails_twice  # type: ignore[method-assign]
+    server.run("CREATE STREAM u AS SELECT * FROM s;")
+    assert server.settled("SELECT * FROM u;", 1) == [(1, "a")]
+    [query] = server.one("SHOW QUERIES")["queries"]
+    assert query["state"] == "RUNNING"
+
+
+def test_alter_system_reaches_queries_that_run(server: Server) -> None:
+    server.run(f"{S} CREATE STREAM u AS SELECT * FROM s;")
+    server.run("SET 'ksql.fail.on.deserialization.error'='false'; CREATE STREAM w AS SELECT * FROM s;")
+    reader, other = server.engine.state.queries
+    server.run("ALTER SYSTEM 'ksql.fail.on.deserialization.error' = 'true';")
+    assert server.host.added == [reader, other, reader], "what a query was given itself holds"
+    server.run("ALTER SYSTEM 'ksql.query.pull.table.scan.enabled' = 'false';")
+    assert server.host.added == [reader, other, reader], "nothing that it was built with has changed"
+    producer = Producer({"bootstrap.servers": server.servers})
+    producer.produce("s", b"no json", b"1", 0)
+    assert producer.flush(20) == 0
+    server.run("INSERT INTO s VALUES (1, 'a');")
+
+    def states() -> dict[str, str]:
+        return {each["id"]: each["state"] for each in server.one("SHOW QUERIES")["queries"]}
+
+    assert eventually(states, lambda found: found[reader] == "ERROR")[reader] == "ERROR"
+    assert server.settled("SELECT * FROM w;", 1) == [(1, "a")]
+    assert states()[other] == "RUNNING"
 
 
 def test_a_limit_of_queries(start: Callable[..., Server]) -> None:

@@ -155,8 +155,9 @@ def _description(printer: Printer, source: Entity) -> None:
     if source.get("sourceConstraints"):
         printer.title("\nMade from it, and keep it from being dropped")
         printer.text("\n".join(source["sourceConstraints"]))
-    if source.get("statistics"):
-        printer.text(f"\n{source['statistics']}")
+    told = [source[name] for name in ("statistics", "errorStats") if source.get(name)]
+    if told:
+        printer.text("\n" + "\n".join(told))
     _offsets(printer, source.get("queryOffsetSummaries", ()))
 
 

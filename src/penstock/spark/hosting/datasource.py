@@ -14,6 +14,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from penstock.spark.hosting.counting import OutputsSeen, WrittenFile
 from penstock.spark.hosting.operator import HOSTED
 from penstock.spark.hosting.plan import HostPlan, host_from_text
 from penstock.spark.hosting.source import HostReader
@@ -51,10 +52,16 @@ class HostWriter(ExactlyOnceStreamWriter):
     def __init__(self, host: HostPlan) -> None:
         super().__init__(host.sink, COLUMNS, host.driver)
         self._marker_topic = host.driver.topic
+        self._written = WrittenFile(host.location)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        blocks = Unpacking(iterator)
-        return blocks.with_times(super().write(blocks.rows()))
+        seen = OutputsSeen()
+        blocks = Unpacking(seen.passing(iterator))
+        return seen.added_to(blocks.with_times(super().write(blocks.rows())))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        super().commit(messages, batchId)
+        self._written.add(messages, batchId)
 
     def _first_state(self, reports: Sequence[TaskStaged], batch_id: int, cluster_id: str | None) -> SinkState:
         """Under a topic of the host's own: those of members may be deleted."""

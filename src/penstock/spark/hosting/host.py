@@ -7,6 +7,7 @@ import platform
 import threading
 import time
 import uuid
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +19,11 @@ from penstock.client.errors import ClientError
 from penstock.client.groups import ConsumerGroup
 from penstock.client.metadata import TopicPartition
 from penstock.client.topics import delete_topics
+from penstock.spark.hosting.counting import WrittenFile
 from penstock.spark.hosting.datasource import HOST, NAME, HostDataSource
 from penstock.spark.hosting.failures import read_failure
 from penstock.spark.hosting.operator import HOSTED, HostOperator
-from penstock.spark.hosting.plan import HostPlan, MemberPlan, plan_file, read_plan
+from penstock.spark.hosting.plan import HostPlan, MemberPlan, delete_plans, plan_file, plan_name, read_plan
 from penstock.spark.hosting.positions import last_completed, position_in
 from penstock.spark.hosting.roster import Member, Roster, RosterFile, Standing
 from penstock.spark.profiles import PROFILES, ProfileName
@@ -31,7 +33,7 @@ from penstock.spark.sink.locations import Location
 from penstock.spark.sink.options import SinkOptions
 from penstock.spark.sink.ownership import Driver, Ownership
 from penstock.spark.source.checkpointed import JsonOffsets
-from penstock.spark.source.offsets import to_json
+from penstock.spark.source.offsets import from_json, to_json
 from penstock.spark.streams.checkpoint import CheckpointMismatch, Kept, continue_from, is_new
 from penstock.spark.streams.plan import shuffled_topics
 from penstock.spark.streams.planning import sink_options, source_options, with_defaults
@@ -53,15 +55,38 @@ _log = logging.getLogger(__name__)
 #: Of one member in a batch, where nothing else is said: one far behind must not keep the others waiting.
 BATCH_RECORDS: Final = 100_000
 _LOOK_S: Final = 0.5
+_ACKNOWLEDGED_S: Final = 0.01
+_BURIED_S: Final = 30.0
 _RESTART_PAUSE_S: Final = 1.0
 _RESTART_PAUSE_MAX_S: Final = 60.0
+_TROUBLES_MAX: Final = 10
+_TROUBLES_MS: Final = 3_600_000
+
+
+class Trouble(NamedTuple):
+    """``at_ms``: since 1970."""
+
+    at_ms: int
+    error: str
 
 
 class MemberState(NamedTuple):
-    """``error``: why it failed last, "" while it runs."""
+    """``error``: why it failed last, "" while it runs. ``troubles``: of the last hour, since the host was
+    started; the latest at the end.
+    """
 
     standing: Standing
     error: str
+    troubles: tuple[Trouble, ...] = ()
+
+
+class Activity(NamedTuple):
+    """What a member has done. ``read``: how many offsets of each topic it is past; ``written``: how many
+    records it has written to each since it was added, dead letters among them.
+    """
+
+    read: Mapping[str, int]
+    written: Mapping[str, int]
 
 
 class HostStopped(RuntimeError):
@@ -96,10 +121,12 @@ class Host:
         self._retry_s = retry_s
         self._where = plan.location
         self._file = RosterFile(self._where)
+        self._written = WrittenFile(self._where)
         self._changing = threading.RLock()
         self._roster = self._file.read()
         self._failures: dict[str, int] = {}
         self._due_s: dict[str, float] = {}
+        self._troubles: dict[str, deque[Trouble]] = {}
         self._stopping = threading.Event()
         self.trouble = ""
         """Why the query is not running, if it is not: what is no member's fault."""
@@ -168,17 +195,19 @@ class Host:
     def add(self, name: str, topology: Topology, *, paused: bool = False) -> None:
         """From the next batch on. A member of this name goes on where it was, with this topology.
 
-        Raises TopologyError for one that can't be hosted; MissingTopics, CoPartitioningError,
-        InternalTopicMismatch, GroupInUse, ConfigError, ClientError, HostStopped.
+        Raises TopologyError for one that can't be hosted, or while one of this name is still being removed;
+        MissingTopics, CoPartitioningError, InternalTopicMismatch, GroupInUse, ConfigError, ClientError,
+        HostStopped.
         """
         if topology.frames:
             raise TopologyError(f"{topology.application} reads DataFrames: expected topics alone in a host")
+        self._await_burial(name)
         with self._changing:
             self._require_running()
             known = self._roster.named(name)
             number = self._roster.next_number if known is None else known.number
             plan, begin = self._prepared(topology, number)
-            file = f"{number}-{uuid.uuid4().hex[:12]}"
+            file = plan_name(number)
             plan_file(self._where, file).write(plan.to_text().encode())
             standing = Standing.PAUSED if paused else Standing.RUNNING
             groups = plan.groups if plan.has_shuffle else ()
@@ -246,6 +275,29 @@ class Host:
         with self._changing:
             self._require_running()
             self._set(self._roster.without(self._member(name)))
+            for kept in (self._failures, self._due_s, self._troubles):
+                kept.pop(name, None)
+
+    def wait_until_gone(self, timeout_s: float) -> tuple[str, ...]:
+        """Until no batch is under way that has anything of a member that was removed: nothing is written for
+        it any more. The names of those of which that is not known when the time is up.
+        """
+        roster, deadline_s = self._roster, time.monotonic() + timeout_s
+        if not roster.removed:
+            return ()
+        while self._file.acknowledged() < roster.revision:
+            if time.monotonic() > deadline_s or self._stopping.wait(_ACKNOWLEDGED_S):
+                return tuple(member.name for member in roster.removed)
+        return ()
+
+    def _await_burial(self, name: str) -> None:
+        """Until nothing is left of one of this name that was removed: its topics would be taken for those of
+        the next one. Raises TopologyError.
+        """
+        deadline_s = time.monotonic() + _BURIED_S
+        while any(member.name == name for member in self._roster.removed):
+            if time.monotonic() > deadline_s or self._stopping.wait(_ACKNOWLEDGED_S):
+                raise TopologyError(f"{name} was removed, and is not gone yet: try again later")
 
     def retain(self, names: Collection[str]) -> None:
         """Remove all others. Raises HostStopped."""
@@ -255,8 +307,29 @@ class Host:
                     self.remove(member.name)
 
     def states(self) -> Mapping[str, MemberState]:
+        since_ms = _now_ms() - _TROUBLES_MS
         with self._changing:
-            return {m.name: MemberState(m.standing, m.error) for m in self._roster.members}
+            return {
+                m.name: MemberState(
+                    m.standing,
+                    m.error,
+                    tuple(each for each in self._troubles.get(m.name, ()) if each.at_ms > since_ms),
+                )
+                for m in self._roster.members
+            }
+
+    def activity(self) -> Mapping[str, Activity]:
+        """Of each member. Raises OSError."""
+        completed, written = last_completed(self._where), self._written.read()
+        with self._changing:
+            members = self._roster.members
+        found: dict[str, Activity] = {}
+        for member in members:
+            read: Counter[str] = Counter()
+            for tp, offset in from_json(position_in(completed, member)).items():
+                read[tp.topic] += offset
+            found[member.name] = Activity(read, written.get(member.number, {}))
+        return found
 
     def wait_until_read(self) -> None:
         """Until all that the members' topics hold now is processed."""
@@ -278,6 +351,7 @@ class Host:
         return found
 
     def _set(self, roster: Roster) -> None:
+        roster = replace(roster, revision=self._roster.revision + 1)
         self._file.write(roster)
         self._roster = roster
 
@@ -309,6 +383,7 @@ class Host:
                         pause_s = _RESTART_PAUSE_S
                     self._retry_members()
                     self._bury()
+                    self.trouble = ""
                     continue
                 if not self._is_member_at_fault(query):
                     if self._is_fenced:
@@ -348,7 +423,12 @@ class Host:
                 member, standing=Standing.FAILED, begin=begin, starts=member.starts + 1, error=message
             )
             self._set(self._roster.with_member(failed))
-            count = self._failures[member.name] = self._failures.get(member.name, 0) + 1
+            known = self._troubles.setdefault(member.name, deque(maxlen=_TROUBLES_MAX))
+            count, now_ms = self._failures.get(member.name, 0), _now_ms()
+            if count and now_ms - known[-1].at_ms > 3000 * self._retry_s(count):
+                count = 0  # it has run for longer than it rested
+            count = self._failures[member.name] = count + 1
+            known.append(Trouble(now_ms, message))
             self._due_s[member.name] = time.monotonic() + self._retry_s(count)
             _log.error("%s failed and rests: %s", member.name, message)
 
@@ -363,19 +443,21 @@ class Host:
                     self._stand(name, Standing.RUNNING)
 
     def _bury(self) -> None:
-        """Of members that no batch knows any more: internal topics and groups."""
-        if not self._roster.removed:
+        """Of members that no batch knows any more: internal topics, groups and plans."""
+        roster = self._roster
+        if not roster.removed or self._file.acknowledged() < roster.revision:
             return
         completed = last_completed(self._where)
-        done = {m.number for m in self._roster.removed if str(m.number) not in completed}
-        for member in self._roster.removed:
-            if member.number in done:
-                plan = read_plan(self._where, member.plan)
-                with Cluster(self._client) as cluster:
-                    _delete_internals(cluster, plan)
+        done = [member for member in roster.removed if str(member.number) not in completed]
+        for member in done:
+            plan = read_plan(self._where, member.plan)
+            with Cluster(self._client) as cluster:
+                _delete_internals(cluster, plan)
         if done:
             with self._changing:
-                self._set(self._roster.without_removed(done))
+                self._set(self._roster.without_removed({member.number for member in done}))
+        for member in done:
+            delete_plans(self._where, member.number)
 
 
 class UnknownMember(KeyError):
@@ -383,6 +465,10 @@ class UnknownMember(KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _claim(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import pickle
+import uuid
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
@@ -58,6 +59,24 @@ def host_from_text(text: str) -> HostPlan:
 def plan_file(where: Location, name: str) -> Location:
     """Of a member's plan, which never changes under its name."""
     return where.child(*_FOLDER, name)
+
+
+def plan_name(number: int) -> str:
+    """Of a plan of this member that there has not been yet."""
+    return f"{number}-{uuid.uuid4().hex[:12]}"
+
+
+def number_in(name: str) -> int:
+    """Whose plan has this name."""
+    return int(name.partition("-")[0])
+
+
+def delete_plans(where: Location, number: int) -> None:
+    """All that this member has had. Raises OSError."""
+    folder = where.child(*_FOLDER)
+    for name in list(folder.names()):
+        if name.startswith(f"{number}-"):
+            folder.child(name).remove_file()
 
 
 class MissingPlan(RuntimeError):

@@ -20,6 +20,7 @@ from penstock.spark.sink.locations import Location
 from penstock.spark.source.checkpointed import JsonOffsets
 
 _FILE: Final = ("penstock", "roster.json")
+_SEEN: Final = ("penstock", "roster-seen.json")
 _VERSION: Final = 1
 #: How often a file on other than a local disk is read again.
 _REMOTE_MAX_AGE_S: Final = 1.0
@@ -51,9 +52,12 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Roster:
+    """``revision`` counts how often it was written."""
+
     members: tuple[Member, ...] = ()
     removed: tuple[Member, ...] = ()
     next_number: int = FIRST
+    revision: int = 0
 
     @property
     def by_number(self) -> Mapping[int, Member]:
@@ -81,6 +85,7 @@ class Roster:
             {
                 "version": _VERSION,
                 "next_number": self.next_number,
+                "revision": self.revision,
                 "members": [_fields(member) for member in self.members],
                 "removed": [_fields(member) for member in self.removed],
             }
@@ -106,7 +111,7 @@ class Roster:
                 )
                 for kind in ("members", "removed")
             )
-            return cls(members, removed, int(fields["next_number"]))
+            return cls(members, removed, int(fields["next_number"]), int(fields.get("revision", 0)))
         except (ValueError, KeyError, TypeError):
             raise RosterDamaged(f"{uri} is damaged: {data[:80]!r}") from None
 
@@ -124,6 +129,7 @@ class RosterFile:
 
     def __init__(self, where: Location) -> None:
         self._file = where.child(*_FILE)
+        self._seen_file = where.child(*_SEEN)
         self._seen: object = None
         self._last = Roster()
 
@@ -142,6 +148,15 @@ class RosterFile:
         if now != self._seen:
             self._last, self._seen = self.read(), now
         return self._last
+
+    def acknowledge(self, roster: Roster) -> None:
+        """Tell the host that no batch follows an earlier one any more. Raises OSError."""
+        self._seen_file.write(json.dumps({"revision": roster.revision}).encode())
+
+    def acknowledged(self) -> int:
+        """The revision that batches follow; -1 before the first. Raises OSError."""
+        data = self._seen_file.read()
+        return -1 if data is None else int(json.loads(data)["revision"])
 
     def _state(self) -> object:
         if not self._file.is_local:

@@ -129,6 +129,7 @@ class _Driver:
         self._cluster_id = self._cluster.refresh([]).cluster_id or ""
         self._ends = CommonEnds(self._cluster, IsolationLevel.READ_COMMITTED)
         self._idle: _Idle | None = None
+        self._acknowledged: Roster | None = None
 
     def close(self) -> None:
         for source in self._sources.values():
@@ -139,6 +140,9 @@ class _Driver:
     def latest(self, start: Members) -> Members:
         """In the order of their numbers always: Spark compares offsets as text. Raises MemberFailed."""
         roster = self._file.follow()
+        if roster is not self._acknowledged:  # who asks where the next batch ends has none under way
+            self._file.acknowledge(roster)
+            self._acknowledged = roster
         if self._idle is not None and self._idle.lasts(start, roster) and not self._ends.has_news():
             return start
         self._idle = None

@@ -82,3 +82,10 @@ class Location(NamedTuple):
             self.filesystem.delete_dir(self.path)
         except FileNotFoundError:
             return
+
+    def remove_file(self) -> None:
+        """The file, if it is there. Raises OSError."""
+        try:
+            self.filesystem.delete_file(self.path)
+        except FileNotFoundError:
+            return

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from penstock.sql import statements as s
 from penstock.sql.analysis import Analysis, DefaultFormats, analyze
@@ -13,6 +14,7 @@ from penstock.sql.catalog import Catalog, Column, DataSource, Role
 from penstock.sql.engine.commands import Command
 from penstock.sql.engine.config import EngineConfig
 from penstock.sql.engine.errors import EngineError
+from penstock.sql.engine.processing_log import log_topic
 from penstock.sql.engine.properties import OFFSET_RESET, Values, checked_override
 from penstock.sql.engine.queries import PersistentQuery, QueryPurpose, is_upgrade, names_of_sources
 from penstock.sql.engine.source_tables import source_table
@@ -21,11 +23,22 @@ from penstock.sql.errors import SqlError
 from penstock.sql.evaluation import UserFunctionError, UserFunctions, builtin
 from penstock.sql.formats import FormatError
 from penstock.sql.plan import Plan, Sink
-from penstock.sql.planning import CACHE, build_app
+from penstock.sql.planning import CACHE, Planned, build_app
+from penstock.sql.planning.processing_log import FAIL_ON_NO_TIME, FAIL_ON_UNREADABLE, LOG_ROWS, LOG_TOPIC
 from penstock.sql.printing import print_statement
 from penstock.sql.script import parse
 from penstock.sql.statements import Constraint, SourceKind
 from penstock.topology.errors import StreamsError
+
+# What the plan of a query is built with, of the properties that hold for its statement.
+_OF_PLANS: Final = (
+    OFFSET_RESET,
+    CACHE,
+    FAIL_ON_UNREADABLE,
+    FAIL_ON_NO_TIME,
+    LOG_ROWS,
+    *builtin.LIMITS,
+)
 
 
 @dataclass(frozen=True)
@@ -58,28 +71,33 @@ class Applier:
 
     def settings(self, values: Values) -> dict[str, str]:
         """What the plan of a query is built with."""
-        own = {name: values.get(name) for name in (OFFSET_RESET, CACHE, *builtin.LIMITS)}
+        own = {name: values.get(name) for name in _OF_PLANS}
+        own[LOG_TOPIC] = log_topic(values, self._config.service_id)
         return {**values.registry(), **{name: value for name, value in own.items() if value is not None}}
 
     def apply(self, state: State, command: Command, offset: int, written: Written | None = None) -> Applied:
         """``offset`` is where the command is, or will be, in the log; ``written`` is its statement as it came
         in, which errors show. Raises EngineError.
         """
+        number = offset if command.query_number is None else command.query_number
         try:
             said = written or Written(command.parsed(), command.statement)
-            return self._applied(state, command, said, offset)
+            applied = self._applied(state, command, said, number)
         except (SqlError, FormatError, StreamsError, UserFunctionError) as error:
             raise EngineError(str(error)) from error
+        if isinstance(said.statement, (s.ControlQuery, s.AlterSystem)):
+            return applied  # these have no plan in ksqlDB
+        return replace(applied, state=replace(applied.state, query_number=offset + 1))
 
-    def _applied(self, state: State, command: Command, said: Written, offset: int) -> Applied:
+    def _applied(self, state: State, command: Command, said: Written, number: int) -> Applied:
         statement = said.statement
         match statement:
             case s.CreateSource():
-                return self._create_source(state, command, statement, said, offset)
+                return self._create_source(state, command, statement, said, number)
             case s.CreateAsSelect():
-                return self._create_as_select(state, command, statement, said, offset)
+                return self._create_as_select(state, command, statement, said, number)
             case s.InsertSelect():
-                return self._insert_select(state, command, statement, said, offset)
+                return self._insert_select(state, command, statement, said, number)
             case s.DropSource():
                 return _drop_source(state, statement, said)
             case s.AlterSource():
@@ -91,7 +109,7 @@ class Applier:
             case s.ControlQuery():
                 return _control(state, statement)
             case s.AlterSystem(name, value):
-                return _alter_system(state, name, value)
+                return self._alter_system(state, name, value)
         raise EngineError(f"found {print_statement(statement)}, expected a statement that changes something")
 
     # Sources
@@ -106,7 +124,7 @@ class Applier:
         return analyze(said.statement, state.catalog, said.text, said.start, columns, defaults)
 
     def _create_source(
-        self, state: State, command: Command, create: s.CreateSource, said: Written, offset: int
+        self, state: State, command: Command, create: s.CreateSource, said: Written, number: int
     ) -> Applied:
         catalog = self._analyzed(state, command, said).catalog
         kind = create.kind.value.capitalize()
@@ -116,7 +134,7 @@ class Applier:
         source = catalog.sources[create.name]
         if not (source.read_only and source.kind is SourceKind.TABLE):
             return Applied(made, f"{kind} created")
-        query_id = f"{QueryPurpose.SOURCE_TABLE.value}_{source.name}_{offset}"
+        query_id = f"{QueryPurpose.SOURCE_TABLE.value}_{source.name}_{number}"
         query = PersistentQuery(
             query_id,
             QueryPurpose.SOURCE_TABLE,
@@ -129,7 +147,7 @@ class Applier:
         return Applied(made.with_query(query), f"Created query with ID {query_id}", query_id)
 
     def _create_as_select(
-        self, state: State, command: Command, create: s.CreateAsSelect, said: Written, offset: int
+        self, state: State, command: Command, create: s.CreateAsSelect, said: Written, number: int
     ) -> Applied:
         analysis = self._analyzed(state, command, said)
         if create.if_not_exists and create.name in state.catalog.sources:
@@ -140,7 +158,7 @@ class Applier:
         if create.kind is SourceKind.TABLE:
             purpose = QueryPurpose.CREATE_TABLE_AS
         old = self._replaced(state, create.name, plan)
-        query_id = f"{purpose.value}_{create.name}_{offset}" if old is None else old.id
+        query_id = f"{purpose.value}_{create.name}_{number}" if old is None else old.id
         made = replace(
             state,
             catalog=analysis.catalog,
@@ -171,7 +189,7 @@ class Applier:
         return writers[0]
 
     def _insert_select(
-        self, state: State, command: Command, insert: s.InsertSelect, said: Written, offset: int
+        self, state: State, command: Command, insert: s.InsertSelect, said: Written, number: int
     ) -> Applied:
         target = state.catalog.sources.get(insert.name)
         if target is None:
@@ -180,7 +198,7 @@ class Applier:
             raise EngineError(f"Cannot insert into {insert.name} because it has header columns")
         plan = self._analyzed(state, command, said).plan
         assert plan is not None
-        query_id = f"{QueryPurpose.INSERT.value}_{offset}"
+        query_id = f"{QueryPurpose.INSERT.value}_{number}"
         for each in insert.properties:
             if each.name == "QUERY_ID":
                 query_id = _own_query_id(each.value.name, state)
@@ -194,15 +212,7 @@ class Applier:
         self, state: State, command: Command, query_id: str, purpose: QueryPurpose, plan: Plan
     ) -> PersistentQuery:
         assert isinstance(plan.root, Sink)
-        planned = build_app(
-            plan,
-            query_id=query_id,
-            catalog=state.catalog,
-            settings=self._settings(state, command),
-            service_id=self._config.service_id,
-            user_functions=state.user_functions,
-        )
-        planned.app.topology()  # what is wrong with it is said before anything is written
+        planned = self._planned(state, query_id, plan, self._settings(state, command))
         return PersistentQuery(
             query_id,
             purpose,
@@ -213,6 +223,33 @@ class Applier:
             plan,
             command.properties,
         )
+
+    def _planned(self, state: State, query_id: str, plan: Plan, settings: Mapping[str, str]) -> Planned:
+        planned = build_app(
+            plan,
+            query_id=query_id,
+            catalog=state.catalog,
+            settings=settings,
+            service_id=self._config.service_id,
+            user_functions=state.user_functions,
+        )
+        planned.app.topology()  # what is wrong with it is said before anything is written
+        return planned
+
+    # Properties
+
+    def _alter_system(self, state: State, name: str, value: str) -> Applied:
+        """It holds for queries that run, too, unless they were given another value: they go on with it."""
+        known, checked = checked_override(name, value)
+        made = replace(state, system={**state.system, known: checked})
+        queries = {key: self._with_settings(each, state, made) for key, each in state.queries.items()}
+        return Applied(replace(made, queries=queries), f"System property {known} was set to {checked}.")
+
+    def _with_settings(self, query: PersistentQuery, before: State, after: State) -> PersistentQuery:
+        settings = self.settings(self.values(after, query.properties))
+        if query.plan is None or settings == self.settings(self.values(before, query.properties)):
+            return query
+        return replace(query, planned=self._planned(after, query.id, query.plan, settings))
 
 
 def _own_query_id(given: str, state: State) -> str:
@@ -345,10 +382,3 @@ def _control(state: State, control: s.ControlQuery) -> Applied:
     is_paused = control.action is s.QueryAction.PAUSE
     changed = {key: replace(each, is_paused=is_paused) for key, each in chosen.items()}
     return Applied(replace(state, queries={**state.queries, **changed}), message)
-
-
-def _alter_system(state: State, name: str, value: str) -> Applied:
-    """It holds for statements from now on; queries that run keep what they were made with."""
-    known, checked = checked_override(name, value)
-    made = replace(state, system={**state.system, known: checked})
-    return Applied(made, f"System property {known} was set to {checked}.")

@@ -6,6 +6,7 @@ before can't write any more.
 from __future__ import annotations
 
 import time
+from enum import Enum
 from typing import Final, NamedTuple
 
 from penstock.client.cluster import Cluster
@@ -21,13 +22,20 @@ from penstock.protocol.records import Record, decode_batches, encode_batch
 from penstock.sql.engine.config import EngineConfig
 
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
-_COMMITTED_TIMEOUT_S: Final = 30.0
 _LOOK_S: Final = 0.002
 _CONFIG: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 
 class Fenced(ClientError):
-    """Another server has taken the service over."""
+    """Another server has taken the service over; the command was not written."""
+
+
+class OutcomeUnknown(ClientError):
+    """Whether a command was written is not known, as nobody answers. `CommandTopic.settle` finds out."""
+
+
+class NotSeen(ClientError):
+    """A command was written, and is not readable yet: a transaction before it is still open."""
 
 
 def make_topic(config: EngineConfig) -> None:
@@ -46,16 +54,31 @@ class Appended(NamedTuple):
     value: bytes | None
 
 
-class CommandTopic:
-    """Belongs to one thread at a time. Raises ClientError."""
+class _Last(Enum):
+    """What is known of the last command."""
 
-    def __init__(self, config: ClientConfig, name: str) -> None:
+    SETTLED = "nothing is left to be found out"
+    GIVEN_UP = "it was not written; its transaction may still be open"
+    WRITTEN = "it was written, and has not been read"
+    UNKNOWN = "its transaction was to be committed, and nobody has answered"
+
+
+class CommandTopic:
+    """Belongs to one thread at a time. ``seen_timeout_s``: how long a command that was written is waited for.
+    Raises ClientError.
+    """
+
+    def __init__(self, config: ClientConfig, name: str, seen_timeout_s: float) -> None:
         self.name = name
+        self._seen_timeout_s = seen_timeout_s
         self._tp = TopicPartition(name, 0)
         self._cluster = Cluster(config)
         self._fetcher = Fetcher(self._cluster, FetchConfig(isolation_level="read_committed"))
         self._transactor = Transactor(self._cluster, name, _TRANSACTION_TIMEOUT_MS)
         self._position = 0
+        self._last = _Last.SETTLED
+        self._command: tuple[bytes, bytes] = (b"", b"")
+        self._read: list[Appended] = []
 
     def start(self) -> None:
         """Fence whoever wrote to it."""
@@ -68,8 +91,7 @@ class CommandTopic:
 
     def read(self) -> list[Appended]:
         """What was committed since the last call."""
-        listed = list_offsets(self._cluster, {self._tp: LATEST}, IsolationLevel.READ_COMMITTED)
-        end = listed[self._tp].offset
+        end = self._end(IsolationLevel.READ_COMMITTED)
         found: list[Appended] = []
         for fetched in self._fetcher.read([PartitionRange(self.name, 0, self._position, end)]):
             found += [
@@ -80,34 +102,100 @@ class CommandTopic:
         self._position = max(self._position, end)
         return found
 
+    def _end(self, isolation: IsolationLevel) -> int:
+        return list_offsets(self._cluster, {self._tp: LATEST}, isolation)[self._tp].offset
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is known what became of the last command."""
+        return self._last not in (_Last.WRITTEN, _Last.UNKNOWN)
+
     def append(self, key: bytes, value: bytes) -> list[Appended]:
         """Write one record and wait until it is committed; what was committed since the last call, this
-        record at the end. Raises Fenced.
+        record at the end. The command before is settled. Raises Fenced, OutcomeUnknown, NotSeen; after any
+        other error it was not written.
         """
+        if self._last is _Last.GIVEN_UP:
+            self._resume()
+        self._last, self._command, self._read = _Last.GIVEN_UP, (key, value), []
         try:
-            self._write(key, value)
+            self._send(key, value)
         except ClientError as error:
-            if isinstance(error, TransactionLost) or getattr(error.__cause__, "code", None) in LOST:
+            if _is_fenced(error):
                 raise Fenced(str(error)) from error
-            self._transactor.begin()  # whether it was committed is settled then
-            if found := self.read():
-                return found
             raise
-        deadline = time.monotonic() + _COMMITTED_TIMEOUT_S
-        while not (found := self.read()):
-            if time.monotonic() > deadline:
-                raise ClientError(f"a command was not committed to {self.name} in {_COMMITTED_TIMEOUT_S} s")
-            time.sleep(_LOOK_S)
+        self._last = _Last.UNKNOWN
+        try:
+            self._transactor.end(commit=True)
+        except ClientError as error:
+            return self._without_answer(error)
+        self._last = _Last.WRITTEN
+        deadline = time.monotonic() + self._seen_timeout_s
+        while True:
+            try:
+                return self.settle()
+            except NotSeen:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_LOOK_S)
+
+    def _without_answer(self, error: ClientError) -> list[Appended]:
+        """The commit may have been carried out, or may not."""
+        try:
+            found = self.settle()
+        except (Fenced, NotSeen):
+            raise
+        except ClientError as still:
+            raise OutcomeUnknown(f"{error}; then {still}") from error
+        if not found:
+            raise error
         return found
 
-    def _write(self, key: bytes, value: bytes) -> None:
+    def settle(self) -> list[Appended]:
+        """Find out what became of the last command: what was committed since the last call, up to it; or
+        nothing, if it was not written. Raises Fenced, NotSeen; after any other error it is as before.
+        """
+        fenced: Fenced | None = None
+        end = 0
+        if self._last is _Last.UNKNOWN:
+            try:
+                self._resume()
+            except Fenced as error:  # by who came later, and has decided this one's transaction
+                fenced = error
+            end = self._end(IsolationLevel.READ_UNCOMMITTED)
+        self._read += self.read()
+        places = [(each.key, each.value) for each in self._read]
+        if self._command in places:
+            self._last = _Last.SETTLED
+            return self._read[: places.index(self._command) + 1]
+        if self._last is _Last.WRITTEN or self._position < end:
+            raise NotSeen(f"the command can't be read yet: a transaction in {self.name} is still open")
+        self._last = _Last.SETTLED
+        if fenced is not None:
+            raise fenced
+        return self._read
+
+    def _resume(self) -> None:
+        """End what may be open, and go on unless another has taken over: then raises Fenced."""
+        try:
+            self._transactor.begin(resumed=True)
+        except ClientError as error:
+            if _is_fenced(error):
+                raise Fenced(str(error)) from error
+            raise
+
+    def _send(self, key: bytes, value: bytes) -> None:
         self._transactor.add_partitions([self._tp])
         record = Record(0, time.time_ns() // 1_000_000, key, value)
         transaction = self._transactor.transaction
-        producer = Producer(self._cluster, ProducerConfig(), create_topics=False, transaction=transaction)
+        config = ProducerConfig(delivery_timeout_ms=self._cluster.config.api_timeout_ms)
+        producer = Producer(self._cluster, config, create_topics=False, transaction=transaction)
         try:
             producer.send(self.name, 0, bytearray(encode_batch([record], transactional=True)))
             producer.flush()
         finally:
             producer.close()
-        self._transactor.end(commit=True)
+
+
+def _is_fenced(error: ClientError) -> bool:
+    return isinstance(error, TransactionLost) or getattr(error.__cause__, "code", None) in LOST

@@ -27,7 +27,8 @@ class BadCommand(ValueError):
 @dataclass(frozen=True)
 class Command:
     """``statement`` is its text; ``columns`` those that a registry knew, as CREATE lists them; ``file`` the
-    text of the file that CREATE FUNCTION names.
+    text of the file that CREATE FUNCTION names; ``query_number`` what the id of its query ends with, None:
+    its own offset, as in earlier releases.
     """
 
     id: str
@@ -36,6 +37,7 @@ class Command:
     original_properties: Mapping[str, str] = field(default_factory=dict)
     columns: str | None = None
     file: str | None = None
+    query_number: int | None = None
 
     @property
     def key(self) -> bytes:
@@ -50,9 +52,8 @@ class Command:
             "plan": None,
             "version": VERSION,
         }
-        made |= {
-            name: held for name, held in (("columns", self.columns), ("file", self.file)) if held is not None
-        }
+        more = {"columns": self.columns, "file": self.file, "queryNumber": self.query_number}
+        made |= {name: held for name, held in more.items() if held is not None}
         return json.dumps(made, ensure_ascii=False).encode()
 
     @classmethod
@@ -70,6 +71,7 @@ class Command:
                 _texts(content.get("originalProperties")),
                 content.get("columns"),
                 content.get("file"),
+                content.get("queryNumber"),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadCommand(f"found no command in {(value or b'')[:80]!r}: {error!r}") from None

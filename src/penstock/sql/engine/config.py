@@ -11,6 +11,18 @@ from penstock.sql.engine.properties import Values, checked_properties
 
 
 @dataclass(frozen=True)
+class Backoff:
+    """How long something that failed rests: each time twice as long, up to a most."""
+
+    initial_ms: int
+    max_ms: int
+
+    def pause_s(self, failures: int) -> float:
+        """After so many in a row, at least one."""
+        return min(self.initial_ms * 2.0 ** min(failures - 1, 60), self.max_ms) / 1000
+
+
+@dataclass(frozen=True)
 class EngineConfig:
     """``properties`` are ksqlDB's and Kafka's clients'. ``host`` is how answers name this server. Raises
     EngineError for a property that is unknown, ConfigError for one of the client's that can't be used.
@@ -44,6 +56,15 @@ class EngineConfig:
     @property
     def values(self) -> Values:
         return Values((self.server_properties,))
+
+    @property
+    def retry_backoff(self) -> Backoff:
+        """Of queries that failed."""
+        values = self.values
+        return Backoff(
+            values.number("ksql.query.retry.backoff.initial.ms"),
+            values.number("ksql.query.retry.backoff.max.ms"),
+        )
 
     @property
     def command_topic(self) -> str:

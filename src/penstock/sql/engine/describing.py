@@ -85,7 +85,10 @@ def source_description(
     *,
     extended: bool,
     offsets: tuple[QueryOffsets, ...] = (),
+    statistics: tuple[str, str] = ("", ""),
 ) -> SourceDescription:
+    """``statistics``: of what is read and written, and of what failed."""
+
     def shown(queries: list[PersistentQuery]) -> tuple[RunningQuery, ...]:
         return tuple(running_query(each, states[each.id]) for each in queries)
 
@@ -98,8 +101,7 @@ def source_description(
         field_infos(source.columns),
         source.kind.value,
         source.timestamp or "",
-        "",
-        "",
+        *statistics,
         extended,
         source.key_format,
         source.value_format,
@@ -113,7 +115,7 @@ def source_description(
 
 
 def query_description(query: PersistentQuery, state: QueryState, host: str) -> QueryDescription:
-    errors = (QueryError(0, state.message),) if state.status is QueryStatus.ERROR else ()
+    errors = tuple(QueryError(each.at_ms, each.message, each.blame.value) for each in state.failures)
     application = query.planned.app.name
     return QueryDescription(
         query.id,

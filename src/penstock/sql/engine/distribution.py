@@ -6,17 +6,27 @@ from __future__ import annotations
 
 import logging
 import threading
+from itertools import count
+from typing import Final, NamedTuple
 
+from penstock.client.errors import ClientError
 from penstock.sql import statements as s
 from penstock.sql.catalog import DataSource
 from penstock.sql.engine.applying import Applied, Applier, Written, exists_already
-from penstock.sql.engine.command_topic import Appended, CommandTopic, Fenced, make_topic
+from penstock.sql.engine.command_topic import (
+    Appended,
+    CommandTopic,
+    Fenced,
+    NotSeen,
+    OutcomeUnknown,
+    make_topic,
+)
 from penstock.sql.engine.commands import BadCommand, Command
 from penstock.sql.engine.config import EngineConfig
 from penstock.sql.engine.entities import CommandStatus, CommandStatusEntity, Entity, WarningEntity
 from penstock.sql.engine.errors import EngineError, ErrorCode
 from penstock.sql.engine.preparation import Prepared, prepare
-from penstock.sql.engine.properties import Values
+from penstock.sql.engine.properties import SHUTDOWN_TIMEOUT, Values
 from penstock.sql.engine.queries import PersistentQuery
 from penstock.sql.engine.reading import topics_read
 from penstock.sql.engine.registries import registry_of, required_registry
@@ -45,6 +55,19 @@ CHANGING = (
 )
 
 
+_TEND_S: Final = 0.5
+_MEASURED_EVERY: Final = 10
+_NOT_WRITTEN: Final = "Could not write the statement into the command topic"
+_UNKNOWN: Final = "It is not known whether the statement was written into the command topic."
+
+
+class _Unsettled(NamedTuple):
+    """A command of which it is not known, or not seen, that it was written."""
+
+    prepared: Prepared
+    values: Values
+
+
 class Distributor:
     """Holds the state of the service. `state` may be read by any thread at any time."""
 
@@ -54,14 +77,17 @@ class Distributor:
         self._topics = topics
         self._runner = runner
         self._config = config
-        self._log = CommandTopic(config.client, config.command_topic)
+        timeout_s = config.values.number("ksql.server.command.response.timeout.ms") / 1000
+        self._log = CommandTopic(config.client, config.command_topic, timeout_s)
+        self._unsettled: _Unsettled | None = None
+        self._closing = threading.Event()
         self._statuses: dict[str, CommandStatus] = {}
         self._sequence = -1
         self._fenced: str | None = None
         self._changed = threading.Condition(threading.RLock())
 
-    def start(self) -> None:
-        """Take the service over, and bring back what it had. Raises ClientError."""
+    def start(self) -> bool:
+        """Take the service over, and bring back what it had; whether it is new. Raises ClientError."""
         with self._changed:
             make_topic(self._config)
             self._log.start()
@@ -70,8 +96,11 @@ class Distributor:
                 self._apply(record)
             self._runner.follow(before, self.state)
             self._runner.retain(self.state)
+            threading.Thread(target=self._tend, name="SQL commands", daemon=True).start()
+            return self._sequence < 0
 
     def close(self) -> None:
+        self._closing.set()
         with self._changed:
             self._log.close()
 
@@ -125,23 +154,23 @@ class Distributor:
     def distribute(self, step: Step) -> Entity:
         """Raises EngineError, ClientError, FormatError, SqlError, UserFunctionError."""
         with self._changed:
+            self._settle()
             warning = self._is_there(step.statement, self.state)
             if warning is not None:
                 return WarningEntity(statement_text=step.text, message=warning)
             if self._fenced is not None:
                 raise _not_written(self._fenced)
-            before = self.state
-            prepared, applied = self._tried(step, before, self._topics)
-            self._write(prepared, applied, self._values(step))
-            self._runner.follow(before, self.state)
-            if prepared.deleted is not None:
-                self._delete(before.catalog.sources[prepared.deleted], self._values(step))
-            self._changed.notify_all()
+            prepared, applied = self._tried(step, self.state, self._topics)
+            values = self._values(step)
+            self._make(prepared, applied, values)
+            written = self._write(prepared, values)
+            warnings = self._carry_out(written, prepared, values) if written else ()
             return CommandStatusEntity(
                 statement_text=prepared.command.statement,
                 command_id=prepared.command.id,
                 command_status=self._statuses[_plain(prepared.command.id)],
-                command_sequence_number=self._sequence,
+                command_sequence_number=self._sequence if written else self._sequence + 1,
+                warnings=warnings,
             )
 
     def _values(self, step: Step) -> Values:
@@ -174,23 +203,95 @@ class Distributor:
             return None
         return exists_already(statement.kind, statement.name, state.catalog)
 
-    def _write(self, prepared: Prepared, applied: Applied, values: Values) -> None:
-        """Make what the statement needs, and write it; if that fails the topic it made goes again."""
+    def _make(self, prepared: Prepared, applied: Applied, values: Values) -> None:
+        """What the statement needs."""
         try:
             if prepared.topic is not None:
                 self._topics.create(prepared.topic)
             if prepared.registers is not None:
                 self._register(applied.state.catalog.sources[prepared.registers], applied, values)
-            records = self._log.append(prepared.command.key, prepared.command.value)
-        except Exception as error:
+        except Exception:
+            self._unmake(prepared)
+            raise
+
+    def _unmake(self, prepared: Prepared) -> None:
+        """The topic that was made for a statement that is not written goes again."""
+        try:
             if prepared.topic is not None:
                 self._topics.delete([prepared.topic.name])
+        except ClientError as error:
+            logger.warning("the topic %s stays: %s", prepared.topic, error)
+
+    def _write(self, prepared: Prepared, values: Values) -> list[Appended]:
+        """The command as it was read again; nothing where it is written, and can't be read yet. Raises
+        EngineError where it is not written, or nobody knows: then what was made for it stays.
+        """
+        command = prepared.command
+        try:
+            return self._log.append(command.key, command.value)
+        except NotSeen as error:
+            logger.warning("%s: %s", command.id, error)
+            self._statuses[_plain(command.id)] = CommandStatus("QUEUED", "Statement written to command topic")
+            self._unsettled = _Unsettled(prepared, values)
+            return []
+        except OutcomeUnknown as error:
+            self._statuses[_plain(command.id)] = CommandStatus("QUEUED", _UNKNOWN)
+            self._unsettled = _Unsettled(prepared, values)
+            raise EngineError(
+                f"{_UNKNOWN} The status of {command.id} will tell: {error}", ErrorCode.SERVER_ERROR
+            ) from error
+        except Exception as error:
+            self._unmake(prepared)
             if isinstance(error, Fenced):
                 self._fenced = str(error)
                 raise _not_written(self._fenced) from error
             raise
+
+    def _carry_out(self, records: list[Appended], prepared: Prepared, values: Values) -> tuple[str, ...]:
+        """What records of the log say, the last of which is this command's; what there is to be warned of."""
+        before = self.state
         for record in records:
             self._apply(record)
+        self._runner.follow(before, self.state)
+        self._changed.notify_all()
+        if prepared.deleted is None:
+            return ()
+        return self._delete(before.catalog.sources[prepared.deleted], values)
+
+    def _tend(self) -> None:
+        """What is left to be done, until the engine is closed."""
+        for round_ in count():
+            if self._closing.wait(_TEND_S):
+                return
+            if round_ % _MEASURED_EVERY == 0:
+                self._runner.measure()
+            if self._unsettled is None and not self._runner.has_due:
+                continue
+            with self._changed:
+                if self._closing.is_set():
+                    return
+                try:
+                    self._settle()
+                    self._runner.try_again(self.state)
+                except ClientError as error:
+                    logger.info("a command is not settled yet: %s", error)
+
+    def _settle(self) -> None:
+        """See to it that all that was written is applied, before anything else is. Raises ClientError while
+        that can't be known.
+        """
+        if self._unsettled is None:
+            return
+        prepared, values = self._unsettled
+        try:
+            records = self._log.settle()
+        except Fenced as error:
+            self._fenced, records = str(error), []
+        self._unsettled = None
+        if records:
+            self._carry_out(records, prepared, values)
+        else:
+            self._statuses[_plain(prepared.command.id)] = CommandStatus("ERROR", _NOT_WRITTEN)
 
     def _register(self, source: DataSource, applied: Applied, values: Values) -> None:
         formats = [each for each in (source.key_format, source.value_format) if each in REGISTRY_FORMATS]
@@ -200,13 +301,27 @@ class Distributor:
         is_result = source.name in applied.state.made_from
         register_schemas(source, client, is_result=is_result)
 
-    def _delete(self, source: DataSource, values: Values) -> None:
-        """The topic of a source that was dropped, and its schemas."""
-        self._topics.delete([source.topic])
+    def _delete(self, source: DataSource, values: Values) -> tuple[str, ...]:
+        """The topic of a source that was dropped, and its schemas; what was not done of it. The statement
+        itself is carried out.
+        """
+        timeout_ms = values.number(SHUTDOWN_TIMEOUT)
+        running = self._runner.wait_until_gone(timeout_ms / 1000)
+        if running:
+            reason = f"{', '.join(running)} may still write to it, {timeout_ms} ms after it was ended"
+            return (_not_deleted(source.topic, reason),)
+        try:
+            self._topics.delete([source.topic])
+        except ClientError as error:
+            return (_not_deleted(source.topic, str(error)),)
         client = registry_of(values)
-        for side, format_ in (("key", source.key_format), ("value", source.value_format)):
-            if client is not None and format_ in REGISTRY_FORMATS:
-                client.delete_subject(f"{source.topic}-{side}")
+        try:
+            for side, format_ in (("key", source.key_format), ("value", source.value_format)):
+                if client is not None and format_ in REGISTRY_FORMATS:
+                    client.delete_subject(f"{source.topic}-{side}")
+        except ClientError as error:
+            return (f"The schemas of {source.topic} were not deleted: {error}",)
+        return ()
 
     # The log
 
@@ -239,11 +354,13 @@ def _check_partitions(query: PersistentQuery, topics: KnownTopics) -> None:
     topology.partition_counts(counts)
 
 
+def _not_deleted(topic: str, reason: str) -> str:
+    return f"The topic {topic} was not deleted: {reason}"
+
+
 def _plain(command_id: str) -> str:
     return command_id.replace("`", "")
 
 
 def _not_written(reason: str) -> EngineError:
-    return EngineError(
-        f"Could not write the statement into the command topic: {reason}", ErrorCode.SERVER_ERROR
-    )
+    return EngineError(f"{_NOT_WRITTEN}: {reason}", ErrorCode.SERVER_ERROR)

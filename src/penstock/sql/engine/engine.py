@@ -37,6 +37,7 @@ from penstock.sql.engine.errors import EngineError, ErrorCode
 from penstock.sql.engine.hosting import QueryHost
 from penstock.sql.engine.inserts import Inserter
 from penstock.sql.engine.listing import Lister
+from penstock.sql.engine.processing_log import log_stream, make_log_topic
 from penstock.sql.engine.properties import Values, checked_override, require_mutable
 from penstock.sql.engine.queries import names_of_sources
 from penstock.sql.engine.registries import required_registry
@@ -76,16 +77,20 @@ class Engine:
         """Read the command topic to its end and let the host run what is there; a server of the same service
         that was there before can't change anything any more. Raises ClientError.
         """
-        self._distributor.start()
+        make_log_topic(self.config)
+        is_new = self._distributor.start()
         self._is_started = True
+        stream = log_stream(self.config)
+        if is_new and stream is not None:
+            self.execute(stream)
 
     def close(self) -> None:
         """Stop; everything goes on with the next start."""
         self._is_started = False
         self._selector.close()
         self._inserter.close()
-        self._runner.close()
         self._distributor.close()
+        self._runner.close()
         self._topics.close()
 
     # Statements

@@ -17,12 +17,37 @@ class QueryStatus(Enum):
     ERROR = "ERROR"
 
 
+class Blame(Enum):
+    """Whose fault an error is, as ksqlDB tells it: of what the query was given, of what it runs on."""
+
+    UNKNOWN = "UNKNOWN"
+    USER = "USER"
+    SYSTEM = "SYSTEM"
+
+
+@dataclass(frozen=True)
+class QueryFailure:
+    """``at_ms``: since 1970."""
+
+    at_ms: int
+    message: str
+    blame: Blame = Blame.UNKNOWN
+
+
 @dataclass(frozen=True)
 class QueryState:
-    """``message`` says what went wrong."""
+    """``failures``: the last ones, the latest at the end; also those of a query that runs again."""
 
     status: QueryStatus
-    message: str = ""
+    failures: tuple[QueryFailure, ...] = ()
+
+
+@dataclass(frozen=True)
+class QueryActivity:
+    """By topic: how many offsets a query is past, and how many records it has written."""
+
+    read: Mapping[str, int]
+    written: Mapping[str, int]
 
 
 class QueryHost(Protocol):
@@ -38,12 +63,20 @@ class QueryHost(Protocol):
     def resume(self, query_id: str) -> None: ...
 
     def remove(self, query_id: str) -> None:
-        """End a query for good; its state goes, too."""
+        """End a query for good, soon; then its state and its internal topics go, too."""
+
+    def wait_until_gone(self, timeout_s: float) -> Collection[str]:
+        """Until nothing is written any more for queries that were removed; those of which that is not known
+        when the time is up.
+        """
 
     def retain(self, query_ids: Collection[str]) -> None:
         """After a restart: what is known from before of any other query goes."""
 
     def states(self) -> Mapping[str, QueryState]: ...
+
+    def activity(self) -> Mapping[str, QueryActivity]:
+        """Raises OSError."""
 
     def close(self) -> None:
         """Stop all queries; they go on when they are added after a restart."""

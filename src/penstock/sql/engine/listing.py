@@ -106,6 +106,7 @@ class Lister:
                 states,
                 self.topics.shape(each.topic) if extended else None,
                 extended=extended,
+                statistics=self._statistics(each, extended),
             )
             for each in self._of_kind(kind)
         )
@@ -118,9 +119,18 @@ class Lister:
         return SourceDescriptionEntity(
             statement_text=text,
             source_description=source_description(
-                source, self.state, self._states, shape, extended=extended, offsets=offsets
+                source,
+                self.state,
+                self._states,
+                shape,
+                extended=extended,
+                offsets=offsets,
+                statistics=self._statistics(source, extended),
             ),
         )
+
+    def _statistics(self, source: DataSource, extended: bool) -> tuple[str, str]:
+        return self.runner.statistics(source.topic) if extended else ("", "")
 
     def _topics(self, show: s.Show, text: str) -> Entity:
         shown = [each for each in self.topics.all() if show.everything or not each.name.startswith(_HIDDEN)]

@@ -58,6 +58,8 @@ def prepare(step: Step, state: State, values: Values, topics: KnownTopics) -> Pr
     original = {name: value for name in _ORIGINAL if (value := values.get(name)) is not None}
     text = f"{print_statement(statement)};"
     command = Command(command_id_of(statement), text, dict(step.overrides), original)
+    if isinstance(statement, (s.CreateSource, s.CreateAsSelect, s.InsertSelect)):
+        command = replace(command, query_number=state.query_number)
     match statement:
         case s.CreateSource():
             settings = _settings(statement.properties, step)

@@ -18,10 +18,12 @@ from penstock.client.settings import boolean, one_of, property_names, text, whol
 from penstock.registry.client.config import RegistryConfig
 from penstock.sql.engine.errors import EngineError, ErrorCode
 from penstock.sql.evaluation import builtin
-from penstock.sql.planning import CACHE, STRICT
+from penstock.sql.planning import CACHE
+from penstock.sql.planning.processing_log import FAIL_ON_NO_TIME, FAIL_ON_UNREADABLE
 
 STREAMS_PREFIX: Final = "ksql.streams."
 OFFSET_RESET: Final = "auto.offset.reset"
+SHUTDOWN_TIMEOUT: Final = "ksql.streams.shutdown.timeout.ms"
 #: Groups, windows and tables that are joined in one push query are kept in memory. ksqlDB has no limit.
 PUSH_STATE_BYTES: Final = "penstock.push.query.state.max.bytes"
 IDLE_TIMEOUT_S: Final = "ksql.idle.connection.timeout.seconds"
@@ -60,8 +62,16 @@ _OWN: Final = (
     _query(OFFSET_RESET, None, one_of("earliest", "latest")),
     _query(CACHE, "10000000", _COUNT),
     _query("ksql.query.pull.table.scan.enabled", "true", _FLAG),
-    _query(STRICT, "false", _FLAG),
     _query("ksql.output.topic.name.prefix", "", str),
+    _query(FAIL_ON_UNREADABLE, "false", _FLAG),
+    _query(FAIL_ON_NO_TIME, "false", _FLAG),
+    _ksql("logging.processing.topic.auto.create", "false", _FLAG),
+    _ksql("logging.processing.topic.name", "", str),
+    _ksql("logging.processing.topic.partitions", "1", whole_number(1)),
+    _ksql("logging.processing.topic.replication.factor", None, whole_number(1)),
+    _ksql("logging.processing.stream.auto.create", "false", _FLAG),
+    _ksql("logging.processing.stream.name", "KSQL_PROCESSING_LOG", text),
+    _ksql("logging.processing.rows.include", "false", _FLAG),
     _query("ksql.persistence.default.format.key", "KAFKA", text),
     _query("ksql.persistence.default.format.value", None, text),
     *(_query(name, None, whole_number(-1)) for name in builtin.LIMITS),
@@ -74,6 +84,8 @@ _OWN: Final = (
     _ksql("query.pull.stream.enabled", "true", _FLAG),
     _ksql("query.pull.max.qps", str(2**31 - 1), whole_number(1)),
     _ksql("query.pull.max.concurrent.requests", str(2**31 - 1), whole_number(1)),
+    _ksql("query.retry.backoff.initial.ms", "15000", _ANY_MS),
+    _ksql("query.retry.backoff.max.ms", "900000", _ANY_MS),
     _ksql("max.push.queries", "100", _COUNT),
     Property(IDLE_TIMEOUT_S, "86400", whole_number(1)),
     Property(PUSH_STATE_BYTES, str(256 << 20), _COUNT),
@@ -82,13 +94,13 @@ _OWN: Final = (
     _ksql("assert.topic.default.timeout.ms", "1000", _ANY_MS),
     _ksql("assert.schema.default.timeout.ms", "1000", _ANY_MS),
     _ksql("create.topic.inherit.source.replicas", "true", _FLAG),
+    _ksql("streams.shutdown.timeout.ms", "30000", _ANY_MS),
     _ksql("server.command.response.timeout.ms", "5000", _ANY_MS),
 )
 # What clients send that belongs to Kafka Streams, to clients in Java, or to several servers of a service.
 _STREAMS: Final = """
     ksql.query.pull.consistency.token.enabled
     ksql.query.pull.enable.standby.reads ksql.query.pull.max.allowed.offset.lag ksql.query.push.v2.enabled
-    ksql.query.retry.backoff.max.ms ksql.timestamp.throw.on.invalid
     acceptable.recovery.lag application.id batch.size buffered.records.per.partition
     commit.interval.ms compression.type default.deserialization.exception.handler
     default.production.exception.handler enable.auto.commit heartbeat.interval.ms interceptor.classes
@@ -109,7 +121,7 @@ _HIDDEN: Final = ("password", "sasl.jaas", "basic.auth.user.info", "ssl.key", "t
 
 def known_property(name: str) -> Property:
     """A property by its name. Raises EngineError for a name that nothing has."""
-    plain = name.removeprefix(STREAMS_PREFIX)
+    plain = name if name in _KNOWN else name.removeprefix(STREAMS_PREFIX)
     for prefix in ("consumer.", "producer."):
         if plain.removeprefix(prefix) in _KNOWN:
             plain = plain.removeprefix(prefix)

@@ -21,13 +21,14 @@ from penstock.sql.engine.results import Row
 from penstock.sql.errors import SqlError
 from penstock.sql.evaluation import UserFunctions, compile_condition, compile_row, compile_value
 from penstock.sql.plan import Filter, Limit, Plan, Project, Sink, Source
-from penstock.sql.planning.sources import SourceTime
+from penstock.sql.planning.sources import NoTime, SourceTime
 from penstock.sql.types import SqlType
 from penstock.topology.records import Record
 from penstock.topology.serdes import Window, Windowed
 from penstock.views import Entry, KeyValueView, Views
 
 _NOT_KEPT: Final = ("ROWPARTITION", "ROWOFFSET")
+_WITH_ORDER: Final = (types.STRING, types.INTEGER, types.BIGINT)
 # What a comparison with a time says of the first and the last one: how far they are from it.
 _BOUNDS: Final[dict[type, tuple[int | None, int | None]]] = {
     exp.EQ: (0, 0),
@@ -47,11 +48,13 @@ _FLIPPED: Final[dict[type, type]] = {
 
 @dataclass(frozen=True)
 class Narrowed:
-    """Where rows may be: of these ``keys`` alone, or of all; in windows that start from ``from_ms`` to
-    ``to_ms``, both inclusive.
+    """Where rows may be: of these ``keys`` alone, or of all from ``first`` to ``last``, where they are not
+    None; in windows that start from ``from_ms`` to ``to_ms``. All are inclusive.
     """
 
     keys: tuple[tuple[Any, ...], ...] | None = None
+    first: Any = None
+    last: Any = None
     from_ms: int = 0
     to_ms: int | None = None
 
@@ -113,7 +116,7 @@ class PullQuery:
         narrowed = self.narrowed
         if isinstance(view, KeyValueView):
             if narrowed.keys is None:
-                yield from view.all()
+                yield from view.range(*self._range(view))
                 return
             for key in narrowed.keys:
                 found = view.lookup(key).value
@@ -126,6 +129,23 @@ class PullQuery:
             return
         for key in narrowed.keys:
             yield from view.fetch(key, narrowed.from_ms, narrowed.to_ms)
+
+    def _range(self, view: KeyValueView[Any, Any]) -> tuple[Any, Any]:
+        """The keys between which rows are, by the order of their bytes; None leaves a side open. Integers of
+        stores and of KAFKA keys are in order from 0 on, and all negative ones come behind; texts are in
+        order in KAFKA keys alone.
+        """
+        first, last = self.narrowed.first, self.narrowed.last
+        key = view.store.spec.key
+        is_kafka = key is not None and key.name.startswith("KAFKA ")
+        is_row = key is not None and key.name == "row"
+        if isinstance(first, str) or isinstance(last, str):
+            is_ordered = is_kafka
+        else:
+            is_ordered = (is_kafka or is_row) and first is not None and first >= 0
+        if not is_ordered:
+            return None, None
+        return None if first is None else (first,), None if last is None else (last,)
 
     @property
     def _has_sessions(self) -> bool:
@@ -145,7 +165,10 @@ class PullQuery:
             made = tuple([made[place] for place in self._order])
         time_ms = entry.timestamp_ms
         if self._time is not None and time_ms is not None:
-            time_ms = self._time(Record(key, entry.value, time_ms), -1)
+            try:
+                time_ms = self._time(Record(key, entry.value, time_ms), -1)
+            except NoTime:
+                time_ms = -1
         if time_ms is None and window is not None:
             time_ms = window.end_ms
         bounds = _bounds(window) if self._is_windowed else ()
@@ -202,7 +225,28 @@ class _Narrowing:
         if len(values) == len(self._keys):
             ordered = [values[name] for name in self._keys]
             keys = tuple(key for key in dict.fromkeys(product(*ordered)) if None not in key)
-        return Narrowed(keys, from_ms, to_ms)
+        first, last = (None, None) if keys is not None else self._key_bounds(condition)
+        if isinstance(first, int) and isinstance(last, int) and first > last:
+            keys = ()
+        return Narrowed(keys, first, last, from_ms, to_ms)
+
+    def _key_bounds(self, condition: exp.Expr) -> tuple[Any, Any]:
+        """Of the only column of a key, where it is a text or an integer; None where a side is not said."""
+        [key, *others] = self._keys.values()
+        first: Any = None
+        last: Any = None
+        if others or key.type not in _WITH_ORDER:
+            return first, last
+        for each in conjuncts(condition):
+            for kind, one, other in _comparisons(each):
+                value = self._constant(other, key.type) if is_column(one, key.name) else _UNKNOWN
+                if value is _UNKNOWN or value is None or not _has_order_of_bytes(value):
+                    continue
+                if kind in (exp.GT, exp.GTE):
+                    first = value if first is None else max(first, value)
+                elif kind in (exp.LT, exp.LTE):
+                    last = value if last is None else min(last, value)
+        return first, last
 
     def _values(self, node: exp.Expr, key: str) -> list[Any] | None:
         """The only values of a key for which a condition can hold; None where it doesn't say."""
@@ -221,27 +265,20 @@ class _Narrowing:
         return None
 
     def _window_bounds(self, node: exp.Expr) -> tuple[int, int | None]:
-        node = node.unnest()
-        if isinstance(node, exp.Between):
-            first = exp.GTE(this=node.this.copy(), expression=node.args["low"].copy())
-            last = exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
-            return self._window_bounds(first)[0], self._window_bounds(last)[1]
-        if type(node) not in _FLIPPED:
-            return 0, None
-        for kind, one, other in (
-            (type(node), node.this, node.expression),
-            (_FLIPPED[type(node)], node.expression, node.this),
-        ):
+        low_ms: int = 0
+        high_ms: int | None = None
+        for kind, one, other in _comparisons(node):
             shift_ms = self._shift_ms(one)
-            if shift_ms is None:
+            value = _UNKNOWN if shift_ms is None else self._constant(other, types.BIGINT)
+            if shift_ms is None or not isinstance(value, int):
                 continue
-            value = self._constant(other, types.BIGINT)
-            if not isinstance(value, int):
-                return 0, None
-            at_ms = value - shift_ms
             low, high = _BOUNDS[kind]
-            return 0 if low is None else max(0, at_ms + low), None if high is None else at_ms + high
-        return 0, None
+            if low is not None:
+                low_ms = max(low_ms, value - shift_ms + low)
+            if high is not None:
+                at_ms = value - shift_ms + high
+                high_ms = at_ms if high_ms is None else min(high_ms, at_ms)
+        return low_ms, high_ms
 
     def _shift_ms(self, node: exp.Expr) -> int | None:
         """How far behind the window's start a bound is."""
@@ -270,6 +307,22 @@ def is_column(node: exp.Expr, name: str) -> bool:
     """Whether an expression is a column, in parentheses or not."""
     found = node.unnest()
     return isinstance(found, exp.Column) and found.name == name
+
+
+def _has_order_of_bytes(value: Any) -> bool:
+    """Texts are compared as UTF-16, as in Java, which from the surrogates on differs from their bytes."""
+    return not isinstance(value, str) or all(each < "\ud800" for each in value)
+
+
+def _comparisons(node: exp.Expr) -> Iterator[tuple[type, exp.Expr, exp.Expr]]:
+    """What a condition compares, either way round."""
+    node = node.unnest()
+    if isinstance(node, exp.Between):
+        yield exp.GTE, node.this, node.args["low"]
+        yield exp.LTE, node.this, node.args["high"]
+    elif type(node) in _FLIPPED:
+        yield type(node), node.this, node.expression
+        yield _FLIPPED[type(node)], node.expression, node.this
 
 
 def conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:

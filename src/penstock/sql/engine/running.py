@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
+from typing import Final, NamedTuple
 
+from penstock.client.errors import ClientError
 from penstock.sql.engine.config import EngineConfig
-from penstock.sql.engine.hosting import QueryHost, QueryState, QueryStatus
+from penstock.sql.engine.hosting import Blame, QueryFailure, QueryHost, QueryState, QueryStatus
+from penstock.sql.engine.metering import Meter
+from penstock.sql.engine.processing_log import log_topic
 from penstock.sql.engine.queries import PersistentQuery
 from penstock.sql.engine.state import State
 from penstock.views import StoreNotQueryable, Views
 
 logger = logging.getLogger(__name__)
+
+
+_FAILURES_MAX: Final = 10
+
+
+class _Failed(NamedTuple):
+    """What the host has refused of a query, and when it is asked again (a monotonic time)."""
+
+    failures: tuple[QueryFailure, ...]
+    due_s: float
 
 
 class Runner:
@@ -23,8 +38,12 @@ class Runner:
         self._config = config
         self._host = host
         self._views: dict[str, Views] = {}
-        self._failed: dict[str, QueryState] = {}
+        self._failed: dict[str, _Failed] = {}
+        self._leaving: set[str] = set()
+        """Queries that ended, and that the host still has."""
         self._lock = threading.Lock()
+        self._meter = Meter(log_topic(config.values, config.service_id))
+        self._metering = threading.Lock()
 
     def close(self) -> None:
         for query_id in list(self._views):
@@ -37,26 +56,80 @@ class Runner:
         """
         for query_id in old.queries.keys() - new.queries.keys():
             self._close_views(query_id)
-            self._attempt(old.queries[query_id], self._host.remove)
             self._failed.pop(query_id, None)
+            if old.queries[query_id].runs_on_host:
+                self._leaving.add(query_id)
+        self._remove_leaving()
         for query_id, query in new.queries.items():
             before = old.queries.get(query_id)
             if before is None or before.planned is not query.planned:
                 self._start(query)
-            elif before.is_paused is not query.is_paused:
+            elif before.is_paused is query.is_paused:
+                continue
+            elif query_id in self._failed:
+                self._start(query)
+            else:
                 self._attempt(query, self._host.pause if query.is_paused else self._host.resume)
+        self.measure()  # what they do is counted from here
+
+    def measure(self) -> None:
+        """See what queries have read and written by now."""
+        with self._metering:
+            self._measure()
+
+    def _measure(self) -> None:
+        try:
+            self._meter.sample(self._host.activity(), time.time_ns() // 1_000_000)
+        except OSError as error:
+            logger.warning("what queries do is not known: %s", error)
+
+    def statistics(self, topic: str) -> tuple[str, str]:
+        """Of a topic: what queries read and write, and what failed of it."""
+        with self._metering:
+            self._measure()
+            return self._meter.statistics(topic), self._meter.failures(topic)
 
     def _attempt(self, query: PersistentQuery, change: Callable[[str], None]) -> bool:
-        """Whether the host has done it; what it has refused is the query's state."""
+        """Whether the host has done it; what it has refused is the query's state until it has."""
         if not query.runs_on_host:
             return True
         try:
             change(query.id)
         except Exception as error:
             logger.exception("query %s: the host did not do what it was asked to", query.id)
-            self._failed[query.id] = QueryState(QueryStatus.ERROR, str(error))
+            before = self._failed.get(query.id)
+            failures = (*(before.failures if before else ()), _failure(error))
+            due_s = time.monotonic() + self._config.retry_backoff.pause_s(len(failures))
+            self._failed[query.id] = _Failed(failures, due_s)
             return False
+        self._failed.pop(query.id, None)
         return True
+
+    @property
+    def has_due(self) -> bool:
+        """Whether it is time to try again what has failed."""
+        now_s = time.monotonic()
+        return any(each.due_s <= now_s for each in self._failed.copy().values())
+
+    def try_again(self, state: State) -> None:
+        """Queries that could not be started, whose time has come."""
+        now_s = time.monotonic()
+        for query_id, failed in list(self._failed.items()):
+            if failed.due_s <= now_s and query_id in state.queries:
+                self._start(state.queries[query_id])
+
+    def _remove_leaving(self) -> None:
+        for query_id in self._leaving & self._host.states().keys():
+            try:
+                self._host.remove(query_id)
+            except Exception:
+                logger.exception("query %s: the host has not ended it", query_id)
+        self._leaving &= self._host.states().keys()
+
+    def wait_until_gone(self, timeout_s: float) -> tuple[str, ...]:
+        """Until queries that ended write nothing any more; those of which that is not known in time."""
+        self._remove_leaving()
+        return (*sorted(self._leaving), *self._host.wait_until_gone(timeout_s))
 
     def retain(self, state: State) -> None:
         """After a restart: nothing of other queries is kept."""
@@ -64,7 +137,6 @@ class Runner:
 
     def _start(self, query: PersistentQuery) -> None:
         self._close_views(query.id)
-        self._failed.pop(query.id, None)
         topology = query.planned.app.topology()
         add = partial(self._host.add, topology=topology, paused=query.is_paused)
         if not self._attempt(query, add) or query.planned.store is None:
@@ -101,5 +173,14 @@ class Runner:
         made: dict[str, QueryState] = {}
         for query_id, query in queries.items():
             known = QueryState(QueryStatus.RUNNING) if not query.runs_on_host else told.get(query_id)
-            made[query_id] = self._failed.get(query_id) or known or QueryState(QueryStatus.STARTING)
+            failed = self._failed.get(query_id)
+            if failed is not None:
+                known = QueryState(QueryStatus.ERROR, failed.failures[-_FAILURES_MAX:])
+            made[query_id] = known or QueryState(QueryStatus.STARTING)
         return made
+
+
+def _failure(error: Exception) -> QueryFailure:
+    is_of_system = isinstance(error, ClientError) and error.retriable
+    blame = Blame.SYSTEM if is_of_system else Blame.UNKNOWN
+    return QueryFailure(time.time_ns() // 1_000_000, str(error) or repr(error), blame)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,7 +13,7 @@ from penstock.spark.hosting import Host, MemberState, Standing
 from penstock.spark.session import build_session
 from penstock.sql.engine.command_topic import make_topic
 from penstock.sql.engine.config import EngineConfig
-from penstock.sql.engine.hosting import QueryState, QueryStatus
+from penstock.sql.engine.hosting import Blame, QueryActivity, QueryFailure, QueryState, QueryStatus
 from penstock.topology.graph import Topology
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ _STATUSES: Final = {
 }
 #: Of Spark on the server's own machine: who asks waits for milliseconds, a batch may take some more.
 _NICENESS: Final = 5
+
+
+# What records or topics bring about, and no retry helps against.
+_OF_USERS: Final = ("RecordFailed", "MissingTopics", "TopologyChanged", "CoPartitioningError", "TopicDeleted")
 
 
 class SparkHost:
@@ -58,6 +63,7 @@ class SparkHost:
             niceness=_NICENESS,
         )
         known = property_names(ClientConfig)
+        retry = config.retry_backoff
         options = {
             f"kafka.{key}": value
             for key, value in config.client_properties.items()
@@ -71,6 +77,7 @@ class SparkHost:
                 checkpoint=checkpoint,
                 spark=session,
                 options=options,
+                retry_s=retry.pause_s,
             )
         except BaseException:
             session.stop()
@@ -89,12 +96,19 @@ class SparkHost:
     def remove(self, query_id: str) -> None:
         self.host.remove(query_id)
 
+    def wait_until_gone(self, timeout_s: float) -> Collection[str]:
+        return self.host.wait_until_gone(timeout_s)
+
     def retain(self, query_ids: Collection[str]) -> None:
         self.host.retain(query_ids)
 
     def states(self) -> Mapping[str, QueryState]:
         trouble = self.host.trouble
         return {name: _state(each, trouble) for name, each in self.host.states().items()}
+
+    def activity(self) -> Mapping[str, QueryActivity]:
+        found = self.host.activity().items()
+        return {name: QueryActivity(each.read, each.written) for name, each in found}
 
     def close(self) -> None:
         self.host.close()
@@ -103,7 +117,15 @@ class SparkHost:
 
 def _state(member: MemberState, trouble: str) -> QueryState:
     """``trouble``: why nothing runs at the moment, if that is so."""
-    status, message = _STATUSES[member.standing], member.error
+    status = _STATUSES[member.standing]
+    failures = [QueryFailure(each.at_ms, each.error, _blame(each.error)) for each in member.troubles]
+    if status is QueryStatus.ERROR and not failures:  # of an earlier run of the host
+        failures.append(QueryFailure(0, member.error, _blame(member.error)))
     if trouble and status is QueryStatus.RUNNING:
-        return QueryState(QueryStatus.ERROR, trouble)
-    return QueryState(status, message)
+        status = QueryStatus.ERROR
+        failures.append(QueryFailure(time.time_ns() // 1_000_000, trouble, Blame.SYSTEM))
+    return QueryState(status, tuple(failures))
+
+
+def _blame(error: str) -> Blame:
+    return Blame.USER if error.startswith(_OF_USERS) else Blame.UNKNOWN

@@ -13,7 +13,7 @@ from penstock.sql.evaluation import UserFunctions
 @dataclass(frozen=True)
 class State:
     """``texts`` are the statements that made the sources, ``made_from`` the sources that results were
-    selected from, ``system`` what ALTER SYSTEM has set.
+    selected from, ``system`` what ALTER SYSTEM has set. ``query_number`` is in the id of the next query.
     """
 
     catalog: Catalog = field(default_factory=Catalog)
@@ -22,6 +22,7 @@ class State:
     queries: Mapping[str, PersistentQuery] = field(default_factory=dict)
     system: Mapping[str, str] = field(default_factory=dict)
     user_functions: UserFunctions = field(default_factory=UserFunctions)
+    query_number: int = 0
 
     def with_query(self, query: PersistentQuery) -> State:
         return replace(self, queries={**self.queries, query.id: query})

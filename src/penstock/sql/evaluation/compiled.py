@@ -84,7 +84,7 @@ class _Compiled:
         self.report(print_expression(self._parts[part]), _told(error))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._made_of
+        return type(self), self._made_of, {"report": self.report}
 
 
 def _told(error: Exception) -> Exception:

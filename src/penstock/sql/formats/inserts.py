@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from sqlglot import exp
 
@@ -24,6 +25,10 @@ from penstock.sql.formats.settings import Side, registry_of, side_format
 from penstock.sql.functions import Function
 from penstock.sql.statements import SourceKind
 from penstock.sql.types import SqlType
+from penstock.topology.serdes import Serde
+
+#: Of how many sources serdes are kept: each costs ten times what it takes to write a row.
+_SERDES_MAX: Final = 256
 
 
 class Record(NamedTuple):
@@ -115,14 +120,24 @@ def _record(
     settings = format_settings(source, properties)
     if source.key_format in REGISTRY_FORMATS and source.keys:
         settings["KEY_SCHEMA_ID"] = str(_key_schema(source, settings))
-    of_key = key_serde(source.keys, source.key_format, settings, topic=source.topic)
-    of_value = value_serde(values, source.value_format, settings, topic=source.topic)
+    of_key, of_value = _serdes(source, tuple(settings.items()))
     try:
         key = of_key.serialize(tuple(given.get(each.name) for each in source.keys))
         value = of_value.serialize(tuple(given.get(each.name) for each in values))
     except FormatError as error:
         raise SqlError(f"found a row that {source.name} can't hold: {error}") from error
     return Record(source.topic, key, value, time_ms)
+
+
+@lru_cache(maxsize=_SERDES_MAX)
+def _serdes(source: DataSource, settings: tuple[tuple[str, str], ...]) -> tuple[Serde[Any], Serde[Any]]:
+    """Of keys and values; another schema in the registry is another setting."""
+    values = [each for each in source.columns if each.role is Role.VALUE]
+    given = dict(settings)
+    return (
+        key_serde(source.keys, source.key_format, given, topic=source.topic),
+        value_serde(values, source.value_format, given, topic=source.topic),
+    )
 
 
 def _value(name: str, expression: exp.Expr, type_: SqlType, functions: Mapping[str, Function]) -> Any:

@@ -4,6 +4,6 @@ A row has the values of its step's schema, in that order. The key of a record is
 columns' values, or a `Windowed` one; a record without a key has None, and a tombstone has no row.
 """
 
-from penstock.sql.planning.apps import CACHE, STRICT, Planned, build_app, build_reader
+from penstock.sql.planning.apps import CACHE, Planned, build_app, build_reader
 
-__all__ = ["CACHE", "STRICT", "Planned", "build_app", "build_reader"]
+__all__ = ["CACHE", "Planned", "build_app", "build_reader"]

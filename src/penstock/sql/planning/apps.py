@@ -29,6 +29,7 @@ from penstock.sql.plan import (
 from penstock.sql.planning.aggregation import aggregated
 from penstock.sql.planning.internal_serdes import row_serde
 from penstock.sql.planning.joining import joined
+from penstock.sql.planning.processing_log import ProcessingLog
 from penstock.sql.planning.row_operators import (
     FlattenRows,
     KeyAlone,
@@ -40,7 +41,7 @@ from penstock.sql.planning.row_operators import (
     WriteRows,
     picker,
 )
-from penstock.sql.planning.sources import SourceTime, lenient, serdes_of, time_reader
+from penstock.sql.planning.sources import SourceTime, named, serdes_of, time_reader
 from penstock.sql.planning.stages import RowOf, Stage, Tools
 from penstock.sql.statements import SourceKind
 from penstock.streams.app import App
@@ -50,8 +51,6 @@ from penstock.streams.table import Table
 STORE: Final = "Project-Materialize"
 #: Kafka Streams' own: with a cache of any size, of a group's updates in a batch the last is sent.
 CACHE: Final = "cache.max.bytes.buffering"
-#: A record that can't be read ends a query that is read here; it is passed over otherwise.
-STRICT: Final = "ksql.fail.on.deserialization.error"
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,8 @@ class QueryBuilder:
         user_functions: UserFunctions | None,
     ) -> None:
         self._settings = settings
-        self._app: App = App(f"_confluent-ksql-{service_id}query_{query_id}")
+        errors = ProcessingLog.of(query_id, settings)
+        self._app: App = App(f"_confluent-ksql-{service_id}query_{query_id}", errors=errors)
         cached = int(settings.get(CACHE, "0")) > 0
         self._tools = Tools(catalog, user_functions or UserFunctions(), settings, cached)
 
@@ -154,13 +154,12 @@ class QueryBuilder:
     def _source(self, step: Source) -> Stage:
         source = step.source
         keys, values = serdes_of(source, self._settings)
-        is_strict = self._settings.get(STRICT) == "true"
         default = "latest" if source.kind is SourceKind.STREAM else "earliest"
         reset: Any = self._settings.get("auto.offset.reset", default)
         stream = self._app.stream(
             source.topic,
-            key=keys if is_strict else lenient(keys),
-            value=values if is_strict else lenient(values),
+            key=named(keys, "key"),
+            value=named(values, "value"),
             timestamp=SourceTime(source),
             reset=reset,
         )

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from penstock.sql.catalog import Column, DataSource, Role
 from penstock.sql.formats import headers_reader
+from penstock.sql.planning.processing_log import RowFailed
 from penstock.topology.context import Context
 from penstock.topology.graph import Operator
 from penstock.topology.records import Forward, Headers
@@ -140,6 +141,8 @@ class RekeyRows(Operator):
             if nulls is not Nulls.KEEP and made is not None and None in made:
                 if nulls is Nulls.DROP:
                     context.drop(node)
+                    place = made.index(None)
+                    context.report(node, RowFailed(f"The key's column {place} is null: the row is left out"))
                     return
                 made = None
             forward(made, row, timestamp_ms, headers)
@@ -165,7 +168,9 @@ class FlattenRows(Operator):
             try:
                 lists = [list(function(*values[begin:end]) or ()) for begin, end, function in functions]
             except Exception as error:
-                failed(node, error)
+                told = RowFailed("A table function failed: its rows are left out")
+                told.__cause__ = error
+                failed(node, told)
                 return
             for number in range(max(map(len, lists))):
                 made = [each[number] if number < len(each) else None for each in lists]
@@ -194,6 +199,7 @@ class WriteRows(Operator):
                 told = time_of(row)
                 if told is None or told < 0:
                     context.drop(node)
+                    context.report(node, RowFailed("The row says no time: it is left out"))
                     return
                 timestamp_ms = told
             forward(key, value_of(row), timestamp_ms, headers)

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from penstock.registry.client.errors import RegistryUnreachable
 from penstock.sql import types
 from penstock.sql.catalog import DataSource, Role
 from penstock.sql.errors import SqlError
 from penstock.sql.evaluation.builtin import SCALARS
-from penstock.sql.formats import format_settings, key_serde, value_serde
+from penstock.sql.formats import FormatError, format_settings, key_serde, value_serde
 from penstock.topology.records import Record
 from penstock.topology.serdes import Serde, Windowed
-
-Report = Callable[[str, Exception], None]
-DROPPED: Final = -1
-"""As a timestamp: the record is passed over."""
 
 
 class _Unreadable:
@@ -28,8 +25,36 @@ class _Unreadable:
 UNREADABLE: Final = _Unreadable()
 
 
+class Unreadable(FormatError):
+    """The bytes of a record's ``target``, its key or its value, are not of their format."""
+
+    def __init__(self, target: str, error: Exception) -> None:
+        super().__init__(str(error))
+        self.target = target
+
+
+class NoTime(ValueError):
+    """A record says no time in the column that has it."""
+
+
+def named(serde: Serde[Any], target: str) -> Serde[Any]:
+    """The same, which raises `Unreadable` for bytes that are wrong. A registry that does not answer says
+    nothing of them.
+    """
+
+    def deserialize(data: bytes) -> Any:
+        try:
+            return serde.deserialize(data)
+        except RegistryUnreachable:
+            raise
+        except Exception as error:
+            raise Unreadable(target, error) from error
+
+    return Serde(serde.serialize, deserialize, name=serde.name, made_by=(named, (serde, target)))
+
+
 def lenient(serde: Serde[Any]) -> Serde[Any]:
-    """The same, which gives `UNREADABLE` for bytes that are wrong: ksqlDB passes over such records."""
+    """The same, which gives `UNREADABLE` for bytes that are wrong."""
 
     def deserialize(data: bytes) -> Any:
         try:
@@ -49,12 +74,11 @@ def serdes_of(source: DataSource, registry: Mapping[str, str]) -> tuple[Serde[An
 
 
 class SourceTime:
-    """The time of a record as its source has it: its own, or that of a column. A record that can't be read,
-    or without a time, is passed over.
-    """
+    """The time of a record as its source has it: its own, or that of a column. Raises NoTime."""
 
     def __init__(self, source: DataSource) -> None:
         self._place: tuple[bool, int] | None = None
+        self._name = source.timestamp
         self._parse: Callable[[Any], int | None] = _as_is
         if source.timestamp is not None:
             column = source.column(source.timestamp)
@@ -76,18 +100,17 @@ class SourceTime:
         return hash(self._made_of[0].name)
 
     def __call__(self, record: Record[Any, Any], stream_time_ms: int) -> int:
-        if record.key is UNREADABLE or record.value is UNREADABLE:
-            return DROPPED
         if self._place is None or record.value is None:
             return record.timestamp_ms
         is_key, place = self._place
         values = record.key if is_key else record.value
         if type(values) is Windowed:
             values = values.key
-        if values is None:
-            return DROPPED
-        told = self._parse(values[place])
-        return DROPPED if told is None else told
+        found = None if values is None else values[place]
+        told = self._parse(found)
+        if told is None or told < 0:
+            raise NoTime(f"Failed to extract the time from {self._name}: found {found!r}")
+        return told
 
 
 def _as_is(value: Any) -> int | None:

@@ -17,6 +17,7 @@ from penstock.sql.evaluation import (
     compile_condition,
     compile_row,
 )
+from penstock.sql.planning.processing_log import report_expression
 from penstock.sql.types import SqlType
 from penstock.streams.stream import Stream
 from penstock.streams.table import Table
@@ -59,10 +60,14 @@ class Tools:
         schema: Sequence[Column],
         wanted: Sequence[SqlType | None] | None = None,
     ) -> RowFunction:
-        return compile_row(expressions, schema, self.catalog.functions, self.user_functions, wanted)
+        made = compile_row(expressions, schema, self.catalog.functions, self.user_functions, wanted)
+        made.report = report_expression
+        return made
 
     def condition(self, condition: exp.Expr, schema: Sequence[Column]) -> Condition:
-        return compile_condition(condition, schema, self.catalog.functions, self.user_functions)
+        made = compile_condition(condition, schema, self.catalog.functions, self.user_functions)
+        made.report = report_expression
+        return made
 
     def constant(self, expression: exp.Expr) -> Any:
         """The value of an expression that reads no column; None for any other."""

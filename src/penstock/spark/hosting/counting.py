@@ -1,0 +1,106 @@
+"""How many records each member has written to each topic: a file in the checkpoint.
+
+Tasks count, Spark hands their reports to the sink's commit, in a process of its own on the driver; the host
+reads the file.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import WriterCommitMessage
+
+from penstock.spark.hosting.plan import number_in
+from penstock.spark.hosting.roster import RosterFile
+from penstock.spark.sink.locations import Location
+from penstock.spark.sink.staged import TaskStaged
+from penstock.spark.streams.packing import Block, Kind
+
+_log = logging.getLogger(__name__)
+
+_FILE: Final = ("penstock", "written.json")
+#: How often those of members that are gone are forgotten.
+_FORGOTTEN_EVERY: Final = 100
+
+Written = Mapping[int, Mapping[str, int]]
+"""Records by the member's number and the topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedByMembers(TaskStaged):
+    """A task's report with what its members have written."""
+
+    written: Written
+
+
+class OutputsSeen:
+    """By one task: ``written`` counts what has passed."""
+
+    def __init__(self) -> None:
+        self.written: dict[int, Counter[str]] = {}
+
+    def passing(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Batches with the plan and the block of each row."""
+        for batch in batches:
+            for plan, data in zip(batch.column("plan"), batch.column("block"), strict=True):
+                block = Block.unpack(data.as_py())
+                if block.kind is Kind.OUTPUTS:
+                    counts = self.written.setdefault(number_in(plan.as_py()), Counter())
+                    counts[block.targets[0]] += block.rows
+            yield batch
+
+    def added_to(self, report: WriterCommitMessage) -> WriterCommitMessage:
+        if not self.written:
+            return report
+        assert isinstance(report, TaskStaged)
+        fields = (report.run, report.rows, report.index, report.inline, report.name)
+        return StagedByMembers(*fields, {number: dict(counts) for number, counts in self.written.items()})
+
+
+class WrittenFile:
+    """``where``: the checkpoint."""
+
+    def __init__(self, where: Location) -> None:
+        self._file = where.child(*_FILE)
+        self._roster = RosterFile(where)
+
+    def read(self) -> Written:
+        """Since each member was added. Raises OSError."""
+        return self._kept()[1]
+
+    def add(self, messages: Iterable[WriterCommitMessage | None], batch_id: int) -> None:
+        """Those of a batch that is published, once however often it is run: nothing that fails here may undo
+        it.
+        """
+        try:
+            last, kept = self._kept()
+            if batch_id <= last:
+                return
+            for message in messages:
+                if isinstance(message, StagedByMembers):
+                    for number, counts in message.written.items():
+                        kept.setdefault(number, Counter()).update(counts)
+            if batch_id % _FORGOTTEN_EVERY == 0:
+                known = self._roster.read().by_number
+                kept = {number: counts for number, counts in kept.items() if number in known}
+            self._file.write(json.dumps({"batch": batch_id, "written": kept}).encode())
+        except (OSError, RuntimeError) as error:
+            _log.warning("what batch %d has written could not be counted: %s", batch_id, error)
+
+    def _kept(self) -> tuple[int, dict[int, Counter[str]]]:
+        """The last batch that added to them."""
+        data = self._file.read()
+        if data is None:
+            return -1, {}
+        try:
+            fields = json.loads(data)
+            counts = {int(number): Counter(each) for number, each in fields["written"].items()}
+            return int(fields["batch"]), counts
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise OSError(f"{self._file.uri} is damaged: {data[:80]!r}") from None

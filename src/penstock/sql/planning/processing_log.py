@@ -1,0 +1,167 @@
+"""The processing log: what queries could not read, or not compute, as messages of a topic.
+
+Messages are ksqlDB's: what it writes through its logger, as JSON. They are outputs of the tasks like any
+others, and so are published with the batch that they tell of, once.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from penstock.sql.planning.sources import NoTime, Unreadable
+from penstock.topology.context import running
+from penstock.topology.errors import ErrorPolicy, Failure
+from penstock.topology.records import NO_HEADERS, Output
+
+#: Of the settings that a query is built with.
+FAIL_ON_UNREADABLE: Final = "ksql.fail.on.deserialization.error"
+FAIL_ON_NO_TIME: Final = "ksql.timestamp.throw.on.invalid"
+LOG_TOPIC: Final = "ksql.logging.processing.topic.name"
+LOG_ROWS: Final = "ksql.logging.processing.rows.include"
+
+#: Of one task in one batch: a topic that holds nothing but what can't be read must not be copied.
+MESSAGES_MAX: Final = 100
+_TEXT_MAX: Final = 2_000
+_RECORD_BYTES_MAX: Final = 64 << 10
+_CAUSES_MAX: Final = 10
+
+_CAUSE: Final = "CAUSE ARRAY<STRING>"
+COLUMNS: Final = (
+    "LOGGER STRING, LEVEL STRING, `TIME` BIGINT, MESSAGE STRUCT<`TYPE` INTEGER, "
+    f"DESERIALIZATIONERROR STRUCT<TARGET STRING, ERRORMESSAGE STRING, RECORDB64 STRING, {_CAUSE}, "
+    "`TOPIC` STRING>, "
+    f"RECORDPROCESSINGERROR STRUCT<ERRORMESSAGE STRING, RECORD STRING, {_CAUSE}>, "
+    "PRODUCTIONERROR STRUCT<ERRORMESSAGE STRING>, "
+    f"SERIALIZATIONERROR STRUCT<TARGET STRING, ERRORMESSAGE STRING, RECORD STRING, {_CAUSE}, "
+    "`TOPIC` STRING>, "
+    f"KAFKASTREAMSTHREADERROR STRUCT<ERRORMESSAGE STRING, THREADNAME STRING, {_CAUSE}>>"
+)
+"""Of a stream over the topic."""
+
+_ERRORS: Final = (
+    "deserializationError",
+    "recordProcessingError",
+    "productionError",
+    "serializationError",
+    "kafkaStreamsThreadError",
+)
+
+
+class RowFailed(ValueError):
+    """Something could not be computed of a row; the row goes on without it, or not at all."""
+
+
+def report_expression(text: str, error: Exception) -> None:
+    """What compiled expressions call: their value is NULL, and the query's log tells why."""
+    context = running()
+    if context is not None:
+        failed = RowFailed(f"Error computing expression {text}")
+        failed.__cause__ = error
+        context.report("", failed)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessingLog(ErrorPolicy):
+    """What becomes of a query's failures. ``dead_letter_topic`` is that of the log, None: there is none.
+    What it does not name stops the query.
+    """
+
+    query_id: str = ""
+    fails_on_unreadable: bool = False
+    fails_without_time: bool = False
+    has_rows: bool = False
+
+    @classmethod
+    def of(cls, query_id: str, settings: Mapping[str, str]) -> ProcessingLog:
+        def flag(name: str) -> bool:
+            return settings.get(name, "false").lower() == "true"
+
+        return cls(
+            settings.get(LOG_TOPIC) or None,
+            query_id,
+            flag(FAIL_ON_UNREADABLE),
+            flag(FAIL_ON_NO_TIME),
+            flag(LOG_ROWS),
+        )
+
+    def letters(self, failure: Failure) -> list[Output] | None:
+        match failure.error:
+            case Unreadable(target=target) if not self.fails_on_unreadable:
+                return self._messages(failure, lambda: self._unreadable(failure, target))
+            case NoTime() if self.fails_without_time:
+                return None
+            case NoTime() | RowFailed():
+                return self.reports(failure)
+        return None
+
+    def reports(self, failure: Failure) -> list[Output]:
+        return self._messages(failure, lambda: self._not_processed(failure))
+
+    def _messages(self, failure: Failure, make: Callable[[], dict[str, Any]]) -> list[Output]:
+        if self.dead_letter_topic is None or failure.place > MESSAGES_MAX:
+            return []
+        if failure.place == MESSAGES_MAX:
+            told = f"{MESSAGES_MAX} errors of a batch of {failure.origin.topic} are told, and no more"
+            message = _message(1, {"errorMessage": told, "record": None, "cause": []})
+        else:
+            message = make()
+        entry = {
+            "level": "ERROR",
+            "logger": f"processing.{self.query_id}",
+            "time": failure.clock_ms,
+            "message": message,
+        }
+        value = json.dumps(entry, ensure_ascii=False).encode(errors="backslashreplace")
+        return [(self.dead_letter_topic, None, None, value, failure.clock_ms, NO_HEADERS)]
+
+    def _unreadable(self, failure: Failure, target: str) -> dict[str, Any]:
+        *_, key, value, _ = failure.record
+        data = key if target == "key" else value
+        told: dict[str, Any] = {
+            "target": target,
+            "errorMessage": f"Failed to read the {target} of {failure.origin}",
+            "recordB64": self._shown(data, lambda found: base64.b64encode(found).decode()),
+            "cause": [],
+            "topic": failure.origin.topic,
+        }
+        return _message(0, _caused(told, failure.error))
+
+    def _not_processed(self, failure: Failure) -> dict[str, Any]:
+        """``record`` is the value that was read, as text."""
+        *_, value, _ = failure.record
+        error = failure.error
+        told: dict[str, Any] = {
+            "errorMessage": f"{error}, in the record of {failure.origin}",
+            "record": self._shown(value, lambda found: found.decode(errors="backslashreplace")),
+            "cause": [],
+        }
+        return _message(1, _caused(told, error.__cause__))
+
+    def _shown(self, data: bytes | None, as_text: Callable[[bytes], str]) -> str | None:
+        if data is None or not self.has_rows or len(data) > _RECORD_BYTES_MAX:
+            return None
+        return as_text(data)
+
+
+def _message(type_: int, told: dict[str, Any]) -> dict[str, Any]:
+    return {"type": type_, **dict.fromkeys(_ERRORS), _ERRORS[type_]: told}
+
+
+def _caused(told: dict[str, Any], error: BaseException | None) -> dict[str, Any]:
+    causes = [str(each)[:_TEXT_MAX] for each in _chain(error)]
+    message = ": ".join([told["errorMessage"], *causes[:1]])
+    return {**told, "errorMessage": message[:_TEXT_MAX], "cause": causes}
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and its causes, each text once."""
+    seen: set[str] = set()
+    while error is not None and len(seen) < _CAUSES_MAX:
+        if str(error) not in seen:
+            yield error
+        seen.add(str(error))
+        error = error.__cause__
