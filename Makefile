@@ -21,7 +21,7 @@ help:
 	@echo "make bench-cluster  three nodes beside three of Apache Kafka: throughput, failover, 1,000 partitions"
 	@echo "make bench-spark  Spark through Penstock's source and sink beside Spark's own Kafka connector (docs/benchmarks.md)"
 	@echo "make bench-views  lookups in a running application: latency and staleness (docs/streams-queries.md)"
-	@echo "make bench-sql    a SQL server: backlogs, 20 statements at once, push and pull queries"
+	@echo "make bench-sql    a SQL server: backlogs, 20 statements at once, push and pull queries (docs/benchmarks.md)"
 	@echo "make fuzz     hostile input, for minutes instead of seconds"
 	@echo "make soak     random histories, kills and the model of a node, for an hour and more (SOAK_SECONDS)"
 	@echo "make soak-streams  kills under exactly-once queries and applications, every operator on Spark, clusters"
@@ -98,7 +98,7 @@ bench-views: $(INSTALLED)
 	@PYTHONPATH=benchmarks $(BIN)/python -m views $(BENCH)
 
 bench-sql: $(INSTALLED)
-	@PYTHONPATH=benchmarks $(BIN)/python -m continuous_sql $(BENCH)
+	@PYTHONPATH=benchmarks $(BIN)/python -m continuous_sql $(or $(BENCH),--page docs/benchmarks.md)
 
 FUZZ_SECONDS ?= 300
 

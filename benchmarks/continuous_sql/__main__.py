@@ -1,6 +1,7 @@
 """`python -m continuous_sql`: backlogs, latencies and lookups of a SQL server, with a node beside it.
 
-Each part has a node and a server of its own. Prints a table; with ``--json FILE`` writes all figures there.
+Each part has a node and a server of its own. Prints a table; with ``--json FILE`` writes all figures there,
+with ``--page FILE`` its part of that page.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ from typing import Any
 
 from continuous_sql import pull, push, statements, throughput
 from continuous_sql.orders import SOURCES, Feed
-from continuous_sql.report import table
+from continuous_sql.report import page, table
 from continuous_sql.server import Server, serving
 from penstock.testing import Cluster
+from side_by_side.page import write_part
 
 PARTS = ("throughput", "statements", "push", "pull")
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "setting": {name: given for name, given in vars(options).items() if name != "json"}
+        "setting": {name: given for name, given in vars(options).items() if name not in ("json", "page")}
     }
     for part in options.parts:
         print(f"== {part}", file=sys.stderr, flush=True)
@@ -73,11 +75,14 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=30, help="of statements and of lookups")
     parser.add_argument("--partitions", type=int, default=2)
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--page", type=Path, metavar="FILE")
     options = parser.parse_args()
     found = measure(options)
     print(table(found))
     if options.json is not None:
         options.json.write_text(json.dumps(found, indent=2) + "\n")
+    if options.page is not None:
+        write_part(options.page, "make bench-sql", page(found, push.RATE_PER_S))
     return 0
 
 

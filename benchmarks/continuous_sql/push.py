@@ -20,7 +20,7 @@ _TOPIC: Final = "pushed"
 _SOURCE: Final = (
     "CREATE STREAM pushed (id INT KEY, sent BIGINT) WITH (KAFKA_TOPIC='pushed', VALUE_FORMAT='JSON');"
 )
-_RATE_PER_S: Final = 100
+RATE_PER_S: Final = 100
 _TIMEOUT_S: Final = 30.0
 
 
@@ -51,7 +51,7 @@ def measure(server: Server, rows: int) -> dict[str, dict[str, float]]:
 def _send(send: Any, rows: int) -> None:
     began_s = time.monotonic()
     for number in range(rows):
-        time.sleep(max(0.0, began_s + number / _RATE_PER_S - time.monotonic()))
+        time.sleep(max(0.0, began_s + number / RATE_PER_S - time.monotonic()))
         send(number)
 
 

@@ -1,19 +1,71 @@
-"""The figures as a table of Markdown."""
+"""The figures as a table of Markdown, and as a part of `docs/benchmarks.md`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.spark.java import find_java
+from side_by_side.machine import hardware
 
 Line = tuple[str, str]
 
+_HEAD: Final = """# The SQL server
 
-def table(found: dict[str, Any]) -> str:
-    lines = [("", "figure"), ("---", "---"), *_lines(found)]
+`penstock sql server` on `local[*]`, one node, and who sends and asks, all on the same cores. `make bench-sql`
+measures and writes this part; with `BENCH=…` it only shows its figures.
+
+## How it is measured
+
+- **A backlog**: {records:,} orders of about 50 bytes of JSON lie in {partitions} partitions before the
+  statement is there. Records/s are those between the first batch that ends and the last, by what the
+  query's group tells.
+- **{statements} statements at once**: filters, joins with a table, counts and windowed counts in equal
+  parts, over one stream of {rate:,} orders/s for {seconds:g} s. Each result has the time of day of its
+  order; a consumer that reads committed records tells how old it is when it comes. The second half
+  counts.
+- **A push query** is followed over HTTP/1.1 while rows come {pushed_per_s} a second, from before a row is
+  written until its line is there.
+- **Pull queries** look up keys of a table of {keys:,} by `/query-stream`, {lookups:,} a second on 16
+  connections, each timed from when it was due, while {updates:,} rows a second change. Of a source table
+  the server follows the topic itself; a table that a query makes changes with each batch. **Stale** is an
+  answer by the age of the change that it should have shown.
+"""
+
+
+def page(found: Mapping[str, Any], pushed_per_s: int) -> str:
+    """The part. ``found``: figures of all parts."""
+    machine = "\n".join(f"| {name} | {value} |" for name, value in _machine().items())
+    return "\n".join(
+        [
+            _HEAD.format(**found["setting"], pushed_per_s=pushed_per_s),
+            "## The machine\n\n| | |\n| --- | --- |",
+            machine,
+            "\n## Figures\n",
+            table(found),
+        ]
+    )
+
+
+def _machine() -> dict[str, str]:
+    return {
+        **hardware(Path.cwd()),
+        "cores": str(os.cpu_count()),
+        "penstock": f"{version('penstock')}, Python {sys.version.split()[0]}",
+        "Spark": f"{version('pyspark')}, Java {find_java().version}",
+    }
+
+
+def table(found: Mapping[str, Any]) -> str:
+    lines = [("", ""), ("---", "---:"), *_lines(found)]
     return "\n".join(f"| {name} | {figure} |" for name, figure in lines)
 
 
-def _lines(found: dict[str, Any]) -> Iterator[Line]:
+def _lines(found: Mapping[str, Any]) -> Iterator[Line]:
     yield "from the server's process to its answers", f"{found['server_start_s']:.1f} s"
     for name, row in found.get("throughput", {}).items():
         rate = "all in one batch" if row["records_per_s"] is None else f"{row['records_per_s']:,} records/s"
