@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from streams_node import Node
 
 from penstock.spark.hosting import Host, HostStopped, Standing
-from penstock.streams import App, long, string
+from penstock.streams import App, long, string, tumbling
 from penstock.testing import Cluster
 
 TIMEOUT_S = 60
@@ -58,6 +58,14 @@ def filtering(source: str, sink: str) -> App:
 def counting(source: str, sink: str) -> App:
     app = App(f"of-{sink}", key=string, value=string)
     app.stream(source).group_by_key().count(store="counts").to_stream().to(sink, value=long)
+    return app
+
+
+def closing(source: str, sink: str) -> App:
+    app = App(f"of-{sink}", key=string, value=string)
+    seconds = app.stream(source).group_by_key().windowed_by(tumbling("1 s"), emit="on_close")
+    closed = seconds.count(store="counts", retention="60 s").to_stream(lambda at, count: at.key)
+    closed.to(sink, key=string, value=long)
     return app
 
 
@@ -120,6 +128,21 @@ def test_members_come_while_others_run_and_go_on_after_a_restart(
         ("kept", "counts", "late"), Standing.RUNNING
     )
     eventually(lambda: [node.lag(f"of-{sink}", "a") for sink in ("a-kept", "a-counts", "a-late")] == [0] * 3)
+
+
+def test_without_its_checkpoint_it_sends_no_window_again(
+    node: Node, hosted: Callable[..., Host], tmp_path: Path
+) -> None:
+    node.create(1, "w", "w-closed")
+    node.write([("w", b"k", b"", 1_000), ("w", b"k", b"", 1_500), ("w", b"k", b"", 5_000)])
+    host = hosted()
+    host.add("closed", closing("w", "w-closed").topology())
+    eventually(lambda: counts(node, "w-closed") == [2])
+    host.close()
+    hosted(checkpoint=tmp_path / "another").add("closed", closing("w", "w-closed").topology())
+    node.write([("w", b"k", b"", 1_200), ("w", b"k", b"", 9_000)])
+    eventually(lambda: len(counts(node, "w-closed")) > 1)
+    assert counts(node, "w-closed") == [1, 2]
 
 
 def test_one_that_fails_stands_still_and_leaves_nothing_out_when_it_tries_again(

@@ -59,8 +59,8 @@ class OutputsSeen:
         if not self.written:
             return report
         assert isinstance(report, TaskStaged)
-        fields = (report.run, report.rows, report.index, report.inline, report.name)
-        return StagedByMembers(*fields, {number: dict(counts) for number, counts in self.written.items()})
+        written = {number: dict(counts) for number, counts in self.written.items()}
+        return report.as_a(StagedByMembers, written=written)
 
 
 class WrittenFile:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
@@ -19,6 +19,9 @@ from penstock.spark.sink.locations import Location
 #: them would cost half a second a batch.
 INLINE_BYTES: Final = 1 << 20
 _FILE_BUFFER_BYTES: Final = 1 << 20
+
+
+T = TypeVar("T", bound="TaskStaged")
 
 
 class StagedBatchMissing(Exception):
@@ -78,6 +81,10 @@ class TaskStaged(WriterCommitMessage):
                 if stream.readinto(data) != size:
                     raise StagedBatchMissing(f"{file.uri} is shorter than the task that staged it has said")
                 yield EncodedBatch(topic, partition, data)
+
+    def as_a(self, kind: type[T], **more: Any) -> T:
+        """The same report with the further fields of another kind of them."""
+        return kind(**{each.name: getattr(self, each.name) for each in fields(self)}, **more)
 
     def partitions(self) -> set[TopicPartition]:
         return {TopicPartition(topic, partition) for topic, partition, _ in self.index}

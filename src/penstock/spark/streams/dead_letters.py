@@ -41,7 +41,7 @@ def with_dead_letters(report: WriterCommitMessage, count: int) -> WriterCommitMe
     if not count:
         return report
     if isinstance(report, TaskStaged):
-        return StagedWithDeadLetters(report.run, report.rows, report.index, report.inline, report.name, count)
+        return report.as_a(StagedWithDeadLetters, dead_letters=count)
     assert isinstance(report, TaskWritten)
     return WrittenWithDeadLetters(report.rows, count)
 
