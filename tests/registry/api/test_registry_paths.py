@@ -9,7 +9,8 @@ import pytest
 from penstock.client.config import ClientConfig
 from penstock.registry.api import contexts, media
 from penstock.registry.api.asked import Asked
-from penstock.registry.api.resources import RESOURCES, find, methods
+from penstock.registry.api.resources import RESOURCES
+from penstock.registry.api.routing import find, methods
 from penstock.registry.store.election import NOBODY, Election, Identity, assignment, choose
 from penstock.registry.subjects import RegistryError
 
@@ -81,7 +82,7 @@ def test_a_body_of_another_type_is_not_read() -> None:
 def test_every_resource_is_found_by_its_own_path() -> None:
     for resource in RESOURCES:
         segments = [part for part in resource.path.split("/") if part]
-        found, parameters = find(resource.method, segments)
+        found, parameters = find(RESOURCES, resource.method, segments)
         assert found is resource
         assert parameters == {part[1:-1]: part for part in segments if part.startswith("{")}
 
@@ -89,9 +90,9 @@ def test_every_resource_is_found_by_its_own_path() -> None:
 def test_what_is_no_resource_is_told_from_what_has_other_methods() -> None:
     for method, path, status in [("GET", "nothing", 404), ("PUT", "subjects", 405), ("POST", "config", 405)]:
         with pytest.raises(RegistryError) as refused:
-            find(method, path.split("/"))
+            find(RESOURCES, method, path.split("/"))
         assert refused.value.status == status
-    assert methods(["mode", "s"]) == ["DELETE", "GET", "HEAD", "PUT"]
+    assert methods(RESOURCES, ["mode", "s"]) == ["DELETE", "GET", "HEAD", "PUT"]
 
 
 def test_a_parameter_that_is_no_number_names_no_resource() -> None:

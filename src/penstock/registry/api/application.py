@@ -19,12 +19,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Lifespan
 
-from penstock.registry.api import contexts, media, resources
+from penstock.registry.api import contexts, media, routing
 from penstock.registry.api.answers import answer_json, answer_text, failure
 from penstock.registry.api.asked import Asked
 from penstock.registry.api.authentication import BasicAuthentication, Users
 from penstock.registry.api.forwarding import FORWARD, Forwarded, Interrupted, Unreachable, forward
-from penstock.registry.api.resources import Resource
+from penstock.registry.api.resources import RESOURCES
+from penstock.registry.api.routing import Resource
 from penstock.registry.store.store import NotLeader, Store
 from penstock.registry.subjects import RegistryError
 
@@ -106,9 +107,9 @@ class _Api:
         if segments[:2] == ["v1", "metadata"] and sent.method in ("GET", "HEAD"):
             return answer_json(self._metadata(segments), kind)
         segments, query = contexts.rewritten(segments, query)
-        if sent.method == "OPTIONS" and (allowed := resources.methods(segments)):
+        if sent.method == "OPTIONS" and (allowed := routing.methods(RESOURCES, segments)):
             return Response(headers={"allow": ", ".join([*allowed, "OPTIONS"])})
-        resource, parameters = resources.find(sent.method, segments)
+        resource, parameters = routing.find(RESOURCES, sent.method, segments)
         asked = Asked(parameters, query, _content(sent) if resource.has_body else None)
         limiter = self._writes if resource.write is not None else None
         return await to_thread.run_sync(partial(self._answer, resource, asked, sent, kind), limiter=limiter)

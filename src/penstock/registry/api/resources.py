@@ -1,64 +1,12 @@
-"""Every endpoint: its method, its path and what it asks of the registry.
-
-A read is answered by any instance from its own image. A write is decided by the leader, which forwards
-nothing; a registration of what is there already needs no leader.
-"""
+"""Every endpoint: its method, its path and what it asks of the registry."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock.registry.api.asked import Asked, not_found, whole_number
+from penstock.registry.api.asked import Asked, whole_number
+from penstock.registry.api.routing import Resource
 from penstock.registry.subjects import Decision, Registry, RegistryError
-
-Read = Callable[[Registry, Asked], Any]
-Write = Callable[[Registry, Asked], Decision]
-
-
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """``read`` or ``write``; with both, what ``read`` gives is the answer unless it is None."""
-
-    method: str
-    path: str
-    read: Read | None = None
-    write: Write | None = None
-    is_text: bool = False
-    has_body: bool = False
-
-    def match(self, segments: Sequence[str]) -> dict[str, str] | None:
-        """The parameters of a path that is this one."""
-        parts = self.path.strip("/").split("/") if self.path != "/" else []
-        if len(parts) != len(segments):
-            return None
-        found = {}
-        for part, segment in zip(parts, segments, strict=True):
-            if part.startswith("{") and segment:
-                found[part[1:-1]] = segment
-            elif part != segment:
-                return None
-        return found
-
-
-def find(method: str, segments: Sequence[str]) -> tuple[Resource, dict[str, str]]:
-    """Raises RegistryError: 404, or 405 for a path that has other methods."""
-    method = "GET" if method == "HEAD" else method
-    matches = [(each, found) for each in RESOURCES if (found := each.match(segments)) is not None]
-    for resource, found in matches:
-        if resource.method == method:
-            return resource, found
-    if matches:
-        raise RegistryError(405, "HTTP 405 Method Not Allowed")
-    raise not_found()
-
-
-def methods(segments: Sequence[str]) -> list[str]:
-    """What a path answers to."""
-    found = {each.method for each in RESOURCES if each.match(segments) is not None}
-    return sorted(found | {"HEAD"} if "GET" in found else found)
-
 
 # Parameters
 
@@ -276,7 +224,7 @@ _VERSIONS: Final = "/subjects/{subject}/versions"
 _VERSION: Final = f"{_VERSIONS}/{{version}}"
 _CHECK: Final = f"/compatibility{_VERSIONS}"
 
-RESOURCES: Final = (
+RESOURCES: Final[tuple[Resource, ...]] = (
     Resource("GET", "/", read=lambda registry, asked: {}),
     Resource("POST", "/", read=lambda registry, asked: {}),
     Resource("GET", "/schemas", read=_schemas),
@@ -307,18 +255,18 @@ RESOURCES: Final = (
     Resource("GET", f"{_VERSION}/referencedby", read=_referenced_by),
     Resource("POST", _CHECK, read=_compatibility, has_body=True),
     Resource("POST", f"{_CHECK}/{{version}}", read=_compatibility, has_body=True),
-    Resource("GET", "/config", read=_config),
-    Resource("PUT", "/config", write=_set_config, has_body=True),
-    Resource("DELETE", "/config", write=_delete_config),
-    Resource("GET", "/config/{subject}", read=_config),
-    Resource("PUT", "/config/{subject}", write=_set_config, has_body=True),
-    Resource("DELETE", "/config/{subject}", write=_delete_config),
-    Resource("GET", "/mode", read=_mode),
-    Resource("PUT", "/mode", write=_set_mode, has_body=True),
-    Resource("DELETE", "/mode", write=_delete_mode),
-    Resource("GET", "/mode/{subject}", read=_mode),
-    Resource("PUT", "/mode/{subject}", write=_set_mode, has_body=True),
-    Resource("DELETE", "/mode/{subject}", write=_delete_mode),
+    *(
+        resource
+        for owner in ("", "/{subject}")
+        for resource in (
+            Resource("GET", f"/config{owner}", read=_config),
+            Resource("PUT", f"/config{owner}", write=_set_config, has_body=True),
+            Resource("DELETE", f"/config{owner}", write=_delete_config),
+            Resource("GET", f"/mode{owner}", read=_mode),
+            Resource("PUT", f"/mode{owner}", write=_set_mode, has_body=True),
+            Resource("DELETE", f"/mode{owner}", write=_delete_mode),
+        )
+    ),
     Resource("GET", "/contexts", read=_contexts),
     Resource("DELETE", "/contexts/{context}", write=_delete_context),
 )

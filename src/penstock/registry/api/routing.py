@@ -1,0 +1,62 @@
+"""Which endpoint a request is for.
+
+A read is answered by any instance from its own image. A write is decided by the leader, which forwards
+nothing; a registration of what is there already needs no leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.registry.api.asked import Asked, not_found
+from penstock.registry.subjects import Decision, Registry, RegistryError
+
+Read = Callable[[Registry, Asked], Any]
+Write = Callable[[Registry, Asked], Decision]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """``read`` or ``write``; with both, what ``read`` gives is the answer unless it is None."""
+
+    method: str
+    path: str
+    read: Read | None = None
+    write: Write | None = None
+    is_text: bool = False
+    has_body: bool = False
+
+    def match(self, segments: Sequence[str]) -> dict[str, str] | None:
+        """The parameters of a path that is this one."""
+        parts = self.path.strip("/").split("/") if self.path != "/" else []
+        if len(parts) != len(segments):
+            return None
+        found = {}
+        for part, segment in zip(parts, segments, strict=True):
+            if part.startswith("{") and segment:
+                found[part[1:-1]] = segment
+            elif part != segment:
+                return None
+        return found
+
+
+def find(
+    resources: Sequence[Resource], method: str, segments: Sequence[str]
+) -> tuple[Resource, dict[str, str]]:
+    """Raises RegistryError: 404, or 405 for a path that has other methods."""
+    method = "GET" if method == "HEAD" else method
+    matches = [(each, found) for each in resources if (found := each.match(segments)) is not None]
+    for resource, found in matches:
+        if resource.method == method:
+            return resource, found
+    if matches:
+        raise RegistryError(405, "HTTP 405 Method Not Allowed")
+    raise not_found()
+
+
+def methods(resources: Sequence[Resource], segments: Sequence[str]) -> list[str]:
+    """What a path answers to."""
+    found = {each.method for each in resources if each.match(segments) is not None}
+    return sorted(found | {"HEAD"} if "GET" in found else found)
