@@ -31,6 +31,14 @@ def shell(
     url: Annotated[
         str, typer.Option("--server", "-s", envvar="PENSTOCK_SQL", metavar="URL", help="The SQL server.")
     ] = DEFAULT_SERVER,
+    user: Annotated[
+        str | None,
+        typer.Option("--user", "-u", envvar="PENSTOCK_SQL_USER", metavar="NAME", help="Who asks."),
+    ] = None,
+    password: Annotated[
+        str | None,
+        typer.Option("--password", "-p", envvar="PENSTOCK_SQL_PASSWORD", metavar="TEXT", help="The user's."),
+    ] = None,
     execute: Annotated[
         list[str] | None,
         typer.Option("--execute", "-e", metavar="STATEMENTS", help="Carry these out and end; repeatable."),
@@ -72,7 +80,7 @@ def shell(
     from penstock.cli.sql_shell.session import Session
 
     try:
-        rest = Rest(url)
+        rest = Rest(url, None if user is None else (user, password or ""))
     except ValueError as error:
         fail(f"--server: {error}", EXIT_USAGE)
     printer = Printer(output)

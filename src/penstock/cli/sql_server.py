@@ -73,6 +73,14 @@ def server(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A property of ksqlDB's or of clients; repeatable."),
     ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option("--tls-certificate", metavar="FILE", help="Serve HTTPS: a PEM file with the chain."),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option("--tls-key", metavar="FILE", help="Its key, where the certificate's file has none."),
+    ] = None,
     log: Annotated[
         Path | None,
         typer.Option(
@@ -100,6 +108,8 @@ def server(
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     properties = {**_LOGGING, **_properties(settings or [], bootstrap, command_config)}
     address, port = split_address(listen)
+    if key is not None and certificate is None:
+        fail("--tls-key: expected --tls-certificate with it", EXIT_USAGE)
     require_broker(bootstrap)
     try:
         config = EngineConfig(bootstrap, service_id, registry, properties, listen)
@@ -111,8 +121,9 @@ def server(
     except (ConfigError, ClientError, JavaNotFound, StreamsError) as error:
         fail(f"the SQL server can't start with the cluster at {bootstrap}: {error}")
     try:
-        made = SqlServer(Engine(config, host), host=address, port=port)
-    except OSError as error:
+        engine = Engine(config, host)
+        made = SqlServer(engine, host=address, port=port, certificate=certificate, key=key)
+    except (OSError, ConfigError) as error:
         host.close()
         fail(str(error))
     try:

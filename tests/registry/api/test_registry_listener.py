@@ -9,13 +9,13 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from certificates import make_authority
 from penstock.client.settings import ConfigError
-from penstock.registry.api.authentication import Users
 from penstock.registry.api.listener import ListenerConfig
 from penstock.registry.api.server import RegistryServer
 from penstock.registry.client.config import RegistryConfig
 from penstock.registry.client.errors import RegistryRefused, RegistryUnreachable
 from penstock.registry.client.registry import RegistryClient
 from penstock.testing import Cluster
+from penstock.web.authentication import Users
 from registry_node import properties
 
 USERS = """
@@ -175,5 +175,5 @@ def test_clients_certificates_need_somebody_to_trust(authority):
 def test_passwords_in_forms_that_are_not_read_are_told(tmp_path):
     users = tmp_path / "users"
     users.write_text("a: OBF:1abc")
-    with pytest.raises(ConfigError, match=r"user 'a' in .* has no password that can be used"):
+    with pytest.raises(ValueError, match=r"user 'a' in .* has no password that can be used"):
         Users.read(str(users), ("*",), "r")

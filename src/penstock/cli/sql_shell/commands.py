@@ -109,7 +109,7 @@ def _server(session: Session, arguments: list[str]) -> None:
             session.printer.text(session.rest.url)
         case [url]:
             try:
-                rest = Rest(url)
+                rest = Rest(url, session.rest.user)
                 told = rest.info()
             except (ValueError, Refused) as error:
                 raise Failed(f"SERVER: {error}") from error

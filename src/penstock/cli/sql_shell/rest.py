@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 from collections.abc import Iterator, Mapping
@@ -29,13 +30,16 @@ class Refused(Exception):
 
 
 class Rest:
-    """One server. Each request has a connection of its own. Raises ValueError for what is no URL."""
+    """One server. Each request has a connection of its own. ``user``: name and password, where the server
+    wants some. Raises ValueError for what is no URL.
+    """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, user: tuple[str, str] | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"found {url}, expected http://HOST:PORT or https://HOST:PORT")
         self.url = url.rstrip("/")
+        self.user = user
         self._base = parts.path.rstrip("/")
         self._host, self._port = parts.hostname, parts.port
         self._kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
@@ -126,6 +130,9 @@ class Rest:
         accepted: str,
     ) -> http.client.HTTPResponse:
         headers = {"Accept": accepted, "Content-Type": _TYPE}
+        if self.user is not None:
+            credentials = base64.b64encode(":".join(self.user).encode()).decode()
+            headers["Authorization"] = f"Basic {credentials}"
         data = None if body is None else json.dumps(body)
         connection.request(method, f"{self._base}{path}", data, headers)
         return connection.getresponse()

@@ -22,12 +22,12 @@ from starlette.types import Lifespan
 from penstock.registry.api import contexts, media, routing
 from penstock.registry.api.answers import answer_json, answer_text, failure
 from penstock.registry.api.asked import Asked
-from penstock.registry.api.authentication import BasicAuthentication, Users
 from penstock.registry.api.forwarding import FORWARD, Forwarded, Interrupted, Unreachable, forward
 from penstock.registry.api.resources import RESOURCES
 from penstock.registry.api.routing import Resource
 from penstock.registry.store.store import NotLeader, Store
 from penstock.registry.subjects import RegistryError
+from penstock.web.authentication import BasicAuthentication, Users
 
 logger = logging.getLogger(__name__)
 
@@ -83,13 +83,19 @@ def application(
             return failure(error, kind)
 
     routes = [Route("/{path:path}", answer, methods=_METHODS)]
-    middleware = [] if users is None else [Middleware(BasicAuthentication, users=users)]
+    middleware = []
+    if users is not None:
+        middleware.append(Middleware(BasicAuthentication, users=users, refusal=_unauthorized))
     return Starlette(
         routes=routes,
         middleware=middleware,
         lifespan=lifespan,
         exception_handlers={Exception: _unexpected},
     )
+
+
+def _unauthorized() -> Response:
+    return failure(RegistryError(401, "Unauthorized"))
 
 
 class _Api:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from penstock.client.security import SecurityConfig, load_keystore, load_truststore
 from penstock.client.settings import ConfigError, from_properties, one_of, setting, text
-from penstock.registry.api.authentication import Users
+from penstock.web.authentication import Users
 
 DEFAULT_PORT: Final = 8081
 _CLIENTS: Final = {
@@ -97,4 +97,7 @@ class ListenerConfig:
         """Who is answered; None is everybody. Raises ConfigError."""
         if self.users_file is None:
             return None
-        return Users.read(self.users_file, self.roles, self.realm)
+        try:
+            return Users.read(self.users_file, self.roles, self.realm)
+        except ValueError as error:
+            raise ConfigError(f"'penstock.authentication.users': {error}") from None

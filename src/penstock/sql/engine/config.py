@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.client.config import ClientConfig
-from penstock.sql.engine.properties import Values, checked_properties
+from penstock.sql.engine.properties import OF_SERVER, Values, checked_properties
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,9 @@ class EngineConfig:
     @property
     def client_properties(self) -> dict[str, str]:
         """Of the clients that the engine and its views talk to the cluster with."""
-        return {name: value for name, value in self.server_properties.items() if not name.startswith("ksql.")}
+        return {
+            name: value for name, value in self.server_properties.items() if not name.startswith(OF_SERVER)
+        }
 
     @property
     def client(self) -> ClientConfig:

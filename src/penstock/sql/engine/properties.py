@@ -26,9 +26,15 @@ OFFSET_RESET: Final = "auto.offset.reset"
 SHUTDOWN_TIMEOUT: Final = "ksql.streams.shutdown.timeout.ms"
 #: Groups, windows and tables that are joined in one push query are kept in memory. ksqlDB has no limit.
 PUSH_STATE_BYTES: Final = "penstock.push.query.state.max.bytes"
+#: Of `authentication.method=BASIC`.
+USERS_FILE: Final = "penstock.authentication.users"
 IDLE_TIMEOUT_S: Final = "ksql.idle.connection.timeout.seconds"
 REGISTRY_PREFIX: Final = "ksql.schema.registry."
 _ANY_MS: Final = whole_number(0, 2**53)
+
+
+#: How the names begin that no client of the cluster has.
+OF_SERVER: Final = ("ksql.", "penstock.", "access.control.", "authentication.")
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class Property:
 
     @property
     def is_mutable(self) -> bool:
-        return self.is_of_queries or not self.name.startswith(("ksql.", "penstock.", "bootstrap."))
+        return self.is_of_queries or not self.name.startswith((*OF_SERVER, "bootstrap."))
 
 
 def _ksql(name: str, default: str | None, check: Callable[[str], object] = text) -> Property:
@@ -87,6 +93,14 @@ _OWN: Final = (
     _ksql("query.retry.backoff.initial.ms", "15000", _ANY_MS),
     _ksql("query.retry.backoff.max.ms", "900000", _ANY_MS),
     _ksql("max.push.queries", "100", _COUNT),
+    Property("access.control.allow.origin", "", str),
+    Property("access.control.allow.methods", "", str),
+    Property("access.control.allow.headers", "", str),
+    Property("authentication.method", "NONE", one_of("none", "basic")),
+    Property("authentication.realm", "", str),
+    Property("authentication.roles", "*", str),
+    Property("authentication.skip.paths", "", str),
+    Property(USERS_FILE, None, text),
     Property(IDLE_TIMEOUT_S, "86400", whole_number(1)),
     Property(PUSH_STATE_BYTES, str(256 << 20), _COUNT),
     _ksql("query.persistent.active.limit", str(2**31 - 1), _COUNT),

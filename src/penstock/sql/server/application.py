@@ -23,6 +23,7 @@ from penstock.sql.engine.results import QueryResult
 from penstock.sql.errors import SqlError
 from penstock.sql.lexer import tokens_of
 from penstock.sql.server import media
+from penstock.sql.server.access import guards
 from penstock.sql.server.asked import Asked, InsertsAsked, bad_request, query_id_of, topics_to_delete
 from penstock.sql.server.inserting import INSERT_TYPES, InsertsResponse, Lines
 from penstock.sql.server.reading import RowReading
@@ -48,7 +49,7 @@ T = TypeVar("T")
 
 
 def application(engine: Engine, streams: Streams) -> Starlette:
-    """``streams`` are those whose rows go out; who serves this closes them at the end."""
+    """``streams`` are those whose rows go out; who serves this closes them at the end. Raises ConfigError."""
     api = _Api(engine, streams)
     routes = [
         Route("/", api.home),
@@ -75,7 +76,8 @@ def application(engine: Engine, streams: Streams) -> Starlette:
         ClientDisconnect: _gone,
         Exception: _unexpected,
     }
-    return Starlette(routes=routes, exception_handlers=handlers)
+    middleware = guards(engine.config.values)
+    return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
 
 
 class _Api:

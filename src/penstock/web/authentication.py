@@ -1,4 +1,5 @@
-"""Basic authentication by a file of users, passwords and roles, as Jetty's PropertyFileLoginModule reads it.
+"""Basic authentication (RFC 7617) by a file of users, passwords and roles, as Jetty's PropertyFileLoginModule
+reads it.
 
 alice: her-password, sr-user
 bob: MD5:5f4dcc3b5aa765d61d8327deb882cf99, sr-user, admin
@@ -10,17 +11,15 @@ import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import javaproperties
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
-
-from penstock.client.settings import ConfigError
-from penstock.registry.api.answers import failure
-from penstock.registry.subjects import RegistryError
 
 _ANY_ROLE: Final = ("*", "**")
 _MD5: Final = "MD5:"
@@ -35,24 +34,24 @@ class Users:
     realm: str
 
     @classmethod
-    def read(cls, path: str, roles: tuple[str, ...], realm: str) -> Users:
-        """Raises ConfigError."""
+    def read(cls, path: str, roles: Collection[str], realm: str) -> Users:
+        """Raises ValueError."""
         try:
             with open(path, encoding="utf-8") as file:
                 lines = javaproperties.load(file)
         except (OSError, ValueError) as error:
-            raise ConfigError(f"'penstock.authentication.users': {path!r} can't be read: {error}") from None
+            raise ValueError(f"the users in {path!r} can't be read: {error}") from None
         passwords = {}
         for user, told in lines.items():
             password, *own = (each.strip() for each in told.split(","))
             if not password or password.startswith(_OTHER_FORMS):
-                raise ConfigError(
-                    f"'penstock.authentication.users': user {user!r} in {path!r} has no password that can be "
-                    "used: expected 'user: password[,role…]', the password as it is or MD5:…"
+                raise ValueError(
+                    f"user {user!r} in {path!r} has no password that can be used: expected "
+                    "'user: password[,role…]', the password as it is or MD5:…"
                 )
             if set(roles) & {*_ANY_ROLE, *own}:
                 passwords[user] = password
-        return cls(passwords, realm)
+        return cls(passwords, realm.replace('"', "'"))
 
     def lets_in(self, authorization: str) -> bool:
         """Whether a header is one of a user's with his password."""
@@ -61,7 +60,7 @@ class Users:
             return False
         try:
             user, _, password = base64.b64decode(credentials.strip(), validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
+        except (binascii.Error, ValueError):
             return False
         expected = self.passwords.get(user)
         if expected is None:
@@ -73,16 +72,31 @@ class Users:
 
 
 class BasicAuthentication:
-    """Answers 401 to everybody else."""
+    """Answers everybody else with a ``refusal``, of status 401. ``open_paths`` are for everybody; ``*`` in
+    one stands for any characters.
+    """
 
-    def __init__(self, application: ASGIApp, users: Users) -> None:
+    def __init__(
+        self,
+        application: ASGIApp,
+        users: Users,
+        refusal: Callable[[], Response],
+        open_paths: Collection[str] = (),
+    ) -> None:
         self._application = application
         self._users = users
+        self._refusal = refusal
+        patterns = "|".join(re.escape(each).replace(r"\*", ".*") for each in open_paths)
+        self._open = re.compile(patterns or r"(?!)")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or self._users.lets_in(Headers(scope=scope).get("authorization", "")):
+        if scope["type"] != "http" or self._is_let_in(scope):
             await self._application(scope, receive, send)
             return
-        answer = failure(RegistryError(401, "Unauthorized"))
+        answer = self._refusal()
         answer.headers["WWW-Authenticate"] = f'Basic realm="{self._users.realm}"'
         await answer(scope, receive, send)
+
+    def _is_let_in(self, scope: Scope) -> bool:
+        header = Headers(scope=scope).get("authorization", "")
+        return self._open.fullmatch(scope["path"]) is not None or self._users.lets_in(header)

@@ -1,0 +1,66 @@
+"""Who may ask: pages of other origins, and users by name and password, under ksqlDB's names of properties."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+
+from penstock.client.settings import ConfigError
+from penstock.sql.engine.errors import EngineError, ErrorCode
+from penstock.sql.engine.properties import USERS_FILE, Values
+from penstock.sql.server import media
+from penstock.web.authentication import BasicAuthentication, Users
+
+#: Whether the process lives is no secret, and who asks for it has no password.
+_OPEN: Final = ("/chc/live", "/chc/ready")
+_METHODS: Final = ("GET", "POST", "HEAD")
+_HEADERS: Final = ("X-Requested-With", "Content-Type", "Accept", "Origin")
+
+
+def guards(values: Values) -> list[Middleware]:
+    """What stands before the application, the outermost first. Raises ConfigError."""
+    found: list[Middleware] = []
+    if origins := _listed(values, "access.control.allow.origin"):
+        patterns = (re.escape(each).replace(r"\*", ".*") for each in origins)
+        found.append(
+            Middleware(
+                CORSMiddleware,
+                allow_origin_regex="|".join(patterns),
+                allow_methods=_listed(values, "access.control.allow.methods") or _METHODS,
+                allow_headers=_listed(values, "access.control.allow.headers") or _HEADERS,
+                allow_credentials=True,
+            )
+        )
+    if (users := _users(values)) is not None:
+        paths = [*_OPEN, *_listed(values, "authentication.skip.paths")]
+        found.append(Middleware(BasicAuthentication, users=users, refusal=_refusal, open_paths=paths))
+    return found
+
+
+def _users(values: Values) -> Users | None:
+    """None is everybody."""
+    path, is_asked = values.get(USERS_FILE), (values.get("authentication.method") or "").upper() == "BASIC"
+    if is_asked != (path is not None):
+        raise ConfigError(f"'authentication.method' BASIC and '{USERS_FILE}' go together: found one of them")
+    if path is None:
+        return None
+    try:
+        return Users.read(
+            path, _listed(values, "authentication.roles"), values.get("authentication.realm") or ""
+        )
+    except ValueError as error:
+        raise ConfigError(f"'{USERS_FILE}': {error}") from None
+
+
+def _refusal() -> Response:
+    error = EngineError("expected the name and the password of a user", ErrorCode.UNAUTHORIZED)
+    return Response(json.dumps(error.to_json()), error.code.http_status, media_type=media.JSON)
+
+
+def _listed(values: Values, name: str) -> list[str]:
+    return [each.strip() for each in (values.get(name) or "").split(",") if each.strip()]

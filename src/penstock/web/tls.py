@@ -1,0 +1,25 @@
+"""TLS of a web server: its certificate, and the protocols that clients may choose by ALPN (RFC 7301)."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+
+def server_context(certificate: Path, key: Path | None = None, *, http2: bool = False) -> ssl.SSLContext:
+    """``certificate``: a PEM file with the chain, and with the key unless ``key`` has it. Raises
+    ValueError.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except (OSError, ssl.SSLError) as error:
+        files = certificate if key is None else f"{certificate} and {key}"
+        raise ValueError(f"no certificate with its key can be read from {files}: {error}") from None
+    context.set_alpn_protocols([*(["h2"] if http2 else []), "http/1.1"])
+    return context
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted: expected one that needs no password")
