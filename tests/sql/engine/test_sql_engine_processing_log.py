@@ -137,7 +137,13 @@ def test_a_query_may_stop_instead(server: Server) -> None:
     assert described["state"] == "ERROR"
     [error] = described["queryErrors"]
     assert "s-0 at offset 1" in error["errorMessage"]
-    assert "no json" in error["errorMessage"] or "JSON" in error["errorMessage"]
+    assert "JSON" in error["errorMessage"]
+    assert (error["type"], error["timestamp"] > 0) == ("UNKNOWN", True)
+    text = """
+        SELECT message->type AS t, message->kafkastreamsthreaderror AS e, rowtime FROM ksql_processing_log;
+    """
+    [(type_, told, time_ms)] = server.settled(text, 1)
+    assert (type_, told["ERRORMESSAGE"], time_ms) == (4, error["errorMessage"], error["timestamp"])
 
 
 def test_without_a_log_nothing_is_written(start: Callable[..., Server]) -> None:
