@@ -10,7 +10,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 import pyarrow as pa
@@ -59,8 +59,9 @@ class OutputsSeen:
         if not self.written:
             return report
         assert isinstance(report, TaskStaged)
-        fields = (report.run, report.rows, report.index, report.inline, report.name)
-        return StagedByMembers(*fields, {number: dict(counts) for number, counts in self.written.items()})
+        written = {number: dict(counts) for number, counts in self.written.items()}
+        own = {each.name: getattr(report, each.name) for each in fields(report)}
+        return StagedByMembers(**own, written=written)
 
 
 class WrittenFile:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -41,7 +41,8 @@ def with_dead_letters(report: WriterCommitMessage, count: int) -> WriterCommitMe
     if not count:
         return report
     if isinstance(report, TaskStaged):
-        return StagedWithDeadLetters(report.run, report.rows, report.index, report.inline, report.name, count)
+        own = {each.name: getattr(report, each.name) for each in fields(report)}
+        return StagedWithDeadLetters(**own, dead_letters=count)
     assert isinstance(report, TaskWritten)
     return WrittenWithDeadLetters(report.rows, count)
 
