@@ -7,10 +7,13 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from penstock.client.errors import ClientError, ServerUnreachable
 from penstock.client.fetcher import PartitionRange
+from penstock.client.metadata import TopicPartition
+from penstock.spark.hosting.counting import OutputsSeen, StagedByMembers, WrittenFile
 from penstock.spark.hosting.failures import MemberFailed, blaming, read_failure
 from penstock.spark.hosting.groups import PASSING, member_group, number_of, partition_of
 from penstock.spark.hosting.positions import last_completed, position_in
@@ -18,7 +21,9 @@ from penstock.spark.hosting.roster import Member, Roster, RosterDamaged, RosterF
 from penstock.spark.hosting.source import Share, share_out
 from penstock.spark.sink.checkpoint import parse_offset_entry
 from penstock.spark.sink.locations import Location
+from penstock.spark.sink.staged import GroupNote, TaskStaged
 from penstock.spark.streams.grouping import spark_hash_of_long
+from penstock.spark.streams.packing import Position, outputs_by_topic
 from penstock.spark.streams.source import Work
 
 MEMBER = Member(3, "counts", "3-abc", Standing.RUNNING, {"orders": {"0": 5}}, (7, 8))
@@ -180,3 +185,36 @@ def test_a_failure_is_read_from_what_spark_tells() -> None:
     assert found == (None, "ServerUnreachable: nobody there", False)
     found = read_failure(SPARK_SAYS.format(error="penstock.spark.sink.ownership.RunFenced: replaced"))
     assert found == (None, "RunFenced: replaced", True)
+
+
+# what members write
+
+
+def outputs(number: int, topic: str, count: int) -> tuple[str, bytes]:
+    written = [(topic, None, b"k", b"v", 0, ())] * count
+    [block] = outputs_by_topic(written, None, Position("read", 0, 1), 0)
+    return f"{number}-abc", block.pack()
+
+
+def test_what_members_write_is_counted_once_and_forgotten_with_them(tmp_path: Path) -> None:
+    where = location(tmp_path)
+    RosterFile(where).write(Roster().with_member(MEMBER))
+    plans, blocks = zip(outputs(3, "a", 2), outputs(3, "log", 1), outputs(4, "b", 5), strict=True)
+    seen = OutputsSeen()
+    batch = pa.record_batch({"plan": pa.array(plans), "block": pa.array(blocks, pa.binary())})
+    assert list(seen.passing(iter([batch]))) == [batch]
+    note = GroupNote("group", TopicPartition("a", 0), "times")
+    report = seen.added_to(TaskStaged(None, 8, (), b"", None, notes=(note,)))
+    assert isinstance(report, StagedByMembers)
+    assert report.notes == (note,)
+    file = WrittenFile(where)
+    file.add([report, None], 7)
+    file.add([report], 7)  # run again
+    assert file.read() == {3: {"a": 2, "log": 1}, 4: {"b": 5}}
+    file.add([report], 100)
+    assert file.read() == {3: {"a": 4, "log": 2}}, "there is no member 4"
+    assert OutputsSeen().added_to(report) is report
+    (tmp_path / "penstock" / "written.json").write_text("[]")
+    with pytest.raises(OSError, match=r"written\.json is damaged"):
+        file.read()
+    file.add([report], 101)  # is said in the log alone

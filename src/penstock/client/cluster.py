@@ -49,9 +49,9 @@ class Cluster:
     # Connections
 
     def connection(self, node_id: int) -> Connection:
-        """The connection to a broker. Raises ServerUnreachable (retriable)."""
+        """The connection to a broker, a new one if it has failed. Raises ServerUnreachable (retriable)."""
         connection = self._connections.get(node_id)
-        if connection is None:
+        if connection is None or connection.is_closed:
             connection = self._connections[node_id] = self.open_connection(node_id)
         return connection
 

@@ -224,6 +224,11 @@ class Connection:
     def fileno(self) -> int:
         return self._socket.fileno()
 
+    @property
+    def is_closed(self) -> bool:
+        """By `close`, or because it failed."""
+        return self._socket.fileno() < 0
+
     def close(self) -> None:
         self._pending.clear()
         self._socket.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from functools import partial
 
 from penstock.client.cluster import Cluster
 from penstock.protocol.messages import (
@@ -26,29 +26,32 @@ def readers_of_topics(cluster: Cluster) -> dict[str, tuple[int, int]]:
     members: Counter[str] = Counter()
     groups: defaultdict[str, set[str]] = defaultdict(set)
     for node_id in cluster.refresh([]).brokers:
-        for group_id, topics in _assigned(cluster, node_id):
+        for group_id, topics in cluster.retry(partial(_assigned, cluster, node_id)):
             members.update(topics)
             for topic in topics:
                 groups[topic].add(group_id)
     return {topic: (number, len(groups[topic])) for topic, number in members.items()}
 
 
-def _assigned(cluster: Cluster, node_id: int) -> Iterator[tuple[str, set[str]]]:
-    """The topics of each member of the groups that a broker coordinates."""
+def _assigned(cluster: Cluster, node_id: int) -> list[tuple[str, set[str]]]:
+    """The groups that a broker coordinates, and the topics of each of their members."""
     connection = cluster.connection(node_id)
     listed = connection.call(ListGroupsRequest(), ListGroupsResponse).groups
+    found: list[tuple[str, set[str]]] = []
     classic = [each.group_id for each in listed if each.group_type in ("", _CLASSIC)]
     if classic:
         answer = connection.call(DescribeGroupsRequest(groups=classic), DescribeGroupsResponse)
         for group in answer.groups:
-            for member in group.members if group.protocol_type == _CONSUMER else ():
-                yield group.group_id, _topics_of(bytes(member.member_assignment))
+            members = group.members if group.protocol_type == _CONSUMER else ()
+            found += [(group.group_id, _topics_of(bytes(each.member_assignment))) for each in members]
     modern = [each.group_id for each in listed if each.group_type == _CONSUMER]
     if modern:
         request = ConsumerGroupDescribeRequest(group_ids=modern)
         for described in connection.call(request, ConsumerGroupDescribeResponse).groups:
-            for each in described.members:
-                yield described.group_id, {found.topic_name for found in each.assignment.topic_partitions}
+            for member in described.members:
+                topics = {each.topic_name for each in member.assignment.topic_partitions}
+                found.append((described.group_id, topics))
+    return found
 
 
 def _topics_of(assignment: bytes) -> set[str]:

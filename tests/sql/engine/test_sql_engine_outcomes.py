@@ -69,6 +69,12 @@ def test_an_answer_that_is_lost_is_asked_for_again(proxy: WireProxy, behind: Ser
     assert streams(behind) == ["MADE"]
 
 
+def test_a_look_at_groups_is_repeated_when_its_connection_ends(proxy: WireProxy, behind: Server) -> None:
+    proxy.plan(ApiKey.LIST_GROUPS, Fate.CUT_BEFORE)
+    assert behind.one("SHOW ALL TOPICS EXTENDED;")["topics"]
+    assert [fate for _, fate in proxy.met] == [Fate.CUT_BEFORE]
+
+
 def test_a_command_that_may_be_written_is_said_to_be_so_and_applied_if_it_is(
     proxy: WireProxy, behind: Server
 ) -> None:

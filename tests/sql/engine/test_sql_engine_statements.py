@@ -209,6 +209,22 @@ def test_a_command_that_never_comes_is_not_waited_for(start: Callable[..., Serve
     assert error.code is ErrorCode.COMMAND_QUEUE_CATCHUP_TIMEOUT
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ASSERT VALUES s (id, v) VALUES (1, 'a');",
+        "ASSERT NULL VALUES s KEY (1);",
+        "ASSERT STREAM s (id INT) WITH (kafka_topic='s');",
+        "CREATE SINK CONNECTOR c WITH ('connector.class'='x');",
+    ],
+)
+def test_what_no_server_carries_out_is_refused_before_anything_is_done(server: Server, text: str) -> None:
+    error = server.refused(f"{S} {text}", "expected a statement that a server carries out|no Connect")
+    assert error.code is ErrorCode.BAD_STATEMENT
+    assert error.entities == ()
+    assert names(server, "STREAMS") == []
+
+
 # DROP
 
 

@@ -56,7 +56,7 @@ CHANGING = (
 
 
 _TEND_S: Final = 0.5
-_MEASURED_EVERY: Final = 10
+_OBSERVED_EVERY: Final = 10
 _NOT_WRITTEN: Final = "Could not write the statement into the command topic"
 _UNKNOWN: Final = "It is not known whether the statement was written into the command topic."
 
@@ -263,8 +263,8 @@ class Distributor:
         for round_ in count():
             if self._closing.wait(_TEND_S):
                 return
-            if round_ % _MEASURED_EVERY == 0:
-                self._runner.measure()
+            if round_ % _OBSERVED_EVERY == 0:
+                self._runner.observe()
             if self._unsettled is None and not self._runner.has_due:
                 continue
             with self._changed:

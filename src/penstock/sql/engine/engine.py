@@ -61,6 +61,10 @@ KSQLDB_VERSION: Final = "0.29.0"
 _WRONG: Final = (SqlError, FormatError, UserFunctionError, StreamsError, ConfigError, RegistryRefused)
 
 
+#: They were carried out when the request was taken apart.
+_OF_SESSIONS: Final = (s.SetProperty, s.UnsetProperty, s.Define, s.Undefine)
+
+
 class Engine:
     """Of one service id. ``host`` runs its queries, and is closed with it."""
 
@@ -161,6 +165,7 @@ class Engine:
                         ErrorCode.QUERY_ENDPOINT,
                     )
                 else:
+                    _require_of_servers(step)
                     analyze(step.statement, state.catalog, step.script, step.start)
             except Exception as error:
                 _refuse(error, step.text, ())
@@ -196,11 +201,8 @@ class Engine:
             case s.InsertValues():
                 self._insert(statement, step)
                 return None
-            case s.SetProperty() | s.UnsetProperty() | s.Define() | s.Undefine():
-                return None
-            case s.CreateConnector() | s.DropConnector():
-                raise EngineError("found a statement of connectors, expected none: no Connect is configured")
-        raise EngineError(f"found {step.text}, expected a statement that a server carries out")
+        assert isinstance(statement, _OF_SESSIONS), "the check lets nothing else pass"
+        return None
 
     @property
     def state(self) -> State:
@@ -312,8 +314,7 @@ class Engine:
         """The one statement of a text that does not only set something."""
         self._require_start()
         steps = self._steps(text, properties, variables)
-        settings = (s.SetProperty, s.UnsetProperty, s.Define, s.Undefine)
-        found = [step for step in steps if not isinstance(step.statement, settings)]
+        found = [step for step in steps if not isinstance(step.statement, _OF_SESSIONS)]
         if len(found) != 1:
             raise EngineError(
                 f"Expected exactly one KSQL statement; found {len(found)} instead",
@@ -398,6 +399,18 @@ class Engine:
         """Whether requests may set a property: True, or an EngineError that says why not."""
         require_mutable(name)
         return True
+
+
+def _require_of_servers(step: Step) -> None:
+    """Before anything of a request is done. Raises EngineError."""
+    match step.statement:
+        case s.CreateConnector() | s.DropConnector():
+            raise EngineError("found a statement of connectors, expected none: no Connect is configured")
+        case s.AssertValues() | s.AssertTombstone() | s.AssertSource():
+            raise EngineError(
+                f"found {step.text}, expected a statement that a server carries out: this one belongs to "
+                "tests of statements, and servers assert a TOPIC or a SCHEMA alone"
+            )
 
 
 def _as_refused(error: Exception, inserted: int) -> EngineError:

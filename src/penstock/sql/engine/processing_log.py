@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
+
 from penstock.client.cluster import Cluster
+from penstock.client.errors import ClientError
+from penstock.client.producer import Producer, ProducerConfig
 from penstock.client.topics import BROKER_DEFAULT, NewTopic, create_topics
+from penstock.protocol.records import Record, encode_batch
 from penstock.sql.engine.config import EngineConfig
+from penstock.sql.engine.hosting import QueryFailure
 from penstock.sql.engine.properties import Values
 from penstock.sql.keywords import quoted
-from penstock.sql.planning.processing_log import COLUMNS, LOG_TOPIC
+from penstock.sql.planning.processing_log import COLUMNS, LOG_TOPIC, stopped
+
+logger = logging.getLogger(__name__)
 
 TOPIC_AUTO_CREATE = "ksql.logging.processing.topic.auto.create"
 STREAM_AUTO_CREATE = "ksql.logging.processing.stream.auto.create"
@@ -46,3 +55,41 @@ def log_stream(config: EngineConfig) -> str | None:
         f"CREATE STREAM {name} ({COLUMNS}) "
         f"WITH (KAFKA_TOPIC='{topic}', VALUE_FORMAT='JSON', KEY_FORMAT='KAFKA');"
     )
+
+
+class FailureLog:
+    """Tells the log of queries that failed as a whole. One thread at a time."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self._config = config
+        self._topic = log_topic(config.values, config.service_id)
+        self._told_ms: dict[str, int] = {}
+
+    def tell(self, failures: Mapping[str, tuple[QueryFailure, ...]]) -> None:
+        """Of all queries their last failures: those are told that were not, once if they can be."""
+        found = [
+            (query_id, each)
+            for query_id, several in failures.items()
+            for each in several
+            if each.at_ms > self._told_ms.get(query_id, 0)
+        ]
+        self._told_ms = {query_id: at for query_id, at in self._told_ms.items() if query_id in failures}
+        self._told_ms |= {query_id: each.at_ms for query_id, each in found}
+        if found and self._topic is not None:
+            try:
+                self._write(self._topic, found)
+            except ClientError as error:
+                logger.warning("the processing log is not told of failures: %s", error)
+
+    def _write(self, topic: str, found: list[tuple[str, QueryFailure]]) -> None:
+        records = [
+            Record(0, each.at_ms, None, stopped(query_id, each.at_ms, each.message))
+            for query_id, each in found
+        ]
+        with Cluster(self._config.client) as cluster:
+            producer = Producer(cluster, ProducerConfig(), create_topics=False)
+            try:
+                producer.send(topic, 0, bytearray(encode_batch(records)))
+                producer.flush()
+            finally:
+                producer.close()

@@ -13,7 +13,7 @@ from penstock.client.errors import ClientError
 from penstock.sql.engine.config import EngineConfig
 from penstock.sql.engine.hosting import Blame, QueryFailure, QueryHost, QueryState, QueryStatus
 from penstock.sql.engine.metering import Meter
-from penstock.sql.engine.processing_log import log_topic
+from penstock.sql.engine.processing_log import FailureLog, log_topic
 from penstock.sql.engine.queries import PersistentQuery
 from penstock.sql.engine.state import State
 from penstock.views import StoreNotQueryable, Views
@@ -43,6 +43,7 @@ class Runner:
         """Queries that ended, and that the host still has."""
         self._lock = threading.Lock()
         self._meter = Meter(log_topic(config.values, config.service_id))
+        self._failure_log = FailureLog(config)
         self._metering = threading.Lock()
 
     def close(self) -> None:
@@ -70,12 +71,15 @@ class Runner:
                 self._start(query)
             else:
                 self._attempt(query, self._host.pause if query.is_paused else self._host.resume)
-        self.measure()  # what they do is counted from here
+        self.observe()  # what they do is counted from here
 
-    def measure(self) -> None:
-        """See what queries have read and written by now."""
+    def observe(self) -> None:
+        """See what queries have read and written by now, and tell of those that failed."""
         with self._metering:
             self._measure()
+            failures = {query_id: each.failures for query_id, each in self._host.states().items()}
+            failures |= {query_id: each.failures for query_id, each in self._failed.copy().items()}
+            self._failure_log.tell(failures)
 
     def _measure(self) -> None:
         try:

@@ -109,13 +109,7 @@ class ProcessingLog(ErrorPolicy):
             message = _message(1, {"errorMessage": told, "record": None, "cause": []})
         else:
             message = make()
-        entry = {
-            "level": "ERROR",
-            "logger": f"processing.{self.query_id}",
-            "time": failure.clock_ms,
-            "message": message,
-        }
-        value = json.dumps(entry, ensure_ascii=False).encode(errors="backslashreplace")
+        value = _entry(self.query_id, failure.clock_ms, message)
         return [(self.dead_letter_topic, None, None, value, failure.clock_ms, NO_HEADERS)]
 
     def _unreadable(self, failure: Failure, target: str) -> dict[str, Any]:
@@ -145,6 +139,17 @@ class ProcessingLog(ErrorPolicy):
         if data is None or not self.has_rows or len(data) > _RECORD_BYTES_MAX:
             return None
         return as_text(data)
+
+
+def stopped(query_id: str, at_ms: int, error: str) -> bytes:
+    """The message of a query that failed as a whole."""
+    told = {"errorMessage": error[:_TEXT_MAX], "threadName": query_id, "cause": []}
+    return _entry(query_id, at_ms, _message(4, told))
+
+
+def _entry(query_id: str, at_ms: int, message: dict[str, Any]) -> bytes:
+    entry = {"level": "ERROR", "logger": f"processing.{query_id}", "time": at_ms, "message": message}
+    return json.dumps(entry, ensure_ascii=False).encode(errors="backslashreplace")
 
 
 def _message(type_: int, told: dict[str, Any]) -> dict[str, Any]:
