@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,8 +32,8 @@ class Server:
 
     def __init__(self, bootstrap_servers: str, folder: Path) -> None:
         self._folder = folder
-        port_file = folder / "port"
-        port_file.unlink(missing_ok=True)
+        self._port_file = folder / "port"
+        self._port_file.unlink(missing_ok=True)
         words = [
             "server",
             "--bootstrap",
@@ -44,10 +44,12 @@ class Server:
             "local[2]",
         ]
         more = ["--checkpoint", str(folder / "checkpoint"), "--log", str(folder / "log")]
-        self._process = self._started(*words, *more, "--port-file", str(port_file))
-        until(lambda: port_file.exists() or self._process.poll() is not None, READY_S)
-        assert self._process.poll() is None, (folder / "stderr").read_text()
-        self.url = f"http://127.0.0.1:{port_file.read_text().strip()}"
+        self._process = self._started(*words, *more, "--port-file", str(self._port_file))
+
+    def wait_until_ready(self) -> None:
+        until(lambda: self._port_file.exists() or self._process.poll() is not None, READY_S)
+        assert self._process.poll() is None, (self._folder / "stderr").read_text()
+        self.url = f"http://127.0.0.1:{self._port_file.read_text().strip()}"
 
     def _started(self, *words: str) -> subprocess.Popen[bytes]:
         with (self._folder / "stderr").open("ab") as stderr:
@@ -66,6 +68,11 @@ class Server:
         self._process.send_signal(kind)
         return self._process.wait(60)
 
+    def kill(self) -> None:
+        """Whatever it does, if it has not ended."""
+        self._process.kill()
+        self._process.wait(60)
+
 
 PENSTOCK_SQL = [sys.executable, "-m", "penstock", "sql"]
 
@@ -81,9 +88,23 @@ def until(holds: Callable[[], bool], timeout_s: float) -> None:
         time.sleep(0.1)
 
 
+@pytest.fixture
+def start(penstock_cluster: Cluster, tmp_path: Path) -> Iterator[Callable[[], Server]]:
+    started: list[Server] = []
+
+    def server() -> Server:
+        started.append(Server(penstock_cluster.bootstrap_servers, tmp_path))
+        started[-1].wait_until_ready()
+        return started[-1]
+
+    yield server
+    for each in started:
+        each.kill()
+
+
 @pytest.mark.timeout(300)
-def test_queries_go_on_after_a_restart(penstock_cluster: Cluster, tmp_path: Path) -> None:
-    server = Server(penstock_cluster.bootstrap_servers, tmp_path)
+def test_queries_go_on_after_a_restart(start: Callable[[], Server]) -> None:
+    server = start()
     server.sql(
         f"{ORDERS} {TOTALS} INSERT INTO orders VALUES ('ann', 2.5); INSERT INTO orders VALUES ('bert', 4.0);"
     )
@@ -93,7 +114,7 @@ def test_queries_go_on_after_a_restart(penstock_cluster: Cluster, tmp_path: Path
     assert "PAUSED" in server.sql("SHOW QUERIES;")
     assert server.end(signal.SIGTERM) == 0
 
-    server = Server(penstock_cluster.bootstrap_servers, tmp_path)
+    server = start()
     assert "PAUSED" in server.sql("SHOW QUERIES;")
     server.sql("RESUME ALL;")
     until(lambda: "3.5" in server.sql("SELECT * FROM totals WHERE customer = 'ann';"), 60)
@@ -110,9 +131,9 @@ def test_queries_go_on_after_a_restart(penstock_cluster: Cluster, tmp_path: Path
 
 @pytest.mark.timeout(300)
 def test_queries_that_fail_leave_the_others_alone_and_what_was_dropped_stays_away(
-    penstock_cluster: Cluster, tmp_path: Path
+    start: Callable[[], Server], penstock_cluster: Cluster
 ) -> None:
-    server = Server(penstock_cluster.bootstrap_servers, tmp_path)
+    server = start()
     server.sql(
         "CREATE STREAM bids (id INT KEY, v STRING) WITH (kafka_topic='bids', format='json', partitions=1);"
         "CREATE STREAM kept AS SELECT id, UCASE(v) AS v FROM bids;"
