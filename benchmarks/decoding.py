@@ -1,4 +1,4 @@
-"""What a schema costs: the same records read with one and without, by `penstock.read`'s decoder.
+"""What a schema costs: the same records read with one and without, by `penstock.read`'s decoder; and written.
 
 No broker and no Spark: what is measured is what a task does with fetched record batches, in rows a second
 of processor time. Rounds are interleaved; printed are the median, and beside it a row's microseconds, and how
@@ -15,76 +15,38 @@ import statistics
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
-from google.protobuf import message_factory
 
 from penstock.arrow.batches import record_batches
-from penstock.arrow.decoded import Format
+from penstock.arrow.column_encoder import ColumnEncoder
 from penstock.arrow.formats import make_format
 from penstock.arrow.layout import Layout
-from penstock.arrow.protobuf.mapping import descriptor_of
 from penstock.client.fetcher import PartitionRange
 from penstock.protocol.records import Record, encode_batch
-from penstock.registry.formats.protobuf.schema import ProtobufSchema
+from spark_side_by_side.orders import SCHEMAS, TYPE, encoder, orders
 
 ROUNDS: Final = 7
 ROWS: Final = 200_000
 ROWS_PER_BATCH: Final = 4_000
-
-AVRO: Final[dict[str, Any]] = {
-    "type": "record",
-    "name": "Order",
-    "fields": [
-        {"name": "id", "type": "long"},
-        {"name": "customer", "type": "string"},
-        {"name": "amount", "type": "double"},
-        {"name": "country", "type": ["null", "string"]},
-        {"name": "quantity", "type": "int"},
-        {"name": "paid", "type": "boolean"},
-    ],
-}
-PROTOBUF: Final = """syntax = "proto3";
-message Order {
-  int64 id = 1; string customer = 2; double amount = 3; optional string country = 4; int32 quantity = 5;
-  bool paid = 6;
-}"""
-JSON_TYPES: Final = {
-    "long": "integer",
-    "string": "string",
-    "double": "number",
-    "int": "integer",
-    "boolean": "boolean",
-}
-DDL: Final = "id BIGINT, customer STRING, amount DOUBLE, country STRING, quantity INT, paid BOOLEAN"
-
-
-def order(number: int) -> dict[str, Any]:
-    return {
-        "id": number,
-        "customer": f"customer-{number % 977}",
-        "amount": number / 7,
-        "country": None if number % 5 == 0 else "DE",
-        "quantity": number % 40,
-        "paid": number % 2 == 0,
-    }
+ROWS_PER_SPARK_BATCH: Final = 10_000
 
 
 def main() -> None:
-    orders = [order(number) for number in range(ROWS)]
-    sides: dict[str, tuple[Format, list[bytes]]] = {
-        "avro": (make_format("avro", json.dumps(AVRO)), _avro(orders)),
-        "protobuf": (make_format("protobuf", PROTOBUF), _protobuf(orders)),
-        "json-schema": (make_format("json-schema", _json_schema()), [json.dumps(o).encode() for o in orders]),
-        "csv": (make_format("csv", DDL), [_csv(o) for o in orders]),
-    }
+    column = orders(0, ROWS)
     jobs: dict[str, Callable[[], None]] = {}
-    for name, (made, values) in sides.items():
+    avro_values: list[bytes] = []
+    for name in SCHEMAS:
+        made, written = make_format(name, SCHEMAS[name]), encoder(name)
+        values = written.encode("t", column).to_pylist()
+        if name == "avro":
+            avro_values = values
         data = memoryview(b"".join(_batches(values)))
         jobs[f"{name}, bytes"] = partial(_read, data, Layout())
         jobs[name] = partial(_read, data, Layout(value=made))
-    jobs["avro, fastavro row by row"] = lambda: _by_fastavro(sides["avro"][1], sides["avro"][0].type)
+        jobs[f"{name}, written"] = partial(_write, written, column)
+    jobs["avro, fastavro row by row"] = lambda: _by_fastavro(avro_values)
     found: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(ROUNDS):
         for name, job in jobs.items():
@@ -114,43 +76,21 @@ def _batches(values: list[bytes]) -> list[bytes]:
     ]
 
 
-def _avro(orders: list[dict[str, Any]]) -> list[bytes]:
-    import fastavro
-
-    schema = fastavro.parse_schema(AVRO)
-    found = []
-    for each in orders:
-        buffer = io.BytesIO()
-        fastavro.schemaless_writer(buffer, schema, each)
-        found.append(buffer.getvalue())
-    return found
-
-
-def _by_fastavro(values: list[bytes], kind: pa.DataType) -> None:
-    import fastavro
-
-    schema = fastavro.parse_schema(AVRO)
-    rows = [fastavro.schemaless_reader(io.BytesIO(value), schema, None) for value in values]
-    assert len(pa.array(rows, kind)) == ROWS
-
-
-def _protobuf(orders: list[dict[str, Any]]) -> list[bytes]:
-    files = ProtobufSchema.parse(PROTOBUF, (), {}).file_set()
-    message = message_factory.GetMessageClass(descriptor_of(files, "Order"))
-    return [message(**each).SerializeToString() for each in orders]
-
-
-def _json_schema() -> str:
-    kinds = [(f["name"], f["type"][1] if isinstance(f["type"], list) else f["type"]) for f in AVRO["fields"]]
-    return json.dumps({"type": "object", "properties": {n: {"type": JSON_TYPES[k]} for n, k in kinds}})
-
-
-def _csv(each: dict[str, Any]) -> bytes:
-    texts = (
-        "" if value is None else json.dumps(value) if isinstance(value, bool) else str(value)
-        for value in each.values()
+def _write(written: ColumnEncoder, column: pa.StructArray) -> None:
+    """As many rows at once as Spark hands to a sink."""
+    rows = sum(
+        len(written.encode("t", column.slice(first, ROWS_PER_SPARK_BATCH)))
+        for first in range(0, ROWS, ROWS_PER_SPARK_BATCH)
     )
-    return ",".join(texts).encode()
+    assert rows == ROWS
+
+
+def _by_fastavro(values: list[bytes]) -> None:
+    import fastavro
+
+    schema = fastavro.parse_schema(json.loads(SCHEMAS["avro"]))
+    rows = [fastavro.schemaless_reader(io.BytesIO(value), schema, None) for value in values]
+    assert len(pa.array(rows, TYPE)) == ROWS
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from penstock.client.producer import Producer, ProducerConfig
 from penstock.spark.sink.columns import find_columns
 from penstock.spark.sink.encoding import RowEncoder, TopicLimits
 from penstock.spark.sink.options import BatchConfig
+from spark_side_by_side.orders import Orders
 
 KEY_BYTES = 8
 VALUE_BYTES = 92
@@ -53,7 +54,7 @@ class Data:
             )
 
 
-def fill(servers: str, topic: str, partitions: int, data: Data) -> None:
+def fill(servers: str, topic: str, partitions: int, data: Data | Orders) -> None:
     """Write the records to a topic that exists, by their keys."""
     with Cluster(ClientConfig.from_properties({"bootstrap.servers": servers})) as cluster:
         producer = Producer(cluster, ProducerConfig())

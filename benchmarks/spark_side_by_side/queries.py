@@ -25,6 +25,7 @@ class Query:
         rows_per_batch: None reads all there is in one batch.
         from_end: read what comes from now on.
         settings: of the session while the query starts.
+        formats: options that the source is given, and the sink as well.
     """
 
     kind: str
@@ -35,6 +36,7 @@ class Query:
     delivery: str | None = None
     from_end: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
+    formats: Mapping[str, str] = field(default_factory=dict)
 
 
 class Queries:
@@ -69,6 +71,7 @@ class Queries:
             return cast("DataStreamWriter", writer.format("noop"))
         delivery = {} if query.delivery is None else {"delivery": query.delivery}
         options = {"kafka.bootstrap.servers": self._servers, "topic": query.target, **PRODUCER_OPTIONS}
+        options |= query.formats
         return cast("DataStreamWriter", writer.format(self._side.format).options(**options, **delivery))
 
     def _stream(self, query: Query) -> DataFrame:
@@ -78,7 +81,7 @@ class Queries:
             .option("kafka.bootstrap.servers", self._servers)
             .option("subscribe", query.topic)
             .option("startingOffsets", "latest" if query.from_end else "earliest")
-            .options(**limit)
+            .options(**limit, **query.formats)
             .load()
         )
 
@@ -117,6 +120,10 @@ def _record(rows: DataFrame, _: DataFrame | None) -> DataFrame:
     return rows.select("key", "value")
 
 
+def _value(rows: DataFrame, _: DataFrame | None) -> DataFrame:
+    return rows.select("value")
+
+
 def _filter_and_project(rows: DataFrame, _: DataFrame | None) -> DataFrame:
     text = rows.selectExpr("key", "cast(value AS string) AS text", "timestamp")
     half = text.where("substring(text, 8, 1) < '4'")
@@ -138,6 +145,7 @@ def _table_join(rows: DataFrame, table: DataFrame | None) -> DataFrame:
 KINDS: Mapping[str, Callable[[Any, Any], Any]] = {
     "read": _as_it_is,
     "copy": _record,
+    "value": _value,
     "filter and project": _filter_and_project,
     "windowed count": _windowed_count,
     "table join": _table_join,

@@ -10,9 +10,9 @@ from side_by_side.report import cell, count, machine_table, milliseconds, second
 from side_by_side.results import Results
 from side_by_side.session import Measurement
 from spark_side_by_side.backlog import PEAK_LARGE_MB, PEAK_SMALL_MB
-from spark_side_by_side.rows import COLD_START, COST, LATENCY, MEMORY, THROUGHPUT, all_rows
+from spark_side_by_side.rows import COLD_START, COST, LATENCY, MEMORY, SCHEMAS, THROUGHPUT, all_rows
 from spark_side_by_side.sides import LOW_LATENCY, PRODUCER_OPTIONS, SIDES
-from spark_side_by_side.workloads import BATCH_MS, BESIDE_MS, CPU_S
+from spark_side_by_side.workloads import BATCH_MS, BESIDE_MS, CPU_S, PLAIN_US
 
 LABELS = {side.name: side.label for side in SIDES}
 NOTHING = ""
@@ -39,6 +39,8 @@ figures only.
 - **Rows per CPU second**: the processor time of Spark in that time, with all its descendants: Java, the
   Python that drives it, the Python workers. The node is apart; it and the harness share the machine's cores
   with Spark.
+- **What a schema costs**: orders of six fields, read as columns by their schema and just before as bytes; at
+  the sink they are written in the same format, or as the bytes that they were. µs are of processor time.
 - **Latency** is from when a record was due to be sent until a consumer, which reads committed records, has
   what became of it; one partition, settings {low_latency}.
 - **Cold start** is from the start of the process with the application until a consumer has the first result.
@@ -98,6 +100,17 @@ def exactly_once_ms(measurement: Measurement) -> float | None:
     return None if cost(measurement) is None else measurement.facts[BATCH_MS]
 
 
+def decoded_us(measurement: Measurement) -> float | None:
+    """Processor time of a row."""
+    rate = rows_per_cpu_s(measurement)
+    return None if rate is None else 1e6 / rate
+
+
+def times_as_long(measurement: Measurement) -> float | None:
+    decoded = decoded_us(measurement)
+    return None if decoded is None else decoded / measurement.facts[PLAIN_US]
+
+
 def _fact(name: str) -> Figure:
     return lambda measurement: measurement.facts.get(name)
 
@@ -109,6 +122,7 @@ def _growth(measurement: Measurement) -> float | None:
 PERCENT = "{:.0%}".format
 SIGNED_PERCENT = "{:+.1%}".format
 SIGNED_MS = "{:+.1f}".format
+MICROSECONDS = "{:.2f}".format
 CPU_SECONDS = Column("CPU s", _fact(CPU_S), seconds)
 
 SECTIONS: Mapping[str, tuple[Column, ...]] = {
@@ -123,6 +137,12 @@ SECTIONS: Mapping[str, tuple[Column, ...]] = {
         Column("exactly once, ms a batch", exactly_once_ms, milliseconds),
         Column("added", cost, SIGNED_PERCENT),
         Column("added ms", added_ms, SIGNED_MS),
+    ),
+    SCHEMAS: (
+        Column("as bytes, µs a row", _fact(PLAIN_US), MICROSECONDS),
+        Column("by the schema, µs a row", decoded_us, MICROSECONDS),
+        Column("×", times_as_long, times),
+        Column("rows/s", records_per_s, count),
     ),
     LATENCY: (
         Column("p50 ms", lambda m: m.p50_ms, milliseconds, "× less p50", less_is_better=True),

@@ -11,11 +11,13 @@ from spark_side_by_side.backlog import BacklogMemory
 from spark_side_by_side.cold_start import ColdStart
 from spark_side_by_side.data import Data
 from spark_side_by_side.latency import EndToEnd
+from spark_side_by_side.orders import Orders
 from spark_side_by_side.session import Session
-from spark_side_by_side.workloads import EXACTLY_ONCE, ExactlyOnceCost, Throughput
+from spark_side_by_side.workloads import EXACTLY_ONCE, ExactlyOnceCost, SchemaCost, Throughput
 
 THROUGHPUT = "Throughput"
 COST = "What exactly once costs"
+SCHEMAS = "What a schema costs"
 LATENCY = "Latency at a fixed rate"
 COLD_START = "Cold start"
 MEMORY = "Memory"
@@ -47,7 +49,7 @@ class Row(NamedTuple):
 
 
 def all_rows() -> list[Row]:
-    return [*_throughput(), *_cost(), *_latency(), *_cold_start(), *_memory()]
+    return [*_throughput(), *_cost(), *_schemas(), *_latency(), *_cold_start(), *_memory()]
 
 
 def _throughput() -> Iterator[Row]:
@@ -69,6 +71,16 @@ def _cost() -> Iterator[Row]:
     few = Data(FEW_KEYS, 500)
     small = ExactlyOnceCost("copy", few, 10, leave_out=10, has_target=True, low_latency=True)
     yield Row(COST, "batches of 10 rows", small)
+
+
+def _schemas() -> Iterator[Row]:
+    for format, name in (("avro", "Avro"), ("protobuf", "Protobuf"), ("json-schema", "JSON Schema")):
+        data = Orders(format, 3_000_000)
+        yield Row(SCHEMAS, f"{name}: source → noop", SchemaCost("read", data), (OURS,))
+    for format, name in (("avro", "Avro"), ("protobuf", "Protobuf")):
+        data = Orders(format, 3_000_000)
+        work = SchemaCost("value", data, has_target=True)
+        yield Row(SCHEMAS, f"{name}: source → sink", work, (OURS,))
 
 
 def _latency() -> Iterator[Row]:

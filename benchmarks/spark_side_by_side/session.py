@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.bench.process import process_cost
 from penstock.testing import Cluster
 from spark_side_by_side.data import Data, fill
+from spark_side_by_side.orders import Orders
 from spark_side_by_side.sides import Side
 from spark_side_by_side.spark_process import SparkProcess
+
+Records: TypeAlias = Data | Orders
 
 TOPIC_TIMEOUT_S = 60
 PARTITIONS = 2
@@ -26,15 +30,15 @@ class Topics:
         self.node = node
         self.scale = scale
         self._admin = AdminClient({"bootstrap.servers": node.bootstrap_servers, "log_level": 0})
-        self._filled: dict[Data, str] = {}
+        self._filled: dict[Records, str] = {}
         self._made = 0
 
-    def scaled(self, data: Data, least: int = 1000) -> Data:
-        if data.each_key_once:
+    def scaled(self, data: Records, least: int = 1000) -> Records:
+        if isinstance(data, Data) and data.each_key_once:
             return data
-        return Data(data.keys, max(least, int(data.records * self.scale)))
+        return replace(data, records=max(least, int(data.records * self.scale)))
 
-    def filled(self, data: Data) -> str:
+    def filled(self, data: Records) -> str:
         """The topic with these records."""
         if data not in self._filled:
             name = self.create("input")

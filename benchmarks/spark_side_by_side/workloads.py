@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from side_by_side.session import Measurement
 from spark_side_by_side.data import RECORD_BYTES, Data
+from spark_side_by_side.orders import Orders, options
 from spark_side_by_side.queries import Query
 from spark_side_by_side.session import Session
 from spark_side_by_side.sides import LOW_LATENCY, PENSTOCK
@@ -18,6 +20,7 @@ AT_LEAST_ONCE, EXACTLY_ONCE = "at-least-once", "exactly-once"
 CPU_S = "spark_cpu_s"
 BATCH_MS = "batch_ms"
 BESIDE_MS = "batch_at_least_once_ms"
+PLAIN_US = "cpu_us_a_row_as_bytes"
 
 
 @dataclass(frozen=True)
@@ -30,21 +33,23 @@ class Throughput:
     """
 
     kind: str
-    data: Data
+    data: Data | Orders
     rows_per_batch: int = 1_000_000
     leave_out: int = 2
     has_target: bool = False
     table: Data | None = None
+    formats: Mapping[str, str] = field(default_factory=dict)
     delivery: str | None = None
     low_latency: bool = False
 
     def run(self, session: Session) -> Measurement:
         """Raises RunFailed."""
         node_before_s = session.node_cpu_s()
-        found = self._steady(session, self.delivery)
+        found = self.steady(session, self.delivery)
         return _measurement(found, session.node_cpu_s() - node_before_s)
 
-    def _steady(self, session: Session, delivery: str | None) -> Steady:
+    def steady(self, session: Session, delivery: str | None = None) -> Steady:
+        """Raises RunFailed."""
         topics = session.topics
         data = topics.scaled(self.data)
         query = Query(
@@ -54,6 +59,7 @@ class Throughput:
             rows_per_batch=min(self.rows_per_batch, max(1, data.records // BATCHES_MIN)),
             delivery=delivery,
             settings=LOW_LATENCY if self.low_latency else {},
+            formats=self.formats,
         )
         self._once(session, query)  # Java compiles what this query needs
         return self._once(session, query)
@@ -74,11 +80,28 @@ class ExactlyOnceCost(Throughput):
 
     def run(self, session: Session) -> Measurement:
         if session.side is not PENSTOCK:
-            found = self._steady(session, None)
+            found = self.steady(session, None)
             return _measurement(found, None, {BESIDE_MS: found.batch_ms})
-        least = self._steady(session, AT_LEAST_ONCE)
-        exactly = self._steady(session, EXACTLY_ONCE)
+        least = self.steady(session, AT_LEAST_ONCE)
+        exactly = self.steady(session, EXACTLY_ONCE)
         return _measurement(exactly, None, {BESIDE_MS: least.batch_ms})
+
+
+@dataclass(frozen=True)
+class SchemaCost:
+    """A query over orders in a format: with columns by their schema, and just before with their bytes."""
+
+    kind: str
+    data: Orders
+    rows_per_batch: int = 500_000
+    has_target: bool = False
+
+    def run(self, session: Session) -> Measurement:
+        """Raises RunFailed."""
+        work = Throughput(self.kind, self.data, self.rows_per_batch, has_target=self.has_target)
+        plain = work.steady(session)
+        decoded = replace(work, formats=options(self.data.format)).steady(session)
+        return _measurement(decoded, None, {PLAIN_US: plain.cpu_s / plain.rows * 1e6})
 
 
 def _measurement(

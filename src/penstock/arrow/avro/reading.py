@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrow.framed import cut
+from penstock.arrow.varint_reading import BYTES_MAX, numbers_at, read_varints, unzigzag
 
 # Elements that take no bytes (nulls, empty records) could otherwise be as many as a length can say.
 _EMPTY_ELEMENTS_MAX: Final = 1 << 16
 _DEPTH_MAX: Final = 64
-_VARINT_BYTES_MAX: Final = 10
 _PADDING: Final = 16
 _US_PER_MS: Final = 1000
 _MS_MAX: Final = (2**63 - 1) // _US_PER_MS
@@ -75,32 +75,15 @@ class Cursor:
     def long(self, rows: np.ndarray, what: str) -> np.ndarray:
         """Zigzag varints."""
         at = self.at[rows]
-        first = self.data[at]
-        found = (first & 0x7F).astype(np.uint64)
-        sizes = np.ones(len(rows), np.int64)
-        more = np.flatnonzero(first & 0x80)
-        for place in range(1, _VARINT_BYTES_MAX):
-            if not len(more):
-                break
-            next_bytes = self.data[np.minimum(at[more] + place, len(self.data) - 1)]
-            found[more] |= (next_bytes & 0x7F).astype(np.uint64) << np.uint64(7 * place)
-            sizes[more] += 1
-            more = more[next_bytes >= 0x80]
+        found, sizes, too_long = read_varints(self.data, at)
         self.move(rows, at + sizes, what)
-        if len(more):
-            self.fail(rows[more], f"{what} is longer than {_VARINT_BYTES_MAX} bytes")
-        signs = -(found & np.uint64(1)).astype(np.int64)
-        numbers: np.ndarray = (found >> np.uint64(1)).astype(np.int64) ^ signs
-        return numbers
+        if len(too_long):
+            self.fail(rows[too_long], f"{what} is longer than {BYTES_MAX} bytes")
+        return unzigzag(found)
 
     def fixed(self, rows: np.ndarray, dtype: str, what: str) -> np.ndarray:
         """Numbers of so many bytes, little endian."""
-        size = np.dtype(dtype).itemsize
-        count = len(self.data) - size + 1
-        everywhere = np.ndarray((count,), dtype, self.data.data, strides=(1,))
-        starts = self.skip(rows, size, what)
-        numbers: np.ndarray = everywhere[np.minimum(starts, count - 1)]
-        return numbers
+        return numbers_at(self.data, dtype, self.skip(rows, np.dtype(dtype).itemsize, what))
 
     def slices(self, starts: np.ndarray, lengths: np.ndarray) -> pa.BinaryArray:
         """The bytes from each start on; starts rise."""
