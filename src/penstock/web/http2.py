@@ -30,9 +30,10 @@ from h2.events import (
 from h2.exceptions import H2Error, ProtocolError, StreamClosedError
 from h2.settings import SettingCodes, Settings
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
+
+from penstock.web.http1 import BoundedHttp1Protocol
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +88,7 @@ class EitherProtocol(asyncio.Protocol):
         if len(self._received) < len(_PREFACE) and _PREFACE.startswith(self._received):
             return
         self.connection_lost(None)
-        kind = Http2Protocol if self._received.startswith(_PREFACE) else HttpToolsProtocol
+        kind = Http2Protocol if self._received.startswith(_PREFACE) else BoundedHttp1Protocol
         protocol = kind(config=self._config, server_state=self._state, app_state=self._app_state)
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)

@@ -1,22 +1,12 @@
-"""What is found as responses."""
+"""Texts and failures as responses."""
 
 from __future__ import annotations
-
-import json
-from typing import Any
 
 from starlette.responses import Response
 
 from penstock.registry.api.media import V1
 from penstock.registry.subjects import RegistryError
-
-
-def answer_json(found: Any, kind: str, status: int = 200) -> Response:
-    text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
-    # Half a surrogate pair is no UTF-8, but JSON can say it.
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        text = json.dumps(found, separators=(",", ":"))
-    return Response(text.encode(), status, media_type=kind)
+from penstock.web.answers import answer_json
 
 
 def answer_text(found: str, kind: str) -> Response:

@@ -20,13 +20,14 @@ from starlette.routing import Route
 from starlette.types import Lifespan
 
 from penstock.registry.api import contexts, media, routing
-from penstock.registry.api.answers import answer_json, answer_text, failure
+from penstock.registry.api.answers import answer_text, failure
 from penstock.registry.api.asked import Asked
 from penstock.registry.api.forwarding import FORWARD, Forwarded, Interrupted, Unreachable, forward
 from penstock.registry.api.resources import RESOURCES
 from penstock.registry.api.routing import Resource
 from penstock.registry.store.store import NotLeader, Store
 from penstock.registry.subjects import RegistryError
+from penstock.web.answers import answer_json
 from penstock.web.authentication import BasicAuthentication, Users
 
 logger = logging.getLogger(__name__)

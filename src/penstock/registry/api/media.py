@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.web.accept import weight_of, weights_of
+
 V1: Final = "application/vnd.schemaregistry.v1+json"
 #: What answers may be, and how much each is liked.
 _ANSWERS: Final = {V1: 1.0, "application/vnd.schemaregistry+json": 0.9, "application/json": 0.5}
@@ -19,29 +21,9 @@ def answer_type(accept: str | None) -> str | None:
     """The type that a client with this ``Accept`` gets; None: it takes none of them."""
     if not accept or not accept.strip():
         return V1
-    wanted = [_weighted(part) for part in accept.split(",") if part.strip()]
-    best, name = max((_weight(name, wanted) * liked, name) for name, liked in _ANSWERS.items())
+    weights = weights_of(accept)
+    best, name = max((weight_of(name, weights) * liked, name) for name, liked in _ANSWERS.items())
     return name if best > 0 else None
-
-
-def _weight(name: str, wanted: list[tuple[str, float]]) -> float:
-    """What is more specific counts."""
-    weights = dict(wanted)
-    group = name.partition("/")[0] + "/*"
-    return next((weights[each] for each in (name, group, "*/*") if each in weights), 0.0)
-
-
-def _weighted(part: str) -> tuple[str, float]:
-    name, *parameters = part.split(";")
-    weight = 1.0
-    for parameter in parameters:
-        key, _, value = parameter.partition("=")
-        if key.strip() == "q":
-            try:
-                weight = min(1.0, max(0.0, float(value)))
-            except ValueError:
-                weight = 0.0
-    return name.strip().lower(), weight
 
 
 def _name(content_type: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Final
 
@@ -14,6 +13,7 @@ from penstock.client.settings import ConfigError
 from penstock.sql.engine.errors import EngineError, ErrorCode
 from penstock.sql.engine.properties import USERS_FILE, Values
 from penstock.sql.server import media
+from penstock.web.answers import answer_json
 from penstock.web.authentication import BasicAuthentication, Users
 
 #: Whether the process lives is no secret, and who asks for it has no password.
@@ -59,7 +59,7 @@ def _users(values: Values) -> Users | None:
 
 def _refusal() -> Response:
     error = EngineError("expected the name and the password of a user", ErrorCode.UNAUTHORIZED)
-    return Response(json.dumps(error.to_json()), error.code.http_status, media_type=media.JSON)
+    return answer_json(error.to_json(), media.JSON, error.code.http_status)
 
 
 def _listed(values: Values, name: str) -> list[str]:

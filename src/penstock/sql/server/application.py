@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
+import anyio
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -36,10 +36,12 @@ from penstock.sql.server.row_formats import (
     stream_format,
 )
 from penstock.sql.server.streaming import StreamedResponse, Streams
+from penstock.web.answers import answer_json
 
 logger = logging.getLogger(__name__)
 
 _BODY_BYTES_MAX: Final = 8 << 20
+_BODY_S: Final = 60.0
 #: Statements that are carried out at once; others wait for their turn.
 _STATEMENT_THREADS: Final = 64
 _RETRY_AFTER_S: Final = 10
@@ -97,13 +99,13 @@ class _Api:
         call = partial(
             self._engine.execute, asked.text, asked.properties, asked.variables, asked.command_sequence
         )
-        return _json(to_json(await self._run(call)), kind)
+        return answer_json(to_json(await self._run(call)), kind)
 
     async def terminate(self, request: Request) -> Response:
         kind = _answer_type(request, _TYPES)
         patterns = topics_to_delete(await _body(request))
         found = await self._run(partial(self._engine.terminate_cluster, patterns))
-        return _json(to_json(found), kind)
+        return answer_json(to_json(found), kind)
 
     # Rows
 
@@ -161,15 +163,15 @@ class _Api:
         return RedirectResponse("/info", 307)
 
     async def alive(self, request: Request) -> Response:
-        return _json({}, media.JSON)
+        return answer_json({}, media.JSON)
 
     async def info(self, request: Request) -> Response:
         kind = _answer_type(request, _TYPES)
-        return _json({"KsqlServerInfo": to_json(await self._run(self._engine.info))}, kind)
+        return answer_json({"KsqlServerInfo": to_json(await self._run(self._engine.info))}, kind)
 
     async def healthcheck(self, request: Request) -> Response:
         kind = _answer_type(request, _TYPES)
-        return _json(to_json(await self._run(self._engine.healthcheck)), kind)
+        return answer_json(to_json(await self._run(self._engine.healthcheck)), kind)
 
     async def cluster_status(self, request: Request) -> Response:
         """One server is the whole cluster: a second one of its service takes it over."""
@@ -177,28 +179,30 @@ class _Api:
         now_ms = time.time_ns() // 1_000_000
         lags = {"stateStoreLags": {}, "updateTimeMs": now_ms}
         own = {"hostAlive": True, "lastStatusUpdateMs": now_ms, "activeStandbyPerQuery": {}}
-        return _json({"clusterStatus": {self._engine.config.host: {**own, "hostStoreLags": lags}}}, kind)
+        return answer_json(
+            {"clusterStatus": {self._engine.config.host: {**own, "hostStoreLags": lags}}}, kind
+        )
 
     async def statuses(self, request: Request) -> Response:
         kind = _answer_type(request, _TYPES)
-        return _json({"commandStatuses": self._engine.statuses()}, kind)
+        return answer_json({"commandStatuses": self._engine.statuses()}, kind)
 
     async def status(self, request: Request) -> Response:
         kind = _answer_type(request, _TYPES)
-        return _json(to_json(self._engine.status(unquote(request.path_params["command_id"]))), kind)
+        return answer_json(to_json(self._engine.status(unquote(request.path_params["command_id"]))), kind)
 
     async def is_valid_property(self, request: Request) -> Response:
         kind = _answer_type(request, _TYPES)
-        return _json(self._engine.is_valid_property(unquote(request.path_params["name"])), kind)
+        return answer_json(self._engine.is_valid_property(unquote(request.path_params["name"])), kind)
 
     async def metadata(self, request: Request) -> Response:
         kind = _answer_type(request, _TYPES)
         found = await self._run(self._engine.info)
-        return _json({"version": found.version, "clusterId": _cluster_id(found)}, kind)
+        return answer_json({"version": found.version, "clusterId": _cluster_id(found)}, kind)
 
     async def metadata_id(self, request: Request) -> Response:
         kind = _answer_type(request, _TYPES)
-        return _json(_cluster_id(await self._run(self._engine.info)), kind)
+        return answer_json(_cluster_id(await self._run(self._engine.info)), kind)
 
 
 def _cluster_id(info: Any) -> dict[str, Any]:
@@ -219,10 +223,14 @@ def _is_print(text: str) -> bool:
 async def _body(request: Request) -> bytes:
     """Raises EngineError."""
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > _BODY_BYTES_MAX:
-            raise bad_request(f"the body has more than {_BODY_BYTES_MAX} bytes")
+    try:
+        with anyio.fail_after(_BODY_S):
+            async for part in request.stream():
+                body += part
+                if len(body) > _BODY_BYTES_MAX:
+                    raise bad_request(f"the body has more than {_BODY_BYTES_MAX} bytes")
+    except TimeoutError:
+        raise EngineError(f"the body has not come within {_BODY_S:g} s", ErrorCode.REQUEST_TIMEOUT) from None
     return bytes(body)
 
 
@@ -237,17 +245,12 @@ def _not_acceptable(problem: str) -> HTTPException:
     return HTTPException(406, f"HTTP 406 Not Acceptable: {problem}")
 
 
-def _json(found: object, kind: str, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
-    return Response(text.encode("utf-8", "surrogatepass"), status, headers, kind)
-
-
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, EngineError)
     waits = {"retry-after": str(_RETRY_AFTER_S)} if error.code is ErrorCode.SERVER_NOT_READY else None
     if error.code is ErrorCode.SERVER_ERROR:
         logger.error("%s %s failed: %s", request.method, request.url.path, error, exc_info=error.__cause__)
-    return _json(error.to_json(), media.JSON, error.code.http_status, waits)
+    return answer_json(error.to_json(), media.JSON, error.code.http_status, waits)
 
 
 async def _no_such_thing(request: Request, error: Exception) -> Response:
@@ -256,7 +259,7 @@ async def _no_such_thing(request: Request, error: Exception) -> Response:
     if error.status_code in (404, 405):
         message = f"HTTP {error.status_code} {error.detail}: {request.method} {request.url.path}"
     told = {"@type": "generic_error", "error_code": error.status_code * 100, "message": message}
-    return _json(told, media.JSON, error.status_code, dict(error.headers or {}))
+    return answer_json(told, media.JSON, error.status_code, dict(error.headers or {}))
 
 
 async def _gone(request: Request, error: Exception) -> Response:
@@ -265,4 +268,4 @@ async def _gone(request: Request, error: Exception) -> Response:
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     refused = EngineError(f"{type(error).__name__}: {error}", ErrorCode.SERVER_ERROR)
-    return _json(refused.to_json(), media.JSON, 500)
+    return answer_json(refused.to_json(), media.JSON, 500)

@@ -91,7 +91,9 @@ def query_id_of(body: bytes) -> str:
 
 def topics_to_delete(body: bytes) -> list[str]:
     """Names and patterns in a body of `/ksql/terminate`. Raises EngineError."""
-    found = (json_object(body) if body.strip() else {}).get("deleteTopicList") or []
+    found = (json_object(body) if body.strip() else {}).get("deleteTopicList")
+    if found is None:
+        return []
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
         raise bad_request('"deleteTopicList": expected a list of names or regular expressions')
     return found

@@ -1,0 +1,45 @@
+"""HTTP/1.1 as uvicorn has it, with bounds: the head of a request is neither endless nor awaited for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_HEAD_BYTES_MAX: Final = 64 << 10
+#: From the first byte of a request to the end of its headers.
+_HEAD_S: Final = 30.0
+
+
+class BoundedHttp1Protocol(HttpToolsProtocol):
+    """A connection that sends too much, or too slowly, is closed."""
+
+    _head_bytes = 0
+    _head_deadline: asyncio.TimerHandle | None = None
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._head_deadline is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > _HEAD_BYTES_MAX and not self.transport.is_closing():
+                self._end_head()
+                self.send_400_response(f"The headers have more than {_HEAD_BYTES_MAX} bytes.")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_bytes = 0
+        self._head_deadline = self.loop.call_later(_HEAD_S, self.transport.close)
+
+    def on_headers_complete(self) -> None:
+        self._end_head()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_head()
+        super().connection_lost(exc)
+
+    def _end_head(self) -> None:
+        if self._head_deadline is not None:
+            self._head_deadline.cancel()
+            self._head_deadline = None
