@@ -6,7 +6,7 @@ from record_cases import RECORDS, written
 from record_generator import KINDS, generated, with_outputs
 from record_runner import oracle_of
 
-CASES_OF_A_KIND = 15
+CASES_OF_A_KIND = 18
 RECORDS_OF_A_CASE = 6
 
 

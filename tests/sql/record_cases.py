@@ -182,7 +182,7 @@ def cell_of(values: Sequence[Any] | None, columns: Sequence[Column]) -> str:
     if values is None:
         return "-"
     pairs = zip(values, columns, strict=True)
-    return ", ".join(_text(to_json(value, column.type)) for value, column in pairs)
+    return ", ".join(json_text(to_json(value, column.type)) for value, column in pairs)
 
 
 def from_json(value: Any, type_: SqlType) -> Any:
@@ -219,15 +219,15 @@ def to_json(value: Any, type_: SqlType) -> Any:
     return value
 
 
-def _text(value: Any) -> str:
+def json_text(value: Any) -> str:
     """JSON with decimals in all their digits."""
     match value:
         case Number():
             return str(value)
         case list():
-            return f"[{', '.join(map(_text, value))}]"
+            return f"[{', '.join(map(json_text, value))}]"
         case dict():
-            return f"{{{', '.join(f'{json.dumps(key)}: {_text(each)}' for key, each in value.items())}}}"
+            return f"{{{', '.join(f'{json.dumps(key)}: {json_text(each)}' for key, each in value.items())}}}"
         case float() if value == int(value) if value == value and abs(value) < 1e15 else False:
             return f"{value:.1f}"
     return json.dumps(value, ensure_ascii=False)

@@ -7,17 +7,18 @@ cases that pass there.
 import sys
 from collections import Counter
 
+from answer_cases import AnswerCase, answer_cases
 from record_cases import RecordCase, record_cases
 
 
-def origin(case: RecordCase) -> str:
+def origin(case: RecordCase | AnswerCase) -> str:
     if case.source.startswith("the oracle"):
         return "oracle"
     return "ksqlDB" if case.source else "own"
 
 
 def language_table() -> str:
-    cases = record_cases()
+    cases = [*record_cases(), *answer_cases()]
     counts = Counter((case.row, origin(case)) for case in cases)
     lines = [
         "| what | cases | by the oracle | facts of ksqlDB | own |",

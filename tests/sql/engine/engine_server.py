@@ -40,11 +40,18 @@ def topics_of(servers: str) -> set[str]:
 
 @contextmanager
 def new_topics(servers: str) -> Iterator[str]:
-    """Topics that are made within go again."""
+    """Topics that are made within are gone again at the end."""
     before = topics_of(servers)
-    yield servers
-    with Client(ClientConfig.from_properties({"bootstrap.servers": servers})) as client:
-        delete_topics(client, [name for name in topics_of(servers) - before if not name.startswith("__")])
+
+    def made() -> set[str]:
+        return {name for name in topics_of(servers) - before if not name.startswith("__")}
+
+    try:
+        yield servers
+    finally:
+        with Client(ClientConfig.from_properties({"bootstrap.servers": servers})) as client:
+            delete_topics(client, list(made()))
+        assert not eventually(made, lambda left: not left)
 
 
 class Server:

@@ -238,9 +238,10 @@ class QueryPlanner:
                 )
             role = Role.KEY if each.name in keys else Role.VALUE
             columns.append(Computed(each.name, expression, found, role))
-        columns.sort(key=lambda each: each.role is not Role.KEY)
-        if self._kind is QueryKind.PERSISTENT and all(each.role is Role.KEY for each in columns):
-            raise self._error("found key columns alone, expected a column of the value too")
+        if self._kind is QueryKind.PERSISTENT:
+            columns.sort(key=lambda each: each.role is not Role.KEY)
+            if all(each.role is Role.KEY for each in columns):
+                raise self._error("found key columns alone, expected a column of the value too")
         return Project(step, tuple(columns))
 
     def _keys(self, step: Step, selected: tuple[Selected, ...]) -> dict[str, str]:
