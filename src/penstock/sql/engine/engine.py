@@ -9,6 +9,7 @@ All methods may be called by any thread once it is started.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn
 
@@ -56,6 +57,8 @@ from penstock.sql.statements import Described, SourceKind
 from penstock.topology.description import describe as topology_text
 from penstock.topology.errors import StreamsError
 
+logger = logging.getLogger(__name__)
+
 #: Of ksqlDB whose language and API this is, as clients ask for it.
 KSQLDB_VERSION: Final = "0.29.0"
 _WRONG: Final = (SqlError, FormatError, UserFunctionError, StreamsError, ConfigError, RegistryRefused)
@@ -86,7 +89,10 @@ class Engine:
         self._is_started = True
         stream = log_stream(self.config)
         if is_new and stream is not None:
-            self.execute(stream)
+            try:
+                self.execute(stream)
+            except EngineError as error:
+                logger.warning("the processing log has no stream: %s", error)
 
     def close(self) -> None:
         """Stop; everything goes on with the next start."""
