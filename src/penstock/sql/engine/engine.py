@@ -22,7 +22,7 @@ from penstock.sql.engine.applying import Written
 from penstock.sql.engine.assertions import assert_schema, assert_topic
 from penstock.sql.engine.commands import Command, command_id_of
 from penstock.sql.engine.config import EngineConfig
-from penstock.sql.engine.describing import function_description, plan_description, query_description
+from penstock.sql.engine.describing import function_description, plan_description
 from penstock.sql.engine.distribution import CHANGING, Distributor
 from penstock.sql.engine.entities import (
     CommandStatus,
@@ -243,7 +243,7 @@ class Engine:
                     f"Query with id:{explain.query_id} does not exist, use SHOW QUERIES to view the full "
                     "set of queries."
                 )
-            described = query_description(query, self._runner.state(query), self.config.host)
+            described = self._lister(step).describe_query(query, self._runner.state(query))
         else:
             described = self._explained(explain.statement, step)
         return QueryDescriptionEntity(statement_text=step.text, query_description=described)
