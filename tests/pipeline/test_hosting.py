@@ -19,6 +19,7 @@ from penstock.spark.hosting.groups import PASSING, member_group, number_of, part
 from penstock.spark.hosting.positions import last_completed, position_in
 from penstock.spark.hosting.roster import Member, Roster, RosterDamaged, RosterFile, Standing
 from penstock.spark.hosting.source import Share, share_out
+from penstock.spark.hosting.troubles import KEPT_MAX, Troubles
 from penstock.spark.sink.checkpoint import parse_offset_entry
 from penstock.spark.sink.locations import Location
 from penstock.spark.sink.staged import GroupNote, TaskStaged
@@ -164,6 +165,35 @@ def test_what_a_member_raises_says_whose_it_is() -> None:
 def test_brokers_that_do_not_answer_are_no_members_fault() -> None:
     with pytest.raises(ServerUnreachable), blaming(7):
         raise ServerUnreachable("nobody there")
+
+
+def test_one_that_fails_again_and_again_rests_longer_and_its_last_errors_are_known() -> None:
+    asked: list[int] = []
+
+    def rest_s(failures: int) -> float:
+        asked.append(failures)
+        return 3600.0
+
+    troubles = Troubles(rest_s)
+    assert troubles.of("x") == ()
+    for number in range(KEPT_MAX + 2):
+        troubles.add("x", f"error {number}")
+    assert max(asked) == KEPT_MAX + 2
+    assert troubles.due() == []
+    assert [each.error for each in troubles.of("x")] == [f"error {n}" for n in range(2, KEPT_MAX + 2)]
+    troubles.begin_anew("x")
+    asked.clear()
+    troubles.add("x", "once more")
+    assert asked == [1]
+
+
+def test_who_has_rested_is_due_unless_somebody_else_decides() -> None:
+    troubles = Troubles(lambda failures: 0.0)
+    for name in ("x", "y", "z"):
+        troubles.add(name, "it broke")
+    troubles.settle("y")
+    troubles.forget("z")
+    assert (troubles.due(), troubles.of("z")) == (["x"], ())
 
 
 SPARK_SAYS = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted SQLSTATE: XXKST

@@ -149,6 +149,7 @@ def test_queries_that_fail_leave_the_others_alone_and_what_was_dropped_stays_awa
     until(lambda: "ERROR" in server.sql("SHOW QUERIES;"), 60)
     told = server.sql("SHOW QUERIES EXTENDED;")
     assert "bids-0 at offset 1" in told
+    assert re.search(r"0_0 +bids +0 +3 +3 +0\n", told), "the one that goes on is behind by nothing"
     logged = server.sql(
         "SELECT logger, message->deserializationError->errorMessage AS m FROM ksql_processing_log;"
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 from engine_server import Server, eventually
 
 from penstock.sql.engine import EngineConfig, EngineError, ErrorCode
@@ -159,6 +159,26 @@ def test_explain_of_a_running_query(server: Server) -> None:
     assert told["ksqlHostQueryStatus"] == {"localhost:8088": "RUNNING"}
     assert [each["name"] for each in told["fields"]] == ["ID", "N"]
     server.refused("EXPLAIN nothing;", "does not exist, use SHOW QUERIES")
+
+
+def test_explain_tells_how_far_each_task_is(server: Server) -> None:
+    server.run(f"{S} CREATE TABLE c AS SELECT id, COUNT(*) AS n FROM s GROUP BY id;")
+    server.run("".join(f"INSERT INTO s VALUES ({number}, 'a');" for number in range(8)))
+    [query_id] = server.engine.state.queries
+    told = server.one(f"EXPLAIN {query_id};")["queryDescription"]
+    consumer = Consumer({"bootstrap.servers": server.servers, "group.id": told["consumerGroupId"]})
+    consumer.commit(offsets=[TopicPartition("s", 1, 2)], asynchronous=False)
+    consumer.close()
+    for text, key in ((f"EXPLAIN {query_id};", "queryDescription"), ("SHOW QUERIES EXTENDED;", None)):
+        answer = server.one(text)
+        described = answer[key] if key else answer["queryDescriptions"][0]
+        first, second = described["tasksMetadata"]
+        assert (first["taskId"], second["taskId"]) == ("0_0", "0_1")
+        [offset] = second["topicOffsets"]
+        assert offset["topicPartitionEntity"] == {"topic": "s", "partition": 1}
+        assert offset["committedOffset"] == 2
+        [other] = first["topicOffsets"]
+        assert other["endOffset"] + offset["endOffset"] == 8
 
 
 def test_explain_of_a_statement_changes_nothing(server: Server) -> None:

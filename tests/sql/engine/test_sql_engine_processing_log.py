@@ -11,6 +11,12 @@ import pytest
 from confluent_kafka import Producer
 from engine_server import Server, eventually
 
+from penstock.registry.client.errors import RegistryUnreachable
+from penstock.sql.planning.processing_log import ProcessingLog
+from penstock.sql.planning.sources import named
+from penstock.topology.errors import Failure
+from penstock.topology.serdes import Serde
+
 S = "CREATE STREAM s (id INT KEY, v STRING, n INT) WITH (kafka_topic='s', partitions=1, format='json');"
 LOGGED = """
     SELECT logger, level, message->type AS t, message->deserializationerror AS d,
@@ -48,6 +54,26 @@ def test_the_stream_is_there_on_a_new_service_alone(server: Server) -> None:
         assert again.one("SHOW STREAMS")["streams"] == []
     finally:
         again.close()
+
+
+def test_a_log_without_its_topic_keeps_no_server_from_starting(start: Callable[..., Server]) -> None:
+    server = start(
+        ksql_logging_processing_topic_name="missing", ksql_logging_processing_stream_auto_create="true"
+    )
+    assert server.one("SHOW STREAMS")["streams"] == []
+
+
+def test_a_registry_that_does_not_answer_says_nothing_of_a_record() -> None:
+    """The query stops, and goes on with the same record."""
+
+    def ask(data: bytes) -> object:
+        raise RegistryUnreachable("nobody there")
+
+    serde = named(Serde(bytes, ask, name="registered"), "value")
+    with pytest.raises(RegistryUnreachable) as raised:
+        serde.deserialize(b"x")
+    record = ("s", 0, 7, 0, None, b"x", ())
+    assert ProcessingLog("log", "Q").letters(Failure("read", record, raised.value, 0, 0)) is None
 
 
 def test_what_can_not_be_read_is_told_and_passed_over(server: Server) -> None:

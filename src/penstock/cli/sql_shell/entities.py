@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from penstock.cli.sql_shell.printing import Output, Printer
@@ -197,8 +198,23 @@ def _query_description(printer: Printer, query: Entity) -> None:
     if query.get("overriddenProperties"):
         printer.title("\nProperties")
         printer.table(("PROPERTY", "VALUE"), sorted(query["overriddenProperties"].items()))
+    _tasks(printer, query.get("tasksMetadata", ()))
     for error in query.get("queryErrors", ()):
-        printer.text(f"\n{error.get('type', 'UNKNOWN')} error: {error['errorMessage']}")
+        at = datetime.fromtimestamp(error.get("timestamp", 0) / 1000, UTC).isoformat(
+            sep=" ", timespec="seconds"
+        )
+        printer.text(f"\n{error.get('type', 'UNKNOWN')} error at {at}: {error['errorMessage']}")
+
+
+def _tasks(printer: Printer, tasks: Sequence[Entity]) -> None:
+    rows = []
+    for task in tasks:
+        for each in task["topicOffsets"]:
+            read, end, offset = each["topicPartitionEntity"], each["endOffset"], each["committedOffset"]
+            rows.append((task["taskId"], read["topic"], read["partition"], end, offset, end - offset))
+    if rows:
+        printer.title("\nTasks")
+        printer.table(("TASK", "TOPIC", "PARTITION", "END", "OFFSET", "LAG"), rows)
 
 
 def _terminated(printer: Printer, entity: Entity) -> None:

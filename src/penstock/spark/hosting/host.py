@@ -7,7 +7,7 @@ import platform
 import threading
 import time
 import uuid
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
-from penstock.client.errors import ClientError
 from penstock.client.groups import ConsumerGroup
 from penstock.client.metadata import TopicPartition
-from penstock.client.topics import delete_topics
+from penstock.spark.hosting.burial import delete_internals, delete_plans_of, to_bury
 from penstock.spark.hosting.counting import WrittenFile
 from penstock.spark.hosting.datasource import HOST, NAME, HostDataSource
 from penstock.spark.hosting.failures import read_failure
 from penstock.spark.hosting.operator import HOSTED, HostOperator
-from penstock.spark.hosting.plan import HostPlan, MemberPlan, delete_plans, plan_file, plan_name, read_plan
+from penstock.spark.hosting.plan import HostPlan, MemberPlan, plan_file, plan_name
 from penstock.spark.hosting.positions import last_completed, position_in
 from penstock.spark.hosting.roster import Member, Roster, RosterFile, Standing
+from penstock.spark.hosting.troubles import Trouble, Troubles
 from penstock.spark.profiles import PROFILES, ProfileName
 from penstock.spark.session import build_session
 from penstock.spark.sink.checkpoint import Checkpoint, CheckpointError
@@ -59,15 +59,6 @@ _ACKNOWLEDGED_S: Final = 0.01
 _BURIED_S: Final = 30.0
 _RESTART_PAUSE_S: Final = 1.0
 _RESTART_PAUSE_MAX_S: Final = 60.0
-_TROUBLES_MAX: Final = 10
-_TROUBLES_MS: Final = 3_600_000
-
-
-class Trouble(NamedTuple):
-    """``at_ms``: since 1970."""
-
-    at_ms: int
-    error: str
 
 
 class MemberState(NamedTuple):
@@ -118,15 +109,12 @@ class Host:
         self._profile = PROFILES[profile]
         self._shuffle_partitions = shuffle_partitions
         self._tick_ms = tick_ms
-        self._retry_s = retry_s
         self._where = plan.location
         self._file = RosterFile(self._where)
         self._written = WrittenFile(self._where)
         self._changing = threading.RLock()
         self._roster = self._file.read()
-        self._failures: dict[str, int] = {}
-        self._due_s: dict[str, float] = {}
-        self._troubles: dict[str, deque[Trouble]] = {}
+        self._troubles = Troubles(retry_s)
         self._stopping = threading.Event()
         self.trouble = ""
         """Why the query is not running, if it is not: what is no member's fault."""
@@ -217,7 +205,8 @@ class Host:
                 groups = tuple(dict.fromkeys((*known.groups, *groups)))
                 member = replace(known, plan=file, standing=standing, groups=groups, error="")
             self._set(self._roster.with_member(member))
-            self._failures.pop(name, None)
+            self._troubles.settle(name)
+            self._troubles.begin_anew(name)
 
     def _prepared(self, topology: Topology, number: int) -> tuple[MemberPlan, JsonOffsets]:
         """The plan, and where a new member begins: at its group's offsets."""
@@ -263,8 +252,8 @@ class Host:
         with self._changing:
             self._require_running()
             member = self._member(name)
+            self._troubles.settle(name)
             if member.standing is not standing:
-                self._due_s.pop(name, None)
                 self._set(self._roster.with_member(replace(member, standing=standing, error="")))
 
     def remove(self, name: str) -> None:
@@ -275,8 +264,7 @@ class Host:
         with self._changing:
             self._require_running()
             self._set(self._roster.without(self._member(name)))
-            for kept in (self._failures, self._due_s, self._troubles):
-                kept.pop(name, None)
+            self._troubles.forget(name)
 
     def wait_until_gone(self, timeout_s: float) -> tuple[str, ...]:
         """Until no batch is under way that has anything of a member that was removed: nothing is written for
@@ -307,15 +295,10 @@ class Host:
                     self.remove(member.name)
 
     def states(self) -> Mapping[str, MemberState]:
-        since_ms = _now_ms() - _TROUBLES_MS
         with self._changing:
             return {
-                m.name: MemberState(
-                    m.standing,
-                    m.error,
-                    tuple(each for each in self._troubles.get(m.name, ()) if each.at_ms > since_ms),
-                )
-                for m in self._roster.members
+                member.name: MemberState(member.standing, member.error, self._troubles.of(member.name))
+                for member in self._roster.members
             }
 
     def activity(self) -> Mapping[str, Activity]:
@@ -423,41 +406,22 @@ class Host:
                 member, standing=Standing.FAILED, begin=begin, starts=member.starts + 1, error=message
             )
             self._set(self._roster.with_member(failed))
-            known = self._troubles.setdefault(member.name, deque(maxlen=_TROUBLES_MAX))
-            count, now_ms = self._failures.get(member.name, 0), _now_ms()
-            if count and now_ms - known[-1].at_ms > 3000 * self._retry_s(count):
-                count = 0  # it has run for longer than it rested
-            count = self._failures[member.name] = count + 1
-            known.append(Trouble(now_ms, message))
-            self._due_s[member.name] = time.monotonic() + self._retry_s(count)
+            self._troubles.add(member.name, message)
             _log.error("%s failed and rests: %s", member.name, message)
 
     def _retry_members(self) -> None:
-        now = time.monotonic()
-        for name, due_s in list(self._due_s.items()):
-            with self._changing:
-                member = self._roster.named(name)
-                if member is None or member.standing is not Standing.FAILED:
-                    self._due_s.pop(name, None)
-                elif now >= due_s:
-                    self._stand(name, Standing.RUNNING)
+        with self._changing:
+            for name in self._troubles.due():
+                self._stand(name, Standing.RUNNING)
 
     def _bury(self) -> None:
-        """Of members that no batch knows any more: internal topics, groups and plans."""
-        roster = self._roster
-        if not roster.removed or self._file.acknowledged() < roster.revision:
+        done = to_bury(self._where, self._file, self._roster)
+        if not done:
             return
-        completed = last_completed(self._where)
-        done = [member for member in roster.removed if str(member.number) not in completed]
-        for member in done:
-            plan = read_plan(self._where, member.plan)
-            with Cluster(self._client) as cluster:
-                _delete_internals(cluster, plan)
-        if done:
-            with self._changing:
-                self._set(self._roster.without_removed({member.number for member in done}))
-        for member in done:
-            delete_plans(self._where, member.number)
+        delete_internals(self._where, self._client, done)
+        with self._changing:
+            self._set(self._roster.without_removed({member.number for member in done}))
+        delete_plans_of(self._where, done)
 
 
 class UnknownMember(KeyError):
@@ -465,10 +429,6 @@ class UnknownMember(KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _claim(
@@ -482,15 +442,3 @@ def _claim(
     with Cluster(ClientConfig.from_properties(properties)) as cluster:
         Ownership(cluster, driver, sink.transaction.timeout_ms).claim(query_id)
     return driver
-
-
-def _delete_internals(cluster: Cluster, plan: MemberPlan) -> None:
-    topology = plan.topology
-    internal = {*map(topology.topic, topology.repartitions), *plan.store_of_changelog}
-    there = cluster.refresh(sorted(internal)).topics if internal else {}
-    delete_topics(cluster, sorted(internal & there.keys()))
-    group = ConsumerGroup(cluster, topology.application)
-    try:
-        cluster.retry(group.delete)
-    except ClientError as error:
-        _log.warning("the group %s stays: %s", topology.application, error)

@@ -143,7 +143,7 @@ class CommandTopic:
         """The commit may have been carried out, or may not."""
         try:
             found = self.settle()
-        except (Fenced, NotSeen):
+        except Fenced:
             raise
         except ClientError as still:
             raise OutcomeUnknown(f"{error}; then {still}") from error

@@ -20,7 +20,10 @@ from penstock.sql.engine.entities import (
     SchemaInfo,
     SourceDescription,
     SourceInfo,
+    TaskMetadata,
+    TopicOffset,
     TopicOffsets,
+    TopicPartitionEntity,
 )
 from penstock.sql.engine.hosting import QueryState, QueryStatus
 from penstock.sql.engine.queries import PersistentQuery
@@ -114,7 +117,10 @@ def source_description(
     )
 
 
-def query_description(query: PersistentQuery, state: QueryState, host: str) -> QueryDescription:
+def query_description(
+    query: PersistentQuery, state: QueryState, host: str, offsets: QueryOffsets | None
+) -> QueryDescription:
+    """``offsets``: how far it is; None for one that runs nowhere."""
     errors = tuple(QueryError(each.at_ms, each.message, each.blame.value) for each in state.failures)
     application = query.planned.app.name
     return QueryDescription(
@@ -130,7 +136,7 @@ def query_description(query: PersistentQuery, state: QueryState, host: str) -> Q
         {host: shown_status(state)},
         "PERSISTENT",
         errors,
-        (),
+        () if offsets is None else _tasks(query, offsets),
         application,
         shown_status(state),
     )
@@ -194,6 +200,22 @@ def query_offsets(query: PersistentQuery, topics: Topics) -> QueryOffsets:
     read = dict.fromkeys(query.planned.app.topology().source_topics())
     offsets = (_topic_offsets(topic, committed, topics) for topic in read)
     return QueryOffsets(group_id, tuple(each for each in offsets if each.offsets))
+
+
+def _tasks(query: PersistentQuery, offsets: QueryOffsets) -> tuple[TaskMetadata, ...]:
+    """As Kafka Streams would have them: one for each part of the topology, and partition."""
+    parts = query.planned.app.topology().source_topics()
+    found: dict[tuple[int, int], list[TopicOffset]] = {}
+    for summary in offsets.topic_summaries:
+        part, topic = parts[summary.kafka_topic].id, summary.kafka_topic
+        for each in summary.offsets:
+            read = TopicPartitionEntity(topic, each.partition)
+            offset = TopicOffset(read, each.log_end_offset, each.consumer_offset)
+            found.setdefault((part, each.partition), []).append(offset)
+    return tuple(
+        TaskMetadata(f"{part}_{partition}", tuple(found[part, partition]))
+        for part, partition in sorted(found)
+    )
 
 
 def _topic_offsets(

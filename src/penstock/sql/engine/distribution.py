@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from penstock.client.errors import ClientError
 from penstock.sql import statements as s
-from penstock.sql.catalog import DataSource
 from penstock.sql.engine.applying import Applied, Applier, Written, exists_already
+from penstock.sql.engine.belongings import Belongings
 from penstock.sql.engine.command_topic import (
     Appended,
     CommandTopic,
@@ -26,16 +26,13 @@ from penstock.sql.engine.config import EngineConfig
 from penstock.sql.engine.entities import CommandStatus, CommandStatusEntity, Entity, WarningEntity
 from penstock.sql.engine.errors import EngineError, ErrorCode
 from penstock.sql.engine.preparation import Prepared, prepare
-from penstock.sql.engine.properties import SHUTDOWN_TIMEOUT, Values
+from penstock.sql.engine.properties import Values
 from penstock.sql.engine.queries import PersistentQuery
 from penstock.sql.engine.reading import topics_read
-from penstock.sql.engine.registries import registry_of, required_registry
 from penstock.sql.engine.requests import Step
 from penstock.sql.engine.running import Runner
 from penstock.sql.engine.state import State
 from penstock.sql.engine.topics import KnownTopics, PlannedTopics, Topics
-from penstock.sql.formats import register_schemas
-from penstock.sql.formats.registered import REGISTRY_FORMATS
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +73,7 @@ class Distributor:
         self.applier = Applier(config)
         self._topics = topics
         self._runner = runner
+        self._belongings = Belongings(topics, runner)
         self._config = config
         timeout_s = config.values.number("ksql.server.command.response.timeout.ms") / 1000
         self._log = CommandTopic(config.client, config.command_topic, timeout_s)
@@ -162,7 +160,7 @@ class Distributor:
                 raise _not_written(self._fenced)
             prepared, applied = self._tried(step, self.state, self._topics)
             values = self._values(step)
-            self._make(prepared, applied, values)
+            self._belongings.make(prepared, applied, values)
             written = self._write(prepared, values)
             warnings = self._carry_out(written, prepared, values) if written else ()
             return CommandStatusEntity(
@@ -203,25 +201,6 @@ class Distributor:
             return None
         return exists_already(statement.kind, statement.name, state.catalog)
 
-    def _make(self, prepared: Prepared, applied: Applied, values: Values) -> None:
-        """What the statement needs."""
-        try:
-            if prepared.topic is not None:
-                self._topics.create(prepared.topic)
-            if prepared.registers is not None:
-                self._register(applied.state.catalog.sources[prepared.registers], applied, values)
-        except Exception:
-            self._unmake(prepared)
-            raise
-
-    def _unmake(self, prepared: Prepared) -> None:
-        """The topic that was made for a statement that is not written goes again."""
-        try:
-            if prepared.topic is not None:
-                self._topics.delete([prepared.topic.name])
-        except ClientError as error:
-            logger.warning("the topic %s stays: %s", prepared.topic, error)
-
     def _write(self, prepared: Prepared, values: Values) -> list[Appended]:
         """The command as it was read again; nothing where it is written, and can't be read yet. Raises
         EngineError where it is not written, or nobody knows: then what was made for it stays.
@@ -241,7 +220,7 @@ class Distributor:
                 f"{_UNKNOWN} The status of {command.id} will tell: {error}", ErrorCode.SERVER_ERROR
             ) from error
         except Exception as error:
-            self._unmake(prepared)
+            self._belongings.unmake(prepared)
             if isinstance(error, Fenced):
                 self._fenced = str(error)
                 raise _not_written(self._fenced) from error
@@ -256,25 +235,28 @@ class Distributor:
         self._changed.notify_all()
         if prepared.deleted is None:
             return ()
-        return self._delete(before.catalog.sources[prepared.deleted], values)
+        return self._belongings.delete(before.catalog.sources[prepared.deleted], values)
 
     def _tend(self) -> None:
         """What is left to be done, until the engine is closed."""
         for round_ in count():
             if self._closing.wait(_TEND_S):
                 return
-            if round_ % _OBSERVED_EVERY == 0:
-                self._runner.observe()
-            if self._unsettled is None and not self._runner.has_due:
-                continue
-            with self._changed:
-                if self._closing.is_set():
-                    return
-                try:
-                    self._settle()
-                    self._runner.try_again(self.state)
-                except ClientError as error:
-                    logger.info("a command is not settled yet: %s", error)
+            try:
+                if round_ % _OBSERVED_EVERY == 0:
+                    self._runner.observe()
+                if self._unsettled is not None or self._runner.has_due:
+                    self._catch_up()
+            except ClientError as error:
+                logger.info("a command is not settled yet: %s", error)
+            except Exception:  # tried again in the next round
+                logger.exception("the engine could not do what was due")
+
+    def _catch_up(self) -> None:
+        with self._changed:
+            if not self._closing.is_set():
+                self._settle()
+                self._runner.try_again(self.state)
 
     def _settle(self) -> None:
         """See to it that all that was written is applied, before anything else is. Raises ClientError while
@@ -292,36 +274,6 @@ class Distributor:
             self._carry_out(records, prepared, values)
         else:
             self._statuses[_plain(prepared.command.id)] = CommandStatus("ERROR", _NOT_WRITTEN)
-
-    def _register(self, source: DataSource, applied: Applied, values: Values) -> None:
-        formats = [each for each in (source.key_format, source.value_format) if each in REGISTRY_FORMATS]
-        if not formats:
-            return
-        client = required_registry(values, f"the format {formats[0]}")
-        is_result = source.name in applied.state.made_from
-        register_schemas(source, client, is_result=is_result)
-
-    def _delete(self, source: DataSource, values: Values) -> tuple[str, ...]:
-        """The topic of a source that was dropped, and its schemas; what was not done of it. The statement
-        itself is carried out.
-        """
-        timeout_ms = values.number(SHUTDOWN_TIMEOUT)
-        running = self._runner.wait_until_gone(timeout_ms / 1000)
-        if running:
-            reason = f"{', '.join(running)} may still write to it, {timeout_ms} ms after it was ended"
-            return (_not_deleted(source.topic, reason),)
-        try:
-            self._topics.delete([source.topic])
-        except ClientError as error:
-            return (_not_deleted(source.topic, str(error)),)
-        client = registry_of(values)
-        try:
-            for side, format_ in (("key", source.key_format), ("value", source.value_format)):
-                if client is not None and format_ in REGISTRY_FORMATS:
-                    client.delete_subject(f"{source.topic}-{side}")
-        except ClientError as error:
-            return (f"The schemas of {source.topic} were not deleted: {error}",)
-        return ()
 
     # The log
 
@@ -352,10 +304,6 @@ def _check_partitions(query: PersistentQuery, topics: KnownTopics) -> None:
             raise EngineError(f"Kafka topic does not exist: {topic}")
         counts[topic] = shape.partitions
     topology.partition_counts(counts)
-
-
-def _not_deleted(topic: str, reason: str) -> str:
-    return f"The topic {topic} was not deleted: {reason}"
 
 
 def _plain(command_id: str) -> str:

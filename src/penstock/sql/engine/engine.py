@@ -9,6 +9,7 @@ All methods may be called by any thread once it is started.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn
 
@@ -21,7 +22,7 @@ from penstock.sql.engine.applying import Written
 from penstock.sql.engine.assertions import assert_schema, assert_topic
 from penstock.sql.engine.commands import Command, command_id_of
 from penstock.sql.engine.config import EngineConfig
-from penstock.sql.engine.describing import function_description, plan_description, query_description
+from penstock.sql.engine.describing import function_description, plan_description
 from penstock.sql.engine.distribution import CHANGING, Distributor
 from penstock.sql.engine.entities import (
     CommandStatus,
@@ -56,6 +57,8 @@ from penstock.sql.statements import Described, SourceKind
 from penstock.topology.description import describe as topology_text
 from penstock.topology.errors import StreamsError
 
+logger = logging.getLogger(__name__)
+
 #: Of ksqlDB whose language and API this is, as clients ask for it.
 KSQLDB_VERSION: Final = "0.29.0"
 _WRONG: Final = (SqlError, FormatError, UserFunctionError, StreamsError, ConfigError, RegistryRefused)
@@ -86,7 +89,10 @@ class Engine:
         self._is_started = True
         stream = log_stream(self.config)
         if is_new and stream is not None:
-            self.execute(stream)
+            try:
+                self.execute(stream)
+            except EngineError as error:
+                logger.warning("the processing log has no stream: %s", error)
 
     def close(self) -> None:
         """Stop; everything goes on with the next start."""
@@ -237,7 +243,7 @@ class Engine:
                     f"Query with id:{explain.query_id} does not exist, use SHOW QUERIES to view the full "
                     "set of queries."
                 )
-            described = query_description(query, self._runner.state(query), self.config.host)
+            described = self._lister(step).describe_query(query, self._runner.state(query))
         else:
             described = self._explained(explain.statement, step)
         return QueryDescriptionEntity(statement_text=step.text, query_description=described)

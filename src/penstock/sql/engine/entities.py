@@ -131,6 +131,28 @@ class SourceDescription:
 
 
 @dataclass(frozen=True)
+class TopicPartitionEntity:
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True)
+class TopicOffset:
+    topic_partition_entity: TopicPartitionEntity
+    end_offset: int
+    committed_offset: int
+
+
+@dataclass(frozen=True)
+class TaskMetadata:
+    """One of a query's tasks, and how far it is in the partitions that it reads."""
+
+    task_id: str
+    topic_offsets: tuple[TopicOffset, ...]
+    time_current_idling_started: int | None = None
+
+
+@dataclass(frozen=True)
 class QueryError:
     timestamp: int
     error_message: str
@@ -151,7 +173,7 @@ class QueryDescription:
     ksql_host_query_status: Mapping[str, str]
     query_type: str
     query_errors: tuple[QueryError, ...]
-    tasks_metadata: tuple[object, ...]
+    tasks_metadata: tuple[TaskMetadata, ...]
     consumer_group_id: str
     state: str | None
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from penstock.client.errors import ClientError
 from penstock.sql import statements as s
 from penstock.sql.catalog import DataSource
 from penstock.sql.engine.describing import (
@@ -22,6 +24,7 @@ from penstock.sql.engine.entities import (
     PropertiesList,
     PropertyInfo,
     Queries,
+    QueryDescription,
     QueryDescriptionList,
     RunningQuery,
     SourceDescriptionEntity,
@@ -39,11 +42,14 @@ from penstock.sql.engine.entities import (
 from penstock.sql.engine.errors import EngineError
 from penstock.sql.engine.hosting import QueryState
 from penstock.sql.engine.properties import Values
+from penstock.sql.engine.queries import PersistentQuery
 from penstock.sql.engine.running import Runner
 from penstock.sql.engine.state import State
 from penstock.sql.engine.topics import Topics
 from penstock.sql.functions import FunctionKind
 from penstock.sql.statements import Listed, SourceKind
+
+logger = logging.getLogger(__name__)
 
 # Topics that only SHOW ALL TOPICS lists.
 _HIDDEN = ("_confluent", "__", "_schemas", "_connect-")
@@ -147,12 +153,20 @@ class Lister:
         states = self._states
         queries = self.state.queries
         if extended:
-            described = tuple(
-                query_description(each, states[each.id], self.host) for each in queries.values()
-            )
+            described = tuple(self.describe_query(each, states[each.id]) for each in queries.values())
             return QueryDescriptionList(statement_text=text, query_descriptions=described)
         shown = tuple(running_query(each, states[each.id]) for each in queries.values())
         return Queries(statement_text=text, queries=(*shown, *self.push_queries))
+
+    def describe_query(self, query: PersistentQuery, state: QueryState) -> QueryDescription:
+        """Also where the brokers don't tell how far it is: that may be why somebody asks."""
+        offsets = None
+        if query.runs_on_host:
+            try:
+                offsets = query_offsets(query, self.topics)
+            except ClientError as error:
+                logger.warning("it is not known how far %s is: %s", query.id, error)
+        return query_description(query, state, self.host, offsets)
 
     def _functions(self, text: str) -> Entity:
         names = self.state.catalog.functions

@@ -28,8 +28,8 @@ class _Count:
         self._samples: deque[tuple[int, int]] = deque()
 
     def add(self, value: int, now_ms: int) -> None:
-        grown = max(0, value - self._value)
-        self._value = value
+        grown = max(0, value - self._value)  # one that failed reads again what it has read
+        self._value += grown
         self.total += grown
         if grown:
             self.last_ms = now_ms

@@ -86,8 +86,9 @@ class FailureLog:
             Record(0, each.at_ms, None, stopped(query_id, each.at_ms, each.message))
             for query_id, each in found
         ]
+        config = ProducerConfig(delivery_timeout_ms=self._config.client.api_timeout_ms)
         with Cluster(self._config.client) as cluster:
-            producer = Producer(cluster, ProducerConfig(), create_topics=False)
+            producer = Producer(cluster, config, create_topics=False)
             try:
                 producer.send(topic, 0, bytearray(encode_batch(records)))
                 producer.flush()

@@ -25,10 +25,13 @@ _FAILURES_MAX: Final = 10
 
 
 class _Failed(NamedTuple):
-    """What the host has refused of a query, and when it is asked again (a monotonic time)."""
+    """What the host has refused of a query: the last failures, how many there were in a row, and when it is
+    asked again (a monotonic time).
+    """
 
-    failures: tuple[QueryFailure, ...]
-    due_s: float
+    failures: tuple[QueryFailure, ...] = ()
+    in_a_row: int = 0
+    due_s: float = 0.0
 
 
 class Runner:
@@ -71,26 +74,28 @@ class Runner:
                 self._start(query)
             else:
                 self._attempt(query, self._host.pause if query.is_paused else self._host.resume)
-        self.observe()  # what they do is counted from here
+        self._measure()  # what they do is counted from here
 
     def observe(self) -> None:
-        """See what queries have read and written by now, and tell of those that failed."""
-        with self._metering:
-            self._measure()
-            failures = {query_id: each.failures for query_id, each in self._host.states().items()}
-            failures |= {query_id: each.failures for query_id, each in self._failed.copy().items()}
-            self._failure_log.tell(failures)
+        """See what queries have read and written by now, and tell of those that failed. One thread alone."""
+        self._measure()
+        failures = {query_id: each.failures for query_id, each in self._host.states().items()}
+        failures |= {query_id: each.failures for query_id, each in self._failed.copy().items()}
+        self._failure_log.tell(failures)
 
     def _measure(self) -> None:
         try:
-            self._meter.sample(self._host.activity(), time.time_ns() // 1_000_000)
+            activity = self._host.activity()
         except OSError as error:
             logger.warning("what queries do is not known: %s", error)
+            return
+        with self._metering:
+            self._meter.sample(activity, time.time_ns() // 1_000_000)
 
     def statistics(self, topic: str) -> tuple[str, str]:
         """Of a topic: what queries read and write, and what failed of it."""
+        self._measure()
         with self._metering:
-            self._measure()
             return self._meter.statistics(topic), self._meter.failures(topic)
 
     def _attempt(self, query: PersistentQuery, change: Callable[[str], None]) -> bool:
@@ -101,10 +106,11 @@ class Runner:
             change(query.id)
         except Exception as error:
             logger.exception("query %s: the host did not do what it was asked to", query.id)
-            before = self._failed.get(query.id)
-            failures = (*(before.failures if before else ()), _failure(error))
-            due_s = time.monotonic() + self._config.retry_backoff.pause_s(len(failures))
-            self._failed[query.id] = _Failed(failures, due_s)
+            before = self._failed.get(query.id, _Failed())
+            failures = (*before.failures, _failure(error))[-_FAILURES_MAX:]
+            in_a_row = before.in_a_row + 1
+            due_s = time.monotonic() + self._config.retry_backoff.pause_s(in_a_row)
+            self._failed[query.id] = _Failed(failures, in_a_row, due_s)
             return False
         self._failed.pop(query.id, None)
         return True
@@ -179,7 +185,7 @@ class Runner:
             known = QueryState(QueryStatus.RUNNING) if not query.runs_on_host else told.get(query_id)
             failed = self._failed.get(query_id)
             if failed is not None:
-                known = QueryState(QueryStatus.ERROR, failed.failures[-_FAILURES_MAX:])
+                known = QueryState(QueryStatus.ERROR, failed.failures)
             made[query_id] = known or QueryState(QueryStatus.STARTING)
         return made
 

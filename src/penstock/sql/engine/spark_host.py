@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.client.config import ClientConfig
 from penstock.client.settings import property_names
+from penstock.registry.client.errors import RegistryUnreachable
 from penstock.spark.hosting import Host, MemberState, Standing
 from penstock.spark.session import build_session
 from penstock.sql.engine.command_topic import make_topic
@@ -128,4 +129,6 @@ def _state(member: MemberState, trouble: str) -> QueryState:
 
 
 def _blame(error: str) -> Blame:
+    if RegistryUnreachable.__name__ in error:
+        return Blame.SYSTEM
     return Blame.USER if error.startswith(_OF_USERS) else Blame.UNKNOWN

@@ -1,0 +1,83 @@
+"""What sources have outside of the engine: topics, and schemas in a registry. Made before a statement is
+written, and deleted after it was.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from penstock.client.errors import ClientError
+from penstock.sql.catalog import DataSource
+from penstock.sql.engine.applying import Applied
+from penstock.sql.engine.preparation import Prepared
+from penstock.sql.engine.properties import SHUTDOWN_TIMEOUT, Values
+from penstock.sql.engine.registries import registry_of, required_registry
+from penstock.sql.engine.running import Runner
+from penstock.sql.engine.topics import Topics
+from penstock.sql.formats import register_schemas
+from penstock.sql.formats.registered import REGISTRY_FORMATS
+
+logger = logging.getLogger(__name__)
+
+
+class Belongings:
+    """For one thread at a time."""
+
+    def __init__(self, topics: Topics, runner: Runner) -> None:
+        self._topics = topics
+        self._runner = runner
+
+    def make(self, prepared: Prepared, applied: Applied, values: Values) -> None:
+        """What the statement needs."""
+        try:
+            if prepared.topic is not None:
+                self._topics.create(prepared.topic)
+            if prepared.registers is not None:
+                _register(applied.state.catalog.sources[prepared.registers], applied, values)
+        except Exception:
+            self.unmake(prepared)
+            raise
+
+    def unmake(self, prepared: Prepared) -> None:
+        """The topic that was made for a statement that is not written goes again."""
+        if prepared.topic is None:
+            return
+        try:
+            self._topics.delete([prepared.topic.name])
+        except ClientError as error:
+            logger.warning("the topic %s stays: %s", prepared.topic.name, error)
+
+    def delete(self, source: DataSource, values: Values) -> tuple[str, ...]:
+        """The topic of a source that was dropped, and its schemas; what was not done of it. The statement
+        itself is carried out.
+        """
+        timeout_ms = values.number(SHUTDOWN_TIMEOUT)
+        running = self._runner.wait_until_gone(timeout_ms / 1000)
+        if running:
+            reason = f"{', '.join(running)} may still write to it, {timeout_ms} ms after it was ended"
+            return (_not_deleted(source.topic, reason),)
+        try:
+            self._topics.delete([source.topic])
+        except ClientError as error:
+            return (_not_deleted(source.topic, str(error)),)
+        client = registry_of(values)
+        try:
+            for side, format_ in (("key", source.key_format), ("value", source.value_format)):
+                if client is not None and format_ in REGISTRY_FORMATS:
+                    client.delete_subject(f"{source.topic}-{side}")
+        except ClientError as error:
+            return (f"The schemas of {source.topic} were not deleted: {error}",)
+        return ()
+
+
+def _register(source: DataSource, applied: Applied, values: Values) -> None:
+    formats = [each for each in (source.key_format, source.value_format) if each in REGISTRY_FORMATS]
+    if not formats:
+        return
+    client = required_registry(values, f"the format {formats[0]}")
+    is_result = source.name in applied.state.made_from
+    register_schemas(source, client, is_result=is_result)
+
+
+def _not_deleted(topic: str, reason: str) -> str:
+    return f"The topic {topic} was not deleted: {reason}"
