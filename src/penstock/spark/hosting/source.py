@@ -37,6 +37,7 @@ from penstock.spark.source.read import read_ranges
 from penstock.spark.streams.map_side import Common, MapSide, Row, block_of
 from penstock.spark.streams.packing import Block, Kind, tick
 from penstock.spark.streams.plan import StreamsPlan
+from penstock.spark.streams.rows import row_batches
 from penstock.spark.streams.source import SourceDriver, Work, rows_of, stores_of
 
 _SCHEMA: Final = pa.schema(
@@ -47,7 +48,6 @@ _SCHEMA: Final = pa.schema(
     ]
 )
 _HOST_START_KEY: Final = "host_start"
-_BATCH_BYTES: Final = 4 << 20
 #: How long members are not asked while nothing comes: timers of some want to know the time of day.
 _IDLE_S: Final = 1.0
 
@@ -99,7 +99,7 @@ class HostReader(DataSourceStreamReader):
         return [SharesPartition(task) for task in self._here.plan(start[MEMBERS_KEY], end[MEMBERS_KEY])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return row_batches(_rows(host_from_text(self._host), partition.value))
+        return row_batches(_rows(host_from_text(self._host), partition.value), _SCHEMA)
 
     def stop(self) -> None:
         if self._driver is not None:
@@ -306,25 +306,3 @@ class _Reader(NamedTuple):
 def _named(row: Row, share: Share) -> HostRow:
     group, block = row
     return group, share.plan, block
-
-
-def row_batches(rows: Iterator[HostRow]) -> Iterator[pa.RecordBatch]:
-    """Some blocks at a time."""
-    held: list[HostRow] = []
-    size = 0
-    for row in rows:
-        held.append(row)
-        size += len(row[2])
-        if size >= _BATCH_BYTES:
-            yield _batch(held)
-            held, size = [], 0
-    if held:
-        yield _batch(held)
-
-
-def _batch(rows: list[HostRow]) -> pa.RecordBatch:
-    groups, plans, blocks = zip(*rows, strict=True)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(groups, pa.int64()), pa.array(plans, pa.string()), pa.array(blocks, pa.binary())],
-        schema=_SCHEMA,
-    )

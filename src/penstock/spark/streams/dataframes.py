@@ -27,7 +27,8 @@ from penstock.spark.streams.packing import Block, Kind
 from penstock.spark.streams.plan import LAYOUT, StreamsPlan, map_side_parts, shuffled_topics
 from penstock.spark.streams.planning import BATCH_RECORDS
 from penstock.spark.streams.preparation import client_properties, read_topics
-from penstock.spark.streams.source import row_batches
+from penstock.spark.streams.rows import row_batches
+from penstock.spark.streams.source import ROWS
 from penstock.spark.streams.typed_columns import Column, column_of
 from penstock.spark.streams.worker import worker_for
 from penstock.topology.errors import StreamsError, TopologyError
@@ -208,7 +209,7 @@ class _Packer:
         outputs = self._records(table.take(order), times_ms.take(order).to_pylist())
         clock_ms = time.time_ns() // 1_000_000
         rows = worker.map_side.frame_rows(self.name, context.partitionId(), outputs, clock_ms, stores, note)
-        yield from row_batches(rows)
+        yield from row_batches(rows, ROWS)
 
     def _records(self, table: pa.Table, times_ms: list[int | None]) -> list[Output]:
         keys = [None] * table.num_rows if self.key is None else table.column(self.key).to_pylist()

@@ -36,6 +36,7 @@ from penstock.spark.source.tail import Ends
 from penstock.spark.streams.map_side import Row, block_of
 from penstock.spark.streams.packing import Kind, tick
 from penstock.spark.streams.plan import StreamsPlan, plan_from_text
+from penstock.spark.streams.rows import row_batches
 from penstock.spark.streams.times import times_block
 from penstock.spark.streams.worker import Worker, worker_for
 
@@ -46,8 +47,7 @@ _OURS: Final = (CLOCK, RESTORE, TABLES)
 #: As often as Kafka Streams does it: ``repartition.purge.interval.ms``.
 PURGE_INTERVAL_S: Final = 30.0
 
-_ROWS: Final = pa.schema([pa.field("group", pa.int32(), False), pa.field("block", pa.binary(), False)])
-_ROWS_BYTES: Final = 4 << 20
+ROWS: Final = pa.schema([pa.field("group", pa.int32(), False), pa.field("block", pa.binary(), False)])
 
 
 _TRANSACTION_POLL_S: Final = 0.05
@@ -110,7 +110,7 @@ class StreamsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [WorkPartition(work) for work in self._here.plan_batch(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return row_batches(rows_of(worker_for(self._plan_text), partition.value))
+        return row_batches(rows_of(worker_for(self._plan_text), partition.value), ROWS)
 
     def stop(self) -> None:
         if self._driver is not None:
@@ -312,7 +312,6 @@ def _plain(offsets: JsonOffsets) -> JsonOffsets:
 
 
 def _note(end: JsonOffsets) -> str:
-
     tables = end.get(TABLES)
     return json.dumps(tables, separators=(",", ":")) if tables else ""
 
@@ -346,27 +345,5 @@ def stores_of(worker: Worker, work: Work) -> Mapping[str, Any] | None:
 
 
 def _tables(note: str) -> Mapping[str, Mapping[str, Any]]:
-
     found: Mapping[str, Mapping[str, Any]] = json.loads(note) if note else {}
     return found
-
-
-def row_batches(rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
-    """Some blocks at a time."""
-    held: list[Row] = []
-    size = 0
-    for row in rows:
-        held.append(row)
-        size += len(row[1])
-        if size >= _ROWS_BYTES:
-            yield _batch(held)
-            held, size = [], 0
-    if held:
-        yield _batch(held)
-
-
-def _batch(rows: list[Row]) -> pa.RecordBatch:
-    groups, blocks = zip(*rows, strict=True)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(groups, pa.int32()), pa.array(blocks, pa.binary())], schema=_ROWS
-    )
