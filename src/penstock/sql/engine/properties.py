@@ -79,7 +79,8 @@ _OWN: Final = (
 # What clients send that belongs to Kafka Streams, to clients in Java, or to several servers of a service.
 _STREAMS: Final = """
     ksql.fail.on.deserialization.error ksql.query.pull.consistency.token.enabled
-    ksql.query.pull.enable.standby.reads ksql.query.pull.max.allowed.offset.lag ksql.query.push.v2.enabled
+    ksql.query.pull.enable.standby.reads ksql.query.pull.max.allowed.offset.lag
+    ksql.query.pull.range.scan.enabled ksql.query.push.v2.enabled
     ksql.query.retry.backoff.max.ms ksql.timestamp.throw.on.invalid
     acceptable.recovery.lag application.id batch.size buffered.records.per.partition
     commit.interval.ms compression.type default.deserialization.exception.handler
