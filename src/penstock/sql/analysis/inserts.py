@@ -61,7 +61,7 @@ def _shown(columns: tuple[Column, ...] | list[Column]) -> str:
 def insert_values(insert: InsertValues, catalog: Catalog, text: str) -> Row:
     target = _writable(catalog, insert.name)
     known = {each.name: each for each in target.columns if each.role is not Role.HEADERS}
-    names = insert.columns or tuple(known)
+    names = insert.columns or tuple(sorted(known, key=lambda name: known[name].role is not Role.KEY))
     if len(names) != len(insert.values):
         raise SqlError(f"found {len(insert.values)} values, expected {len(names)}: {', '.join(names)}")
     rowtime: exp.Expr | None = None

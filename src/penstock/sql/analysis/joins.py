@@ -50,6 +50,10 @@ class JoinPlanner:
             found = f"{left_type or 'NULL'} = {self._types(right_step).of(right_key) or 'NULL'}"
             raise self._error(f"found a join on {found}, expected equal types", join.condition)
         form = self._form(left, left_key, right, right_key, join)
+        if form is JoinForm.FOREIGN_KEY and right.source.window is not None:
+            raise self._error(
+                "found a foreign-key join of tables of windows, expected tables without them", join.condition
+            )
         if form is JoinForm.FOREIGN_KEY and len(known) > 1:
             raise self._error(
                 "found a foreign-key join after another join, expected it to be the first", join.condition

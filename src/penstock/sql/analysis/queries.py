@@ -70,7 +70,7 @@ class QueryPlanner:
         if self._query.window is not None:
             self._scope = replace(self._scope, synthetic=self._scope.synthetic | set(WINDOW_COLUMNS))
         selected = self._selected(step)
-        if self._query.group_by:
+        if self._query.group_by or self._is_of_all_rows(selected):
             step, selected = self._aggregation(step).plan(step, selected)
         else:
             self._refuse_aggregates(selected)
@@ -127,6 +127,13 @@ class QueryPlanner:
                 raise self._error(
                     f"found {clause} in a pull query, expected a push query for it: add EMIT CHANGES"
                 )
+        for part in (*(each.expression for each in query.items), *([query.where] if query.where else [])):
+            for name in part.find_all(exp.Column):
+                if name.name in ("ROWPARTITION", "ROWOFFSET"):
+                    raise self._error(
+                        f"found {name.name} in a pull query, expected a push query for it: add EMIT CHANGES",
+                        name,
+                    )
         source = self._scope.sources[0].source
         if source.kind is SourceKind.TABLE and not source.is_queryable:
             raise self._error(
@@ -181,9 +188,15 @@ class QueryPlanner:
         return tuple(replace(each, expression=calls.replaced(each.expression, keys)) for each in selected)
 
     def _aggregation(self, step: Step) -> Aggregation:
-        keys = [self._scope.resolved(node) for node in self._query.group_by]
+        keys = [self._scope.resolved(node) for node in self._query.group_by or (exp.Literal.number(0),)]
         having = None if self._query.having is None else self._scope.resolved(self._query.having)
         return Aggregation(self._query, keys, having, self._types(step), self._catalog)
+
+    def _is_of_all_rows(self, selected: tuple[Selected, ...]) -> bool:
+        """Whether a push query aggregates without GROUP BY: all rows are one group then."""
+        return self._kind is QueryKind.PUSH and any(
+            [*calls.calls_of(each.expression, FunctionKind.AGGREGATE, self._catalog)] for each in selected
+        )
 
     def _refuse_aggregates(self, selected: tuple[Selected, ...]) -> None:
         for each in selected:

@@ -113,8 +113,8 @@ _OWN: Final = (
 )
 # What clients send that belongs to Kafka Streams, to clients in Java, or to several servers of a service.
 _STREAMS: Final = """
-    ksql.query.pull.consistency.token.enabled
-    ksql.query.pull.enable.standby.reads ksql.query.pull.max.allowed.offset.lag ksql.query.push.v2.enabled
+    ksql.query.pull.consistency.token.enabled ksql.query.pull.enable.standby.reads
+    ksql.query.pull.max.allowed.offset.lag ksql.query.pull.range.scan.enabled ksql.query.push.v2.enabled
     acceptable.recovery.lag application.id batch.size buffered.records.per.partition
     commit.interval.ms compression.type default.deserialization.exception.handler
     default.production.exception.handler enable.auto.commit heartbeat.interval.ms interceptor.classes

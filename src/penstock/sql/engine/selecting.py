@@ -28,7 +28,7 @@ from penstock.sql.engine.running import Runner
 from penstock.sql.engine.state import State
 from penstock.sql.engine.workers import Workers
 from penstock.sql.plan import Limit, Plan, QueryKind
-from penstock.sql.planning import build_reader
+from penstock.sql.planning import CACHE, build_reader
 from penstock.sql.statements import SourceKind
 from penstock.streams.app import App
 from penstock.views import ViewError, Views
@@ -144,7 +144,7 @@ class Selector:
             RowTaker(plan.root.schema, result),
             query_id=result.query_id,
             catalog=state.catalog,
-            settings=self._applier.settings(values),
+            settings={**self._applier.settings(values), CACHE: "0"},  # who follows is told each change
             service_id=self._config.service_id,
             user_functions=state.user_functions,
         )

@@ -209,17 +209,22 @@ class _Match:
         if isinstance(argument, UnitArgument):
             return None
         if shape is Special.DECIMAL:
-            return None if argument.type is None else types.as_decimal(argument.type)
+            return self._widest()
         return self._type(shape) or argument.type
+
+    def _widest(self) -> SqlType | None:
+        """What all arguments become that are decimals."""
+        widest: SqlType | None = None
+        for each in self.decimals:
+            widest = types.common(widest, each)
+        return widest
 
     def result(self, arguments: Sequence[Argument]) -> SqlType | None:
         shape = self.signature.result
         if shape is Special.RANKED:
             return _ranked([each.type for each in arguments if isinstance(each, ValueArgument)])
         if shape in (Special.DECIMAL, Special.WHOLE):
-            widest: SqlType | None = None
-            for each in self.decimals:
-                widest = types.common(widest, each)
+            widest = self._widest()
             if isinstance(widest, Decimal) and shape is Special.WHOLE:
                 return Decimal(max(1, widest.precision - widest.scale), 0)
             return widest

@@ -99,7 +99,7 @@ def _parse_date(text: str, pattern: str) -> int:
 
 
 def _parse_time(text: str, pattern: str) -> int:
-    return pattern_of(pattern).read(text).of_day_ms()
+    return pattern_of(pattern).read(text).of_day_ms() % _DAY_MS
 
 
 def _parse_timestamp(text: str, pattern: str, zone: str = "UTC") -> int:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from calendar import day_abbr, day_name, month_abbr, month_name
+from calendar import day_abbr, day_name, month_abbr, month_name, monthrange
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
+DAY_MS: Final = 86_400_000
 _TOKEN: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|([^A-Za-z'])")
 _MONTHS: Final = {name.lower(): number for number, name in enumerate(month_name) if name}
 _MONTHS_SHORT: Final = {name.lower(): number for number, name in enumerate(month_abbr) if name}
@@ -53,17 +54,23 @@ class Parts:
         year = numbers.get("year", 1970)
         if "day_of_year" in numbers:
             return date(year, 1, 1) + timedelta(days=numbers["day_of_year"] - 1)
-        return date(year, numbers.get("month", 1), numbers.get("day", 1))
+        month = numbers.get("month", 1)
+        # As Java does: the last day of a month stands for those up to the 31st that it doesn't have.
+        return date(year, month, min(numbers.get("day", 1), monthrange(year, month)[1]))
 
     def of_day_ms(self) -> int:
+        """24:00 is the end of the day."""
         numbers = self.numbers
         if "milli_of_day" in numbers:
             return numbers["milli_of_day"]
         hour = numbers.get("hour", 0)
         if "half_hour" in numbers:
             hour = numbers["half_hour"] % 12 + 12 * numbers.get("half", 0)
-        seconds = (hour % 24 * 60 + numbers.get("minute", 0)) * 60 + numbers.get("second", 0)
-        return seconds * 1000 + numbers.get("nano", 0) // 1_000_000
+        seconds = (hour * 60 + numbers.get("minute", 0)) * 60 + numbers.get("second", 0)
+        made = seconds * 1000 + numbers.get("nano", 0) // 1_000_000
+        if made > DAY_MS:
+            raise ValueError(f"found {made} ms of a day, expected {DAY_MS} at most")
+        return made
 
 
 @dataclass(frozen=True)
@@ -76,9 +83,24 @@ class Piece:
     read: Callable[[str], int] = int
 
 
-def _number(letter: str, width: int, name: str, of: Callable[[datetime], int], digits_max: int) -> Piece:
+def _number(width: int, name: str, of: Callable[[datetime], int], span: range) -> Piece:
+    """Of a field whose values are in ``span``."""
+    digits_max = len(str(span[-1]))
     expression = rf"\d{{{width}}}" if width > 1 else rf"\d{{1,{digits_max}}}"
-    return Piece(expression, lambda at: f"{of(at):0{width}d}", name)
+
+    def read(text: str) -> int:
+        if int(text) not in span:
+            raise ValueError(
+                f"found {text} for the {name.replace('_', ' ')}, expected {span[0]} to {span[-1]}"
+            )
+        return int(text)
+
+    return Piece(expression, lambda at: f"{of(at):0{width}d}", name, read)
+
+
+def _of_24(piece: Piece) -> Piece:
+    """An hour of which 24 is the first of the day."""
+    return replace(piece, read=lambda text: piece.read(text) % 24)
 
 
 def _text(names: Mapping[str, int], name: str, of: Callable[[datetime], str]) -> Piece:
@@ -133,35 +155,35 @@ def _piece(letter: str, width: int, pattern: str) -> Piece:
         case "M" | "L" if width == 4:
             return _text(_MONTHS, "month", lambda at: month_name[at.month])
         case "M" | "L":
-            return _number(letter, width, "month", lambda at: at.month, 2)
+            return _number(width, "month", lambda at: at.month, range(1, 13))
         case "d":
-            return _number(letter, width, "day", lambda at: at.day, 2)
+            return _number(width, "day", lambda at: at.day, range(1, 32))
         case "D":
-            return _number(letter, width, "day_of_year", lambda at: at.timetuple().tm_yday, 3)
+            return _number(width, "day_of_year", lambda at: at.timetuple().tm_yday, range(1, 367))
         case "E":
             days = day_name if width == 4 else day_abbr
             known = {name.lower(): number for number, name in enumerate(days)}
             return _text(known, "", lambda at: days[at.weekday()])
         case "H":
-            return _number(letter, width, "hour", lambda at: at.hour, 2)
+            return _number(width, "hour", lambda at: at.hour, range(25))
         case "k":
-            return _number(letter, width, "hour", lambda at: at.hour or 24, 2)
+            return _of_24(_number(width, "hour", lambda at: at.hour or 24, range(1, 25)))
         case "h":
-            return _number(letter, width, "half_hour", lambda at: at.hour % 12 or 12, 2)
+            return _number(width, "half_hour", lambda at: at.hour % 12 or 12, range(1, 13))
         case "K":
-            return _number(letter, width, "half_hour", lambda at: at.hour % 12, 2)
+            return _number(width, "half_hour", lambda at: at.hour % 12, range(12))
         case "a":
             return _text({"am": 0, "pm": 1}, "half", lambda at: "PM" if at.hour >= 12 else "AM")
         case "m":
-            return _number(letter, width, "minute", lambda at: at.minute, 2)
+            return _number(width, "minute", lambda at: at.minute, range(60))
         case "s":
-            return _number(letter, width, "second", lambda at: at.second, 2)
+            return _number(width, "second", lambda at: at.second, range(60))
         case "S":
             return _fraction(width)
         case "n":
-            return _number(letter, width, "nano", lambda at: at.microsecond * 1000, 9)
+            return _number(width, "nano", lambda at: at.microsecond * 1000, range(10**9))
         case "A":
-            return _number(letter, width, "milli_of_day", _milli_of_day, 8)
+            return _number(width, "milli_of_day", _milli_of_day, range(DAY_MS))
         case "X":
             return Piece(_OFFSET, _offset(width, "Z"), "zone")
         case "x":
