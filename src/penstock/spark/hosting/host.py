@@ -293,12 +293,18 @@ class Host:
             raise TopologyError(f"{name} was removed, and is not gone yet: try again later")
 
     def _waited(self, holds: Callable[[], bool], timeout_s: float) -> bool:
-        """Whether it came true in time, before the host was closed."""
+        """Whether it came true in time, before the host was closed; a checkpoint that can't be read says
+        nothing.
+        """
         deadline_s = time.monotonic() + timeout_s
-        while not holds():
+        while True:
+            try:
+                if holds():
+                    return True
+            except OSError as error:
+                _log.warning("what batches follow is not known: %s", error)
             if time.monotonic() > deadline_s or self._stopping.wait(_ACKNOWLEDGED_S):
                 return False
-        return True
 
     def retain(self, names: Collection[str]) -> None:
         """Remove all others. Raises HostStopped."""
