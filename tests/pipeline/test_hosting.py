@@ -59,6 +59,16 @@ def test_who_follows_a_roster_sees_what_was_written(tmp_path: Path) -> None:
         assert followed.follow() is followed.follow()
 
 
+def test_the_host_is_told_which_roster_batches_follow(tmp_path: Path) -> None:
+    file = RosterFile(location(tmp_path))
+    assert file.acknowledged() == -1
+    RosterFile(location(tmp_path)).acknowledge(replace(Roster(), revision=7))
+    assert file.acknowledged() == 7
+    (tmp_path / "penstock" / "roster-seen.json").write_text("[]")
+    with pytest.raises(OSError, match=r"roster-seen\.json is damaged"):
+        file.acknowledged()
+
+
 @pytest.mark.parametrize("damage", [b"", b"[]", b'{"version": 1}', b'{"version": 1, "members": [{}]}'])
 def test_a_damaged_roster_is_named(tmp_path: Path, damage: bytes) -> None:
     file = tmp_path / "penstock" / "roster.json"

@@ -233,6 +233,9 @@ class InProcessHost:
         self._let_go()
         return ()
 
+    def wait_until_buried(self, timeout_s: float) -> Collection[str]:
+        return self.wait_until_gone(timeout_s)
+
     def retain(self, query_ids: Collection[str]) -> None:
         self.retained.append(set(query_ids))
 

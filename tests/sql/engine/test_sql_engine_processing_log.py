@@ -56,6 +56,14 @@ def test_the_stream_is_there_on_a_new_service_alone(server: Server) -> None:
         again.close()
 
 
+def test_the_log_goes_with_its_service(server: Server) -> None:
+    server.run(f"{S} CREATE STREAM u AS SELECT id, v FROM s;")
+    [ended] = server.engine.terminate_cluster()
+    assert ended.warnings == ()
+    assert not [each for each in server.topics() if server.config.service_id in each]
+    assert {"s", "U"} <= server.topics()
+
+
 def test_a_log_without_its_topic_keeps_no_server_from_starting(start: Callable[..., Server]) -> None:
     server = start(
         ksql_logging_processing_topic_name="missing", ksql_logging_processing_stream_auto_create="true"

@@ -280,6 +280,9 @@ def test_rows_that_break_off_are_told_from_rows_that_end(sent: str) -> None:
         connection.recv(65536)
         head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
         connection.sendall(f"{head}{len(sent):x}\r\n{sent}\r\n".encode())
+        connection.shutdown(socket.SHUT_WR)  # closed with a request unread it would be reset instead
+        while connection.recv(65536):
+            pass
         connection.close()
 
     thread = threading.Thread(target=answer)

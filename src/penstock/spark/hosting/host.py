@@ -270,22 +270,41 @@ class Host:
         """Until no batch is under way that has anything of a member that was removed: nothing is written for
         it any more. The names of those of which that is not known when the time is up.
         """
-        roster, deadline_s = self._roster, time.monotonic() + timeout_s
+        roster = self._roster
         if not roster.removed:
             return ()
-        while self._file.acknowledged() < roster.revision:
-            if time.monotonic() > deadline_s or self._stopping.wait(_ACKNOWLEDGED_S):
-                return tuple(member.name for member in roster.removed)
-        return ()
+        is_gone = self._waited(lambda: self._file.acknowledged() >= roster.revision, timeout_s)
+        return () if is_gone else tuple(member.name for member in roster.removed)
+
+    def wait_until_buried(self, timeout_s: float) -> tuple[str, ...]:
+        """Until nothing is left of members that were removed; the names of the others when the time is up."""
+        self._waited(lambda: not self._roster.removed, timeout_s)
+        return tuple(member.name for member in self._roster.removed)
 
     def _await_burial(self, name: str) -> None:
         """Until nothing is left of one of this name that was removed: its topics would be taken for those of
         the next one. Raises TopologyError.
         """
-        deadline_s = time.monotonic() + _BURIED_S
-        while any(member.name == name for member in self._roster.removed):
+
+        def is_buried() -> bool:
+            return all(member.name != name for member in self._roster.removed)
+
+        if not self._waited(is_buried, _BURIED_S):
+            raise TopologyError(f"{name} was removed, and is not gone yet: try again later")
+
+    def _waited(self, holds: Callable[[], bool], timeout_s: float) -> bool:
+        """Whether it came true in time, before the host was closed; a checkpoint that can't be read says
+        nothing.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            try:
+                if holds():
+                    return True
+            except OSError as error:
+                _log.warning("what batches follow is not known: %s", error)
             if time.monotonic() > deadline_s or self._stopping.wait(_ACKNOWLEDGED_S):
-                raise TopologyError(f"{name} was removed, and is not gone yet: try again later")
+                return False
 
     def retain(self, names: Collection[str]) -> None:
         """Remove all others. Raises HostStopped."""

@@ -156,7 +156,12 @@ class RosterFile:
     def acknowledged(self) -> int:
         """The revision that batches follow; -1 before the first. Raises OSError."""
         data = self._seen_file.read()
-        return -1 if data is None else int(json.loads(data)["revision"])
+        if data is None:
+            return -1
+        try:
+            return int(json.loads(data)["revision"])
+        except (ValueError, KeyError, TypeError):
+            raise OSError(f"{self._seen_file.uri} is damaged: {data[:80]!r}") from None
 
     def _state(self) -> object:
         if not self._file.is_local:

@@ -9,7 +9,9 @@ import logging
 from penstock.client.errors import ClientError
 from penstock.sql.catalog import DataSource
 from penstock.sql.engine.applying import Applied
+from penstock.sql.engine.config import EngineConfig
 from penstock.sql.engine.preparation import Prepared
+from penstock.sql.engine.processing_log import made_log_topic
 from penstock.sql.engine.properties import SHUTDOWN_TIMEOUT, Values
 from penstock.sql.engine.registries import registry_of, required_registry
 from penstock.sql.engine.running import Runner
@@ -67,6 +69,20 @@ class Belongings:
                     client.delete_subject(f"{source.topic}-{side}")
         except ClientError as error:
             return (f"The schemas of {source.topic} were not deleted: {error}",)
+        return ()
+
+    def delete_of_service(self, config: EngineConfig) -> tuple[str, ...]:
+        """The log of a service whose queries have ended; what was not done. The host keeps track of what it
+        does in the command topic, which has to be there until nothing is left of them.
+        """
+        timeout_ms = config.values.number(SHUTDOWN_TIMEOUT)
+        left = self._runner.wait_until_buried(timeout_ms / 1000)
+        topic = made_log_topic(config)
+        if left:
+            queries = ", ".join(left)
+            return (f"State and internal topics of {queries} were not deleted within {timeout_ms} ms",)
+        if topic is not None:
+            self._topics.delete([topic])
         return ()
 
 

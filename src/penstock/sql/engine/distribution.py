@@ -102,14 +102,15 @@ class Distributor:
         with self._changed:
             self._log.close()
 
-    def terminate(self) -> int:
-        """Delete the command topic: nothing can be written any more. The number of its last command. Raises
-        ClientError.
+    def terminate(self) -> tuple[int, tuple[str, ...]]:
+        """Delete the command topic: nothing can be written any more. The number of its last command, and
+        what there is to be warned of. Raises ClientError.
         """
         with self._changed:
+            warnings = self._belongings.delete_of_service(self._config)
             self._topics.delete([self._log.name])
             self._fenced = "the service was terminated"
-            return self._sequence
+            return self._sequence, warnings
 
     # What is known of commands
 

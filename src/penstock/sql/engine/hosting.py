@@ -70,6 +70,9 @@ class QueryHost(Protocol):
         when the time is up.
         """
 
+    def wait_until_buried(self, timeout_s: float) -> Collection[str]:
+        """Until state and internal topics of queries that were removed are gone, too; those of the others."""
+
     def retain(self, query_ids: Collection[str]) -> None:
         """After a restart: what is known from before of any other query goes."""
 

@@ -33,11 +33,16 @@ def log_topic(values: Values, service_id: str) -> str | None:
     return f"{service_id}ksql_processing_log" if values.flag(TOPIC_AUTO_CREATE) else None
 
 
+def made_log_topic(config: EngineConfig) -> str | None:
+    """The same, if it is the service's own: made with it, and deleted with it."""
+    values = config.values
+    return log_topic(values, config.service_id) if values.flag(TOPIC_AUTO_CREATE) else None
+
+
 def make_log_topic(config: EngineConfig) -> None:
     """If it is asked for, and not there. Raises ClientError."""
-    values = config.values
-    topic = log_topic(values, config.service_id)
-    if topic is None or not values.flag(TOPIC_AUTO_CREATE):
+    values, topic = config.values, made_log_topic(config)
+    if topic is None:
         return
     replicas = values.number(_REPLICATION) or BROKER_DEFAULT
     with Cluster(config.client) as cluster:

@@ -141,6 +141,11 @@ class Runner:
         self._remove_leaving()
         return (*sorted(self._leaving), *self._host.wait_until_gone(timeout_s))
 
+    def wait_until_buried(self, timeout_s: float) -> tuple[str, ...]:
+        """Until nothing is left of queries that ended; the others."""
+        self._remove_leaving()
+        return (*sorted(self._leaving), *self._host.wait_until_buried(timeout_s))
+
     def retain(self, state: State) -> None:
         """After a restart: nothing of other queries is kept."""
         self._host.retain([each.id for each in state.queries.values() if each.runs_on_host])

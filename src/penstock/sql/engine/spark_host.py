@@ -100,6 +100,9 @@ class SparkHost:
     def wait_until_gone(self, timeout_s: float) -> Collection[str]:
         return self.host.wait_until_gone(timeout_s)
 
+    def wait_until_buried(self, timeout_s: float) -> Collection[str]:
+        return self.host.wait_until_buried(timeout_s)
+
     def retain(self, query_ids: Collection[str]) -> None:
         self.host.retain(query_ids)
 

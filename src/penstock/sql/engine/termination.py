@@ -21,15 +21,17 @@ def terminate(distributor: Distributor, topics: Sequence[str]) -> Entity:
     ClientError.
     """
     wanted = _patterns(topics)
+    warnings: list[str] = []
     for text in _statements(distributor.state, wanted):
         for step in steps_of(text, {}, {}, None):
-            distributor.distribute(step)
-    sequence = distributor.terminate()
+            warnings += distributor.distribute(step).warnings
+    sequence, more = distributor.terminate()
     return CommandStatusEntity(
         statement_text=_STATEMENT,
         command_id="cluster/TerminateCluster/terminate",
         command_status=CommandStatus("SUCCESS", "The service has ended."),
         command_sequence_number=sequence,
+        warnings=(*warnings, *more),
     )
 
 
