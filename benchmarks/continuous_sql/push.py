@@ -1,4 +1,6 @@
-"""From a row that is inserted to its line at a client that follows `SELECT … EMIT CHANGES`."""
+"""From a row that is inserted to its line at a client that follows `SELECT … EMIT CHANGES`; and many such
+clients that begin at once.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -22,10 +24,15 @@ _SOURCE: Final = (
 )
 RATE_PER_S: Final = 100
 _TIMEOUT_S: Final = 30.0
+_CLIENTS: Final = (20, 100)
+_SHARED_ROWS: Final = 50
+_SHARED_RATE_PER_S: Final = 5
 
 
-def measure(server: Server, rows: int) -> dict[str, dict[str, float]]:
-    """Latencies in ms of rows that a client produces to the topic, and of those that `INSERT INTO` writes."""
+def measure(server: Server, rows: int) -> dict[str, Any]:
+    """``latency_ms`` of rows that a client produces to the topic, and of those that `INSERT INTO` writes;
+    ``starts`` of as many clients as are named.
+    """
     admin = AdminClient({"bootstrap.servers": server.servers})
     admin.create_topics([NewTopic(_TOPIC, 1, 1)])[_TOPIC].result(30)
     server.run(_SOURCE)
@@ -45,7 +52,37 @@ def measure(server: Server, rows: int) -> dict[str, dict[str, float]]:
             _send(send, rows)
             wait_until(lambda: len(latencies_ms) >= rows, _TIMEOUT_S, f"found {len(latencies_ms)} rows")
         found[name] = percentiles(latencies_ms)
-    return found
+    return {"latency_ms": found, "starts": {number: _starts(server, number, produce) for number in _CLIENTS}}
+
+
+def _starts(server: Server, number: int, produce: Callable[[int], None]) -> dict[str, Any]:
+    """Clients that ask at the same moment: ``first_ms`` and ``last_ms`` to a head, and ``latency_ms`` of rows
+    that all of them follow.
+    """
+    heads_ms: list[float] = []
+    latencies_ms: list[float] = []
+    begun_s = time.monotonic()
+
+    def follow() -> None:
+        with _following(server) as own_ms:
+            heads_ms.append((time.monotonic() - begun_s) * 1e3)
+            wait_until(lambda: len(own_ms) >= _SHARED_ROWS, _TIMEOUT_S, f"found {len(own_ms)} rows")
+            latencies_ms.extend(own_ms)
+
+    threads = [threading.Thread(target=follow) for _ in range(number)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: len(heads_ms) == number, _TIMEOUT_S, f"found {len(heads_ms)} heads of {number}")
+    for row in range(_SHARED_ROWS):
+        produce(row)
+        time.sleep(1 / _SHARED_RATE_PER_S)
+    for thread in threads:
+        thread.join()
+    return {
+        "first_ms": min(heads_ms),
+        "last_ms": max(heads_ms),
+        "latency_ms": percentiles(latencies_ms),
+    }
 
 
 def _send(send: Any, rows: int) -> None:
@@ -73,6 +110,7 @@ def _following(server: Server) -> Iterator[list[float]]:
     try:
         yield latencies_ms
     finally:
-        server.close_query(header["queryId"])
+        # A connection is one thread's.
+        Server(server.servers, server.port, server.start_s).close_query(header["queryId"])
         thread.join()
         connection.close()

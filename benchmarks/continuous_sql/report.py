@@ -29,7 +29,8 @@ measures and writes this part; with `BENCH=…` it only shows its figures.
   order; a consumer that reads committed records tells how old it is when it comes. The second half
   counts.
 - **A push query** is followed over HTTP/1.1 while rows come {pushed_per_s} a second, from before a row is
-  written until its line is there.
+  written until its line is there. **Push queries at once** are clients that ask in the same moment for the
+  same rows, of which 5 a second come; the client of 100 takes its share of the cores, too.
 - **Pull queries** look up keys of a table of {keys:,} by `/query-stream`, {lookups:,} a second on 16
   connections, each timed from when it was due, while {updates:,} rows a second change. Of a source table
   the server follows the topic itself; a table that a query makes changes with each batch. **Stale** is an
@@ -73,8 +74,8 @@ def _lines(found: Mapping[str, Any]) -> Iterator[Line]:
         yield f"{name}, from the statement to its first batch, to all", _pair(row)
     if "statements" in found:
         yield from _statements(found["statements"], found["setting"]["rate"])
-    for name, latency in found.get("push", {}).items():
-        yield f"push query, {name}, from a row to its line: p50, p99", _latency(latency)
+    if "push" in found:
+        yield from _push(found["push"])
     for name, row in found.get("pull", {}).items():
         yield f"pull queries of {name}, answered", f"{row['lookups_per_s']:,}/s"
         yield f"pull queries of {name}: p50, p99", _latency(row["latency_ms"])
@@ -85,6 +86,15 @@ def _statements(row: dict[str, Any], rate: int) -> Iterator[Line]:
     of = f"{row['statements']} statements at {rate:,} records/s"
     yield f"{of}: from a record to a result, p50, p99", _latency(row["latency_ms"])
     yield f"{row['statements']} statements accepted, running", f"{row['accepted_s']} s, {row['started_s']} s"
+
+
+def _push(row: dict[str, Any]) -> Iterator[Line]:
+    for name, latency in row["latency_ms"].items():
+        yield f"push query, {name}, from a row to its line: p50, p99", _latency(latency)
+    for number, start in row["starts"].items():
+        heads = f"{start['first_ms']:,.0f} ms, {start['last_ms']:,.0f} ms"
+        yield f"{number} push queries at once, to the first one's head, to the last one's", heads
+        yield f"{number} push queries, from a row to its lines: p50, p99", _latency(start["latency_ms"])
 
 
 def _pair(row: dict[str, Any]) -> str:

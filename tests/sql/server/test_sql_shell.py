@@ -286,3 +286,32 @@ def test_answers_change_their_form(service: Service, tmp_path: Path) -> None:
         shell.read_until("sql>")
         shell.enter("help")
         shell.read_until("EXIT, QUIT, Ctrl-D")
+
+
+def test_rows_are_shown_as_the_terminal_is_told(service: Service, tmp_path: Path) -> None:
+    name = service.made_stream()
+    service.run(f"INSERT INTO {name} VALUES (1, 'a long value');")
+    with Terminal(service.url, tmp_path) as shell:
+        shell.read_until("sql>")
+        shell.enter("SET CLI COLUMN-WIDTH 6")
+        shell.read_until("columns are 6 wide")
+        shell.read_until("sql>")
+        shell.enter(f"SELECT * FROM {name};")
+        shell.read_until("1       a long\n         value\n")
+        shell.read_until("sql>")
+        shell.enter("set cli wrap off;")
+        shell.read_until("long values are cut")
+        shell.read_until("sql>")
+        shell.enter(f"SELECT * FROM {name};")
+        shell.read_until("1       a lon…\n")
+        shell.read_until("sql>")
+        shell.enter("SET CLI COLOUR ON")
+        shell.read_until("expected SET CLI WRAP ON")
+        shell.read_until("sql>")
+        shell.enter("SPOOL OFF")
+        shell.read_until("nothing is spooled")
+        shell.read_until("sql>")
+        shell.enter("HISTORY")
+        shell.read_until("1  SET CLI COLUMN-WIDTH 6\n")
+        shell.type("\x04")
+        assert shell.wait() == 0

@@ -130,6 +130,24 @@ def test_narrow_columns_leave_their_room_to_wide_ones() -> None:
     assert len(rule) <= 60
 
 
+def test_columns_may_have_a_width_and_values_be_cut() -> None:
+    lines: list[str] = []
+    schema = "`A` STRING, `WIDE` STRING"
+    table = RowTable(schema, 80, lines.append, wrap=False, column_width=6)
+    table.add([(["x", "日本語日本語"], False), (["two\nlines", "123456"], False)])
+    assert lines == ["A       WIDE", "──────  ──────", "x       日本 …", "two l…  123456"]
+
+
+def test_set_cli_has_a_line_of_its_own() -> None:
+    text = "SET CLI WRAP OFF\nset cli column-width 5;\nSET 'a'='b';"
+    found = statements_of(text)
+    assert [(each.text, each.is_local) for each in found] == [
+        ("SET CLI WRAP OFF", True),
+        ("set cli column-width 5;", True),
+        ("SET 'a'='b';", False),
+    ]
+
+
 # Answers
 
 

@@ -35,6 +35,8 @@ _HELP: Final = (
 _LOCAL_HELP: Final = (
     ("HELP", "This."),
     ("OUTPUT [TABLE|JSON]", "Show or set how answers look."),
+    ("SET CLI WRAP ON|OFF", "Whether long values of rows go on in more lines, or are cut."),
+    ("SET CLI COLUMN-WIDTH n", "How wide the columns of rows are; 0: what fits."),
     ("SPOOL file|OFF", "Write all that is shown to a file as well."),
     ("HISTORY", "Show what was typed."),
     ("SERVER [URL]", "Show or change the server."),
@@ -79,6 +81,21 @@ def _output(session: Session, arguments: list[str]) -> None:
     session.printer.note(f"answers are shown as {session.printer.output.value}")
 
 
+def _set_cli(session: Session, arguments: list[str]) -> None:
+    match [each.upper() for each in arguments]:
+        case ["CLI", "WRAP", ("ON" | "OFF") as told]:
+            session.printer.wrap = told == "ON"
+            session.printer.note("long values go on" if told == "ON" else "long values are cut")
+        case ["CLI", "COLUMN-WIDTH", told] if told.isascii() and told.isdigit():
+            session.printer.column_width = int(told)
+            session.printer.note(f"columns are {told} wide" if int(told) else "columns are as wide as fits")
+        case _:
+            raise Failed(
+                f"SET {' '.join(arguments)}: expected SET CLI WRAP ON, SET CLI WRAP OFF or SET CLI "
+                "COLUMN-WIDTH with a number"
+            )
+
+
 def _spool(session: Session, arguments: list[str]) -> None:
     before = session.printer.spooled_to
     match arguments:
@@ -90,17 +107,20 @@ def _spool(session: Session, arguments: list[str]) -> None:
                 session.printer.spool(None if is_off else Path(path).expanduser())
             except OSError as error:
                 raise Failed(f"SPOOL: cannot write {path}: {error.strerror}") from error
-            told = (
-                f"no more is written to {before}" if is_off else f"all is written to {path}, until SPOOL OFF"
-            )
-            session.printer.note(told)
+            if not is_off:
+                session.printer.note(f"all is written to {path}, until SPOOL OFF")
+            elif before is None:
+                session.printer.note("nothing is spooled")
+            else:
+                session.printer.note(f"no more is written to {before}")
         case _:
             raise Failed("SPOOL: expected one file, or OFF")
 
 
 def _history(session: Session, _: list[str]) -> None:
     for number, text in enumerate(session.history, 1):
-        session.printer.text(f"{number:5}  {text}")
+        shown = text.replace("\n", "\n       ")
+        session.printer.text(f"{number:5}  {shown}")
 
 
 def _server(session: Session, arguments: list[str]) -> None:
@@ -137,5 +157,6 @@ _COMMANDS: Final[dict[str, Callable[[Session, list[str]], None]]] = {
     "SPOOL": _spool,
     "HISTORY": _history,
     "SERVER": _server,
+    "SET": _set_cli,
     "VERSION": _version,
 }

@@ -22,10 +22,14 @@ class Output(StrEnum):
 
 
 class Printer:
-    """``output`` is how answers look."""
+    """``output`` is how answers look; ``wrap``, whether values of rows that are too long go on in more lines,
+    and ``column_width``, how wide their columns are: 0 is what fits.
+    """
 
     def __init__(self, output: Output) -> None:
         self.output = output
+        self.wrap = True
+        self.column_width = 0
         self._terminal = Console(
             width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, soft_wrap=False
         )

@@ -22,6 +22,7 @@ _MORE: Final = "...> "
 
 def interact(session: Session, history: Path) -> None:
     """Ask and answer until EXIT or Ctrl-D. What fails is told, and the next line is asked for."""
+    session.is_interactive = True
     names = Names(session)
     line: PromptSession[str] = PromptSession(
         history=_kept(session, history),

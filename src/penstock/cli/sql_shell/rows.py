@@ -36,12 +36,24 @@ def columns_of(schema: str) -> list[tuple[str, str]]:
 
 
 class RowTable:
-    """``print_line`` takes one line at a time, or several that belong together."""
+    """``print_line`` takes one line at a time, or several that belong together. ``wrap``: values that are too
+    long go on, or are cut. ``column_width``: of each column, 0 is what fits.
+    """
 
-    def __init__(self, schema: str, width: int, print_line: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        schema: str,
+        width: int,
+        print_line: Callable[[str], None],
+        *,
+        wrap: bool = True,
+        column_width: int = 0,
+    ) -> None:
         self._columns = columns_of(schema)
         self._width = width
         self._print = print_line
+        self._wrap = wrap
+        self._column_width = column_width
         self._widths: list[int] = []
 
     def add(self, rows: Sequence[tuple[Sequence[Any], bool]]) -> None:
@@ -57,13 +69,17 @@ class RowTable:
             max(cell_len(name), _WIDTHS.get(type_, 0), *(cell_len(row[index]) for row in rows), _CELL_MIN)
             for index, (name, type_) in enumerate(self._columns)
         ]
-        self._widths = _fitted(wanted, self._width - len(_GAP) * (len(wanted) - 1))
+        if self._column_width:
+            self._widths = [self._column_width] * len(wanted)
+        else:
+            self._widths = _fitted(wanted, self._width - len(_GAP) * (len(wanted) - 1))
         names = [name for name, _ in self._columns]
         self._print(self._line(names))
         self._print(_GAP.join("─" * width for width in self._widths))
 
     def _line(self, cells: Sequence[str]) -> str:
-        parts = [_chopped(cell, width) for cell, width in zip(cells, self._widths, strict=True)]
+        cut = _chopped if self._wrap else _cut
+        parts = [cut(cell, width) for cell, width in zip(cells, self._widths, strict=True)]
         height = max(map(len, parts))
         lines = []
         for number in range(height):
@@ -87,6 +103,11 @@ def _fitted(wanted: list[int], room: int) -> list[int]:
 
 def _chopped(text: str, width: int) -> list[str]:
     return [part for line in text.splitlines() or [""] for part in chop_cells(line, width) or [""]]
+
+
+def _cut(text: str, width: int) -> list[str]:
+    line = " ".join(text.splitlines())
+    return [line if cell_len(line) <= width else f"{set_cell_size(line, width - 1)}…"]
 
 
 def _cell(value: Any, *, is_deleted: bool) -> str:

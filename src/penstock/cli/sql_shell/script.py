@@ -22,6 +22,8 @@ _PART: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _LINE: Final = re.compile(r"[^\r\n]*")
+#: The one whose first word begins a statement, too.
+_SET_CLI: Final = re.compile(r"SET\s+CLI\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Statement:
 
     @property
     def is_local(self) -> bool:
-        return self.words[:1] != () and self.words[0] in LOCAL
+        return self.words[:1] != () and (self.words[0] in LOCAL or self.begins("SET", "CLI"))
 
     def begins(self, *words: str) -> bool:
         return self.words[: len(words)] == words
@@ -51,7 +53,8 @@ def statements_of(text: str) -> list[Statement]:
         part = _PART.match(text, at)
         assert part is not None
         kind = part.lastgroup
-        if kind == "word" and start is None and part.group().upper() in LOCAL:
+        is_local = part.group().upper() in LOCAL or _SET_CLI.match(text, at) is not None
+        if kind == "word" and start is None and is_local:
             found.append(_local(text, at))
             at += len(found[-1].text)
             continue

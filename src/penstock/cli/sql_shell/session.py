@@ -28,13 +28,16 @@ _PLACE: Final = re.compile(r"line (\d+)(?:, column |:)(\d+): ")
 
 @dataclass
 class Session:
-    """``properties`` and ``variables`` go along with each statement. ``history`` has what was typed."""
+    """``properties`` and ``variables`` go along with each statement. ``history`` has what was typed, by a
+    person where it ``is_interactive``.
+    """
 
     rest: Rest
     printer: Printer
     properties: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     history: list[str] = field(default_factory=list)
+    is_interactive: bool = False
     _sequence: int | None = None
 
     def carry_out(self, text: str, origin: str | None = None, folder: Path = Path(), depth: int = 0) -> None:
@@ -124,6 +127,8 @@ class Session:
         is_push = "EMIT" in statement.words
         try:
             with self.rest.rows(self.body(statement.text)) as events:
+                if is_push and self.is_interactive:
+                    self.printer.note("Ctrl-C ends the query")
                 if self.printer.output is Output.json:
                     self._print_events(events)
                 else:
@@ -142,7 +147,13 @@ class Session:
         for event in events:
             _raise_error(event)
             if "header" in event:
-                table = RowTable(event["header"]["schema"], self.printer.width, self.printer.text)
+                table = RowTable(
+                    event["header"]["schema"],
+                    self.printer.width,
+                    self.printer.text,
+                    wrap=self.printer.wrap,
+                    column_width=self.printer.column_width,
+                )
             elif "row" in event and table is not None:
                 waiting.append((event["row"]["columns"], event["row"].get("tombstone", False)))
                 if len(waiting) >= sample:
@@ -156,6 +167,8 @@ class Session:
     def _print_topic(self, statement: Statement) -> None:
         try:
             with self.rest.lines(self.body(statement.text)) as lines:
+                if self.is_interactive:
+                    self.printer.note("Ctrl-C ends the printing")
                 for line in lines:
                     if line:
                         self.printer.text(line)
