@@ -77,14 +77,19 @@ def test_what_is_wrong_with_a_command_is_told_in_a_line(tmp_path: Path) -> None:
     file.write_text('"long"')
     nobody = ["--registry", "http://127.0.0.1:1"]
     for app, words, code, told in [
-        (schema.app, ["list", *nobody], 3, "no schema registry answers at http://127.0.0.1:1"),
-        (schema.app, ["list", "--registry", "8081"], 2, "--registry 8081: expected http://HOST:PORT"),
+        (schema.app, ["list", *nobody], 3, "no schema registry answered GET"),
+        (
+            schema.app,
+            ["list", "--registry", "8081"],
+            2,
+            "--registry 8081: 'schema.registry.url': expected http://host",
+        ),
         (schema.app, ["show"], 2, "give a SUBJECT or --id N"),
         (schema.app, ["register", "s", str(tmp_path / "no.avsc")], 2, "cannot read"),
         (schema.app, ["register", "s", str(tmp_path)], 2, "expected --type with one of AVRO, JSON, PROTOBUF"),
         (schema.app, ["check", "s", str(file), "--reference", "x"], 2, "expected NAME=SUBJECT:VERSION"),
         (registry.app, ["start", "--listen", "8081"], 2, "--listen 8081: expected HOST:PORT"),
-        (registry.app, ["start", "--listen", "0.0.0.0:0"], 2, "expected 'advertised'"),
+        (registry.app, ["start", "--listen", "0.0.0.0:0"], 2, "expected 'host.name'"),
         (registry.app, ["start", "--set", "leader.eligibility=maybe"], 2, "expected true or false"),
         (registry.app, ["start", "--listen", "127.0.0.1:0", "-b", "127.0.0.1:1"], 3, "no broker answers"),
     ]:
