@@ -12,7 +12,7 @@ from penstock.arrow.byte_columns import constant, joined
 from penstock.arrow.csv_writing import lines_of
 from penstock.arrow.decoded import spread, valid_rows
 from penstock.arrow.encoding import Encoding
-from penstock.arrow.json_writing import documents
+from penstock.arrow.json_writing import documents_of
 from penstock.arrow.written_schema import framed_encoder
 from penstock.client.settings import ConfigError
 
@@ -46,7 +46,7 @@ def _encoder(encoding: Encoding, topic: str, kind: pa.DataType) -> Callable[[pa.
             )
         return lambda column: column
     if encoding.name == "json":
-        return documents
+        return documents_of(kind)
     if encoding.name == "csv":
         return lines_of(encoding.part, kind)
     encode, prefix = framed_encoder(encoding, topic, kind)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.arrow.avro import writing as avro
 from penstock.arrow.encoding import RECORD, TOPIC, Encoding
-from penstock.arrow.json_writing import documents
+from penstock.arrow.json_writing import documents_of
 from penstock.arrow.json_writing import schema_of as json_schema_of
 from penstock.arrow.protobuf.indexes import indexes_bytes, indexes_of
 from penstock.arrow.protobuf.made_schema import schema_of as protobuf_schema_of
@@ -120,7 +120,7 @@ def _values(schema: Schema, kind: pa.DataType, message: str | None) -> _Values:
         return _Values(writer.write, name, indexes_bytes(indexes))
     document = json.loads(schema.canonical())
     title = document.get("title") if isinstance(document, dict) else None
-    return _Values(documents, str(title) if title else None)
+    return _Values(documents_of(kind), str(title) if title else None)
 
 
 def _id(encoding: Encoding, topic: str, client: RegistryClient, schema: Schema, name: str | None) -> int:

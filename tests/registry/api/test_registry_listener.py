@@ -6,8 +6,10 @@ import uuid
 
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from typer.testing import CliRunner
 
 from certificates import make_authority
+from penstock.cli import schema
 from penstock.client.settings import ConfigError
 from penstock.registry.api.listener import ListenerConfig
 from penstock.registry.api.server import RegistryServer
@@ -87,6 +89,24 @@ def test_schemas_are_registered_over_tls_by_users_and_forwarded_to_the_leader(se
     )
     assert theirs.register_schema("t", Schema('"long"', "AVRO")) > numbers[0]
     assert theirs.get_subjects() == ["s", "t"]
+
+
+def test_commands_take_a_file_with_the_properties_of_clients(secured, authority, tmp_path):
+    file = tmp_path / "registry.properties"
+    file.write_text(
+        f"schema.registry.url={secured[0].url}\nbasic.auth.user.info=bob:password\n"
+        f"schema.registry.ssl.truststore.location={authority.certificate}\n"
+        f"schema.registry.ssl.keystore.location={authority.client.store}\n"
+    )
+    schema_file = tmp_path / "order.avsc"
+    schema_file.write_text('"long"')
+    done = CliRunner().invoke(
+        schema.app, ["register", "orders-value", str(schema_file), "--registry", str(file)]
+    )
+    assert "orders-value version 1 has id 1" in done.output, done.output
+    file.write_text(file.read_text().replace("bob:password", "bob:wrong"))
+    done = CliRunner().invoke(schema.app, ["list", "--registry", str(file)])
+    assert (done.exit_code, "Unauthorized (401)" in done.output) == (1, True), done.output
 
 
 @pytest.mark.parametrize("user", ["alice:wrong", "carol:hers", "nobody:", "alice:"])

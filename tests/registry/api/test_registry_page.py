@@ -77,8 +77,13 @@ def test_what_is_wrong_with_a_command_is_told_in_a_line(tmp_path: Path) -> None:
     file.write_text('"long"')
     nobody = ["--registry", "http://127.0.0.1:1"]
     for app, words, code, told in [
-        (schema.app, ["list", *nobody], 3, "no schema registry answers at http://127.0.0.1:1"),
-        (schema.app, ["list", "--registry", "8081"], 2, "--registry 8081: expected http://HOST:PORT"),
+        (schema.app, ["list", *nobody], 3, "no schema registry answered GET"),
+        (
+            schema.app,
+            ["list", "--registry", "8081"],
+            2,
+            "--registry 8081: 'schema.registry.url': expected http://host",
+        ),
         (schema.app, ["show"], 2, "give a SUBJECT or --id N"),
         (schema.app, ["register", "s", str(tmp_path / "no.avsc")], 2, "cannot read"),
         (schema.app, ["register", "s", str(tmp_path)], 2, "expected --type with one of AVRO, JSON, PROTOBUF"),
