@@ -445,7 +445,7 @@ def test_a_schema_that_the_registry_has_is_used_as_it_is(registry, choice):
 def test_a_schema_of_another_type_or_message_is_told(registry):
     number = registry.add("t-value", '{"type": "record", "name": "R", "fields": []}')
     with pytest.raises(
-        ConfigError, match=f"schema of the id {number} is of the type AVRO, expected PROTOBUF"
+        ConfigError, match=f"the id {number} has a schema of the type AVRO, expected PROTOBUF"
     ):
         ColumnEncoder(encoding(registry, schema_id=number)).encode("t", pa.array([{"a": 1}]))
     with pytest.raises(

@@ -52,6 +52,7 @@ CASES = {
     }),
     "json-schema": ({}, json.dumps(JSON), framed(1, b'{"a": 1, "s": "x"}'), {
         "no prefix": b'{"a": 1}',
+        "no such id": framed(NOWHERE, b'{"a": 1}'),
         "another type": framed(1, b'{"a": "1"}'),
         "no object": framed(1, b"[]"),
         "null": framed(1, b"null"),

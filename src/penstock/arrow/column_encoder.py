@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrow.byte_columns import constant, joined
-from penstock.arrow.csv_writing import lines_of
+from penstock.arrow.csv.writing import lines_of
 from penstock.arrow.decoded import spread, valid_rows
 from penstock.arrow.encoding import Encoding
-from penstock.arrow.json_writing import documents_of
+from penstock.arrow.json.writing import documents_of
 from penstock.arrow.written_schema import framed_encoder
 from penstock.client.settings import ConfigError
 

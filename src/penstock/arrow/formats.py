@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrow.csv_format import Csv
+from penstock.arrow.csv.reading import Csv
 from penstock.arrow.ddl import parse_ddl
 from penstock.arrow.decoded import Decoded, Format, shown, spans, spread, valid_rows
-from penstock.arrow.json_format import Json, JsonText
+from penstock.arrow.json.reading import Json, JsonText
 from penstock.arrow.schema_choice import SCHEMA_TYPES, SchemaChoice
 from penstock.client.settings import ConfigError
 

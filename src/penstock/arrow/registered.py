@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,22 +18,22 @@ from google.protobuf.descriptor import Descriptor
 from penstock.arrow.avro.resolution import Projection, Unreadable
 from penstock.arrow.decoded import Decoded, Format
 from penstock.arrow.framed import NoProjection, ReadSpans, cut, read_framed, read_whole
-from penstock.arrow.json_types import JsonColumn, column_of
+from penstock.arrow.json.by_schema import JsonColumn
+from penstock.arrow.json.mapping import column_of
 from penstock.arrow.protobuf.indexes import indexes_of, message_at, read_indexes
 from penstock.arrow.protobuf.mapping import decimals_of, descriptor_of
 from penstock.arrow.protobuf.reading import MessageReader
-from penstock.arrow.schema_choice import SCHEMA_TYPES, SchemaChoice
+from penstock.arrow.registry_schemas import Parsed, given_schema, registered_schema
+from penstock.arrow.schema_choice import SchemaChoice
 from penstock.client.settings import ConfigError
 from penstock.registry.client.config import RegistryConfig
 from penstock.registry.client.errors import RegistryRefused
-from penstock.registry.client.registry import Registered, RegistryClient, shared_registry
-from penstock.registry.formats import SchemaError, parse
+from penstock.registry.client.registry import shared_registry
+from penstock.registry.formats import parse
 from penstock.registry.formats.avro.schema import AvroSchema
 from penstock.registry.formats.avro.types import Type
 from penstock.registry.formats.json_schema.schema import JsonSchema
 from penstock.registry.formats.protobuf.schema import ProtobufSchema
-
-Parsed: TypeAlias = AvroSchema | JsonSchema | ProtobufSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +63,10 @@ class Avro:
 
 @dataclass(frozen=True, slots=True)
 class JsonDocuments:
-    """Documents say themselves what they are, so their ids lead to nothing that would be needed."""
+    """Documents say themselves what they are: of their ids it is only asked whether they are JSON's."""
 
     column: JsonColumn
-    is_framed: bool
+    registry: RegistryConfig | None
     name: str = "json-schema"
     is_slow: bool = True
 
@@ -76,9 +75,17 @@ class JsonDocuments:
         return self.column.type
 
     def decode(self, column: pa.BinaryArray) -> Decoded:
-        if not self.is_framed:
+        if self.registry is None:
             return self.column.decode(column)
-        return read_framed(column, self.type, lambda schema_id: self._read)
+        return read_framed(column, self.type, self._reader_of)
+
+    def _reader_of(self, schema_id: int) -> ReadSpans:
+        assert self.registry is not None
+        try:
+            _writer(self.registry, schema_id, "json-schema")
+        except RegistryRefused as error:
+            raise _not_there(error) from None
+        return self._read
 
     def _read(self, data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> Decoded:
         return self.column.decode(cut(data, starts, lengths))
@@ -162,8 +169,8 @@ def make_registered(name: str, choice: SchemaChoice) -> Format:
     if isinstance(parsed, AvroSchema):
         made: Format = Avro(parsed.formatted("resolved"), registry)
     elif isinstance(parsed, JsonSchema):
-        column = column_of(json.loads(parsed.canonical()), parsed.resolved)
-        made = JsonDocuments(column, registry is not None)
+        column = JsonColumn(*column_of(json.loads(parsed.canonical()), parsed.resolved))
+        made = JsonDocuments(column, registry)
     else:
         files = parsed.file_set()
         message = choice.message or indexes_of(files, None)[1]
@@ -180,14 +187,8 @@ def versions_of(choice: SchemaChoice) -> list[int]:
 
 
 def _reader(name: str, choice: SchemaChoice, registry: RegistryConfig | None) -> Parsed:
-    wanted = SCHEMA_TYPES[name]
     if choice.schema is not None:
-        try:
-            parsed = parse(wanted, str(choice.schema))
-        except SchemaError as problem:
-            raise ConfigError(f"invalid schema for the format '{name}': {problem}") from None
-        assert isinstance(parsed, (AvroSchema, JsonSchema, ProtobufSchema))
-        return parsed
+        return given_schema(name, str(choice.schema))
     if registry is None:
         raise ConfigError(
             f"the format '{name}' needs a schema: give one, or a registry that has it ('schema.registry.url')"
@@ -202,25 +203,14 @@ def _reader(name: str, choice: SchemaChoice, registry: RegistryConfig | None) ->
         if choice.version is None
         else client.version(choice.subject, choice.version)
     )
-    return _parsed(client, found, wanted, f"subject '{choice.subject}'")
+    return registered_schema(client, found, name, f"subject '{choice.subject}'")
 
 
-def _parsed(client: RegistryClient, found: Registered, wanted: str, what: str) -> Parsed:
-    if found.format != wanted:
-        raise ConfigError(f"{what} has a schema of the type {found.format}, expected {wanted}")
-    try:
-        parsed = client.parsed(found)
-    except SchemaError as problem:
-        raise ConfigError(f"{what} has a schema that can't be used: {problem}") from None
-    assert isinstance(parsed, (AvroSchema, JsonSchema, ProtobufSchema))
-    return parsed
-
-
-def _writer(registry: RegistryConfig, schema_id: int, wanted: str) -> Parsed:
+def _writer(registry: RegistryConfig, schema_id: int, format: str) -> Parsed:
     """Raises NoProjection; RegistryRefused and RegistryUnreachable, which are no record's fault."""
     client = shared_registry(registry)
     try:
-        return _parsed(client, client.by_id(schema_id), wanted, "that id")
+        return registered_schema(client, client.by_id(schema_id), format, "that id")
     except ConfigError as problem:
         raise NoProjection(str(problem)) from None
 
@@ -246,7 +236,7 @@ def _avro_known(text: str, registry: RegistryConfig | None, schema_id: int) -> P
     if registry is None:
         return Projection(reader, reader)
     try:
-        writer = _writer(registry, schema_id, "AVRO")
+        writer = _writer(registry, schema_id, "avro")
         assert isinstance(writer, AvroSchema)
         return Projection(writer.root, reader)
     except (NoProjection, Unreadable) as problem:
@@ -288,7 +278,7 @@ def _message_reader(made: Protobuf, schema_id: int, indexes: tuple[int, ...]) ->
 def _written_message(
     registry: RegistryConfig, schema_id: int, indexes: tuple[int, ...], expected: str
 ) -> Descriptor:
-    parsed = _writer(registry, schema_id, "PROTOBUF")
+    parsed = _writer(registry, schema_id, "protobuf")
     assert isinstance(parsed, ProtobufSchema)
     files = parsed.file_set()
     name = message_at(files, indexes)

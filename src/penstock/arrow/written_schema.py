@@ -14,16 +14,15 @@ import pyarrow as pa
 
 from penstock.arrow.avro import writing as avro
 from penstock.arrow.encoding import RECORD, TOPIC, Encoding
-from penstock.arrow.json_writing import documents_of
-from penstock.arrow.json_writing import schema_of as json_schema_of
+from penstock.arrow.json.writing import documents_of
+from penstock.arrow.json.writing import schema_of as json_schema_of
 from penstock.arrow.protobuf.indexes import indexes_bytes, indexes_of
 from penstock.arrow.protobuf.made_schema import schema_of as protobuf_schema_of
 from penstock.arrow.protobuf.mapping import decimals_of, descriptor_of
 from penstock.arrow.protobuf.writing import MessageWriter
-from penstock.arrow.schema_choice import SCHEMA_TYPES
+from penstock.arrow.registry_schemas import Parsed, given_schema, registered_schema
 from penstock.client.settings import ConfigError
 from penstock.registry.client.registry import Registered, RegistryClient, shared_registry
-from penstock.registry.formats import Schema, SchemaError, parse
 from penstock.registry.formats.avro.schema import AvroSchema
 from penstock.registry.formats.protobuf.schema import ProtobufSchema
 from penstock.registry.formats.references import Reference
@@ -50,7 +49,7 @@ def framed_encoder(
     registered = None if client is None else _chosen(encoding, topic, client)
     try:
         if client is not None and registered is not None:
-            schema = _parsed(client, registered, SCHEMA_TYPES[encoding.name])
+            schema = registered_schema(client, registered, encoding.name, f"the id {registered.id}")
         else:
             schema = _given(encoding, topic, kind)
         values = _values(schema, kind, encoding.message)
@@ -72,25 +71,11 @@ def _chosen(encoding: Encoding, topic: str, client: RegistryClient) -> Registere
     return client.latest(subject) if encoding.uses_latest else None
 
 
-def _parsed(client: RegistryClient, found: Registered, wanted: str) -> Schema:
-    if found.format != wanted:
-        raise ConfigError(
-            f"the registry's schema of the id {found.id} is of the type {found.format}, expected {wanted}"
-        )
-    try:
-        return client.parsed(found)
-    except SchemaError as problem:
-        raise ConfigError(f"the registry's schema of the id {found.id} can't be used: {problem}") from None
-
-
-def _given(encoding: Encoding, topic: str, kind: pa.DataType) -> Schema:
+def _given(encoding: Encoding, topic: str, kind: pa.DataType) -> Parsed:
     text = encoding.schema
     if text is None:
         text = _made(encoding.name, kind, _name(topic, encoding.part))
-    try:
-        return parse(SCHEMA_TYPES[encoding.name], text)
-    except SchemaError as problem:
-        raise ConfigError(f"invalid schema for the format '{encoding.name}': {problem}") from None
+    return given_schema(encoding.name, text)
 
 
 def _made(format: str, kind: pa.DataType, name: str) -> str:
@@ -109,7 +94,7 @@ def _name(topic: str, part: str) -> str:
     return made if not made[0].isdigit() else f"_{made}"
 
 
-def _values(schema: Schema, kind: pa.DataType, message: str | None) -> _Values:
+def _values(schema: Parsed, kind: pa.DataType, message: str | None) -> _Values:
     if isinstance(schema, AvroSchema):
         name = schema.root.full_name if schema.root.name is not None else None
         return _Values(avro.Writer(schema.root, kind).write, name)
@@ -123,7 +108,7 @@ def _values(schema: Schema, kind: pa.DataType, message: str | None) -> _Values:
     return _Values(documents_of(kind), str(title) if title else None)
 
 
-def _id(encoding: Encoding, topic: str, client: RegistryClient, schema: Schema, name: str | None) -> int:
+def _id(encoding: Encoding, topic: str, client: RegistryClient, schema: Parsed, name: str | None) -> int:
     ask = client.register if encoding.registers else client.registered_id
     references: tuple[Reference, ...] = schema.references
     return ask(

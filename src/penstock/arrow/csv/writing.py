@@ -1,4 +1,4 @@
-"""Columns of structs to lines of CSV: what `csv_format` reads."""
+"""Columns of structs to lines of CSV: what `reading` reads."""
 
 from __future__ import annotations
 

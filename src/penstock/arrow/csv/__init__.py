@@ -1,0 +1,1 @@
+"""Columns of CSV lines to Arrow and back."""

@@ -1,0 +1,41 @@
+"""Schemas as the registry has them or as they were given, of the type that a format wants."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from penstock.arrow.schema_choice import SCHEMA_TYPES
+from penstock.client.settings import ConfigError
+from penstock.registry.client.registry import Registered, RegistryClient
+from penstock.registry.formats import SchemaError, parse
+from penstock.registry.formats.avro.schema import AvroSchema
+from penstock.registry.formats.json_schema.schema import JsonSchema
+from penstock.registry.formats.protobuf.schema import ProtobufSchema
+
+Parsed: TypeAlias = AvroSchema | JsonSchema | ProtobufSchema
+
+
+def given_schema(format: str, text: str) -> Parsed:
+    """A text as the schema of a format. Raises ConfigError."""
+    try:
+        parsed = parse(SCHEMA_TYPES[format], text)
+    except SchemaError as problem:
+        raise ConfigError(f"invalid schema for the format '{format}': {problem}") from None
+    assert isinstance(parsed, (AvroSchema, JsonSchema, ProtobufSchema))
+    return parsed
+
+
+def registered_schema(client: RegistryClient, found: Registered, format: str, what: str) -> Parsed:
+    """What the registry has as the schema of a format; ``what`` is its name for messages.
+
+    Raises ConfigError, RegistryRefused, RegistryUnreachable.
+    """
+    wanted = SCHEMA_TYPES[format]
+    if found.format != wanted:
+        raise ConfigError(f"{what} has a schema of the type {found.format}, expected {wanted}")
+    try:
+        parsed = client.parsed(found)
+    except SchemaError as problem:
+        raise ConfigError(f"{what} has a schema that can't be used: {problem}") from None
+    assert isinstance(parsed, (AvroSchema, JsonSchema, ProtobufSchema))
+    return parsed
