@@ -156,7 +156,8 @@ def test_one_that_fails_stands_still_and_leaves_nothing_out_when_it_tries_again(
     eventually(lambda: values(node, "b-fails") == ["x", "y"])
     node.write(records("b", "z", "bad", "x"))
     eventually(lambda: host.states()["fails"].standing is Standing.FAILED)
-    error = host.states()["fails"].error
+    error, [trouble] = host.states()["fails"].error, host.states()["fails"].troubles
+    assert (trouble.error, host.trouble) == (error, None), "it is nobody else's"
     assert error.startswith("RecordFailed: ")
     assert "ValueError: found a bad value" in error
     eventually(lambda: len(counts(node, "b-goes")) == 5)
@@ -226,6 +227,6 @@ def test_the_host_that_started_last_goes_on_and_the_other_stops(
     second.add("counts", counting("d", "d-counts").topology())
     node.write(records("d", "x", "y", "z"))
     eventually(lambda: counts(node, "d-counts") == [1, 1, 1, 2, 2, 2])
-    eventually(lambda: "RunFenced" in first.trouble)
+    eventually(lambda: "RunFenced" in str(first.trouble))
     with pytest.raises(HostStopped, match="was replaced by a later one"):
         first.pause("counts")

@@ -116,7 +116,7 @@ class Host:
         self._roster = self._file.read()
         self._troubles = Troubles(retry_s)
         self._stopping = threading.Event()
-        self.trouble = ""
+        self.trouble: Trouble | None = None
         """Why the query is not running, if it is not: what is no member's fault."""
         self._is_fenced = False
         self._query: StreamingQuery | None = self._start_query()
@@ -359,7 +359,11 @@ class Host:
 
     def _require_running(self) -> None:
         if self._is_fenced or self._stopping.is_set():
-            raise HostStopped(self.trouble or "the host was closed")
+            raise HostStopped(self._reason or "the host was closed")
+
+    @property
+    def _reason(self) -> str:
+        return "" if self.trouble is None else self.trouble.error
 
     # The query
 
@@ -385,21 +389,21 @@ class Host:
                         pause_s = _RESTART_PAUSE_S
                     self._retry_members()
                     self._bury()
-                    self.trouble = ""
+                    self.trouble = None
                     continue
                 if not self._is_member_at_fault(query):
                     if self._is_fenced:
-                        _log.error("the host stops: %s", self.trouble)
+                        _log.error("the host stops: %s", self._reason)
                         return
-                    _log.error("the host's query starts again in %.0f s: %s", pause_s, self.trouble)
+                    _log.error("the host's query starts again in %.0f s: %s", pause_s, self._reason)
                     if self._stopping.wait(pause_s):
                         return
                     pause_s = min(2 * pause_s, _RESTART_PAUSE_MAX_S)
                 with self._changing:
                     if not self._stopping.is_set():
-                        self._query, started_s, self.trouble = self._start_query(), time.monotonic(), ""
+                        self._query, started_s, self.trouble = self._start_query(), time.monotonic(), None
             except Exception as error:  # tried again in the next round
-                self.trouble = f"{type(error).__name__}: {error}"
+                self.trouble = Trouble.now(f"{type(error).__name__}: {error}")
                 _log.exception("the host could not do what was due")
 
     def _is_member_at_fault(self, query: StreamingQuery | None) -> bool:
@@ -408,8 +412,9 @@ class Host:
         if error is None:
             return False
         failure = read_failure(str(error))
-        self._query, self.trouble, self._is_fenced = None, failure.message, failure.is_fenced
+        self._query, self._is_fenced = None, failure.is_fenced
         if failure.number is None:
+            self.trouble = Trouble.now(failure.message)
             return False
         self._take_out(failure.number, failure.message)
         return True

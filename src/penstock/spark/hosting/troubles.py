@@ -18,6 +18,10 @@ class Trouble(NamedTuple):
     at_ms: int
     error: str
 
+    @classmethod
+    def now(cls, error: str) -> Trouble:
+        return cls(_now_ms(), error)
+
 
 @dataclass(slots=True)
 class _Failing:
@@ -43,7 +47,7 @@ class Troubles:
         if known.in_a_row and now_ms - known.troubles[-1].at_ms > 3000 * self._rest_s(known.in_a_row):
             known.in_a_row = 0  # it has run for longer than it rested
         known.in_a_row += 1
-        known.troubles.append(Trouble(now_ms, error))
+        known.troubles.append(Trouble.now(error))
         known.due_s = time.monotonic() + self._rest_s(known.in_a_row)
 
     def of(self, name: str) -> tuple[Trouble, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.client.config import ClientConfig
 from penstock.client.settings import property_names
 from penstock.registry.client.errors import RegistryUnreachable
-from penstock.spark.hosting import Host, MemberState, Standing
+from penstock.spark.hosting import Host, MemberState, Standing, Trouble
 from penstock.spark.session import build_session
 from penstock.sql.engine.command_topic import make_topic
 from penstock.sql.engine.config import EngineConfig
@@ -119,15 +118,15 @@ class SparkHost:
         self._session.stop()
 
 
-def _state(member: MemberState, trouble: str) -> QueryState:
+def _state(member: MemberState, trouble: Trouble | None) -> QueryState:
     """``trouble``: why nothing runs at the moment, if that is so."""
     status = _STATUSES[member.standing]
     failures = [QueryFailure(each.at_ms, each.error, _blame(each.error)) for each in member.troubles]
     if status is QueryStatus.ERROR and not failures:  # of an earlier run of the host
         failures.append(QueryFailure(0, member.error, _blame(member.error)))
-    if trouble and status is QueryStatus.RUNNING:
+    if trouble is not None and status is QueryStatus.RUNNING:
         status = QueryStatus.ERROR
-        failures.append(QueryFailure(time.time_ns() // 1_000_000, trouble, Blame.SYSTEM))
+        failures.append(QueryFailure(trouble.at_ms, trouble.error, Blame.SYSTEM))
     return QueryState(status, tuple(failures))
 
 
