@@ -133,6 +133,60 @@ def test_types_that_json_does_not_have_are_told():
         written(pa.array([], pa.struct([("a", pa.map_(pa.float64(), pa.int32()))])))
 
 
+def by_schema(kind, **properties):
+    schema = json.dumps({"type": "object", "properties": properties})
+    rows = pa.nulls(0, pa.struct([("a", kind)]))
+    return ColumnEncoder(Encoding("value", "json-schema", schema)).encode("t", rows)
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema"),
+    [
+        (pa.int32(), {"type": "integer"}),
+        (pa.int64(), {"type": ["number", "null"]}),
+        (pa.float32(), {"type": "number"}),
+        (pa.bool_(), {"type": "boolean"}),
+        (pa.decimal128(5, 2), {"type": "string"}),
+        (pa.timestamp("us", "UTC"), {"type": "string"}),
+        (pa.timestamp("us", "UTC"), {"type": "string", "format": "date-time"}),
+        (pa.string(), {"type": "string", "format": "date"}),
+        (
+            pa.list_(pa.struct([("x", pa.int32())])),
+            {"type": "array", "items": {"properties": {"x": {"type": "integer"}}}},
+        ),
+        (pa.map_(pa.string(), pa.int32()), {"type": "object", "additionalProperties": {"type": "integer"}}),
+        (pa.struct([("x", pa.int32())]), {"type": "object", "additionalProperties": {"type": "integer"}}),
+        (pa.list_(pa.int32()), {}),
+        (pa.int32(), {"type": ["integer", "string"]}),
+    ],
+)
+def test_columns_fit_schemas(kind, schema):
+    by_schema(kind, a=schema)
+    by_schema(kind, b={"type": "string"})  # what is not named may be there
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema", "told"),
+    [
+        (pa.string(), {"type": "integer"}, "field 'a' is of type string, .* expected int64"),
+        (pa.int32(), {"type": "string"}, "field 'a' is of type int32, .* expected string"),
+        (pa.float64(), {"type": "integer"}, "field 'a' is of type double, .* expected int64"),
+        (pa.int64(), {"type": "boolean"}, "expected bool"),
+        (pa.bool_(), {"type": "number"}, "expected double"),
+        (pa.date32(), {"type": "string", "format": "date-time"}, "expected timestamp"),
+        (pa.string(), {"type": "array", "items": {"type": "string"}}, "expected list"),
+        (
+            pa.list_(pa.string()),
+            {"type": "array", "items": {"type": "integer"}},
+            r"field 'a\[\]' is of type string",
+        ),
+    ],
+)
+def test_columns_that_do_not_fit_a_schema_are_told(kind, schema, told):
+    with pytest.raises(ConfigError, match=f"the column 'value' for topic 't': .*{told}"):
+        by_schema(kind, a=schema)
+
+
 def test_simple_columns_are_documents_as_well():
     assert written(pa.array(['a"', None])) == [b'"a\\""', None]
     assert written(pa.array([1, 2])) == [b"1", b"2"]

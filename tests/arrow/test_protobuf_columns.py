@@ -172,13 +172,14 @@ def test_only_what_is_odd_is_left_to_google():
     data = [good, b"", good + good, good[:-1], message(card="c", points=3).SerializeToString(), good]
     twice = message(line=message.Line(n=1)).SerializeToString() * 2
     too_wide = b"\x30" + b"\x80\x80\x80\x80\x10"
-    data += [twice, too_wide, b"\x22\x01\xff", b"\x13\x14"]
+    endless = message(texts=["x"] * 2000).SerializeToString()
+    data += [endless, twice, too_wide, b"\x22\x01\xff", b"\x13\x14"]
     lengths = np.array([len(each) for each in data], np.int64)
     found, is_odd = columns.read(
         np.frombuffer(b"".join(data), np.uint8), np.cumsum(lengths) - lengths, lengths
     )
     assert found.type == arrow_type(of, {})
-    assert is_odd.tolist() == [False, False, True, True, False, False, True, True, True, True]
+    assert is_odd.tolist() == [False, False, True, True, False, False, *[True] * 5]
 
 
 @pytest.mark.parametrize(

@@ -258,6 +258,9 @@ def test_dates_and_decimals_that_are_none_are_bad():
         message(a={"value": b"\x05", "scale": 2}),
         message(a={"value": b"\x7f\xff", "scale": 1}),
         message(d={"year": 2024}),
+        message(a={"value": b"\x05", "scale": -(2**31)}),
+        message(a={"value": b"", "scale": 0}),
+        message(a={"value": b"\x7f" * 100, "scale": 0}),
     ]
     read = make_format("protobuf", text).decode(pa.array([each.SerializeToString() for each in values]))
     assert read.array[0].as_py() == {"a": Decimal("5.0"), "d": date(2024, 2, 29)}
@@ -265,6 +268,9 @@ def test_dates_and_decimals_that_are_none_are_bad():
         1: "expected a decimal(3, 1), found 0.05",
         2: "expected a decimal(3, 1), found 3276.7",
         3: "expected a date, found year 2024, month 0, day 0",
+        4: "expected a decimal(3, 1), found 1 bytes with a scale of -2147483648",
+        5: "expected a decimal(3, 1), found 0 bytes with a scale of 0",
+        6: "expected a decimal(3, 1), found 100 bytes with a scale of 0",
     }
 
 

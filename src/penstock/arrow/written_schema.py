@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.arrow.avro import writing as avro
 from penstock.arrow.encoding import RECORD, TOPIC, Encoding
+from penstock.arrow.json.mapping import column_of, refuse_unfit
 from penstock.arrow.json.writing import documents_of
 from penstock.arrow.json.writing import schema_of as json_schema_of
 from penstock.arrow.protobuf.indexes import indexes_bytes, indexes_of
@@ -104,6 +105,7 @@ def _values(schema: Parsed, kind: pa.DataType, message: str | None) -> _Values:
         writer = MessageWriter(descriptor_of(files, name), kind, decimals_of(schema))
         return _Values(writer.write, name, indexes_bytes(indexes))
     document = json.loads(schema.canonical())
+    refuse_unfit(kind, *column_of(document, schema.resolved))
     title = document.get("title") if isinstance(document, dict) else None
     return _Values(documents_of(kind), str(title) if title else None)
 

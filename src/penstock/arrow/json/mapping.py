@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from penstock.arrow.encoding import told_at
 from penstock.client.settings import ConfigError
 
 JsonValue: TypeAlias = Any
@@ -30,6 +31,43 @@ def column_of(schema: JsonValue, resolved: Mapping[str, str]) -> tuple[pa.DataTy
     if kind is None:
         mapping.texts.add("")
     return kind or pa.string(), frozenset(mapping.texts)
+
+
+def refuse_unfit(kind: pa.DataType, wanted: pa.DataType, texts: frozenset[str], path: str = "") -> None:
+    """Raise ConfigError where documents of a column don't fit a schema's: ``wanted`` and ``texts`` are what
+    `column_of` says of that. What the schema does not name may be there.
+    """
+    if path in texts:
+        return
+    if pa.types.is_struct(wanted) and pa.types.is_struct(kind):
+        for field in wanted:
+            if (at := kind.get_field_index(field.name)) >= 0:
+                refuse_unfit(kind.field(at).type, field.type, texts, f"{path}.{field.name}")
+    elif pa.types.is_list(wanted) and pa.types.is_list(kind):
+        refuse_unfit(kind.value_type, wanted.value_type, texts, f"{path}[]")
+    elif pa.types.is_map(wanted) and (pa.types.is_map(kind) or pa.types.is_struct(kind)):
+        parts = [kind.item_type] if pa.types.is_map(kind) else [field.type for field in kind]
+        for part in parts:
+            refuse_unfit(part, wanted.item_type, texts, f"{path}{{}}")
+    elif not _is_written_as(kind, wanted):
+        raise ConfigError(
+            f"{told_at(path)} is of type {kind}, which the JSON Schema does not hold: expected {wanted}"
+        )
+
+
+def _is_written_as(kind: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether simple values are written as the schema has them."""
+    if pa.types.is_nested(kind) or pa.types.is_nested(wanted):
+        return False
+    if pa.types.is_boolean(wanted) or pa.types.is_integer(wanted):
+        return bool(pa.types.is_boolean(wanted) == pa.types.is_boolean(kind)) and (
+            pa.types.is_boolean(kind) or bool(pa.types.is_integer(kind))
+        )
+    if pa.types.is_floating(wanted):
+        return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
+    if pa.types.is_string(wanted):  # times, decimals and binary are texts as well
+        return not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind))
+    return bool(kind.id == wanted.id or pa.types.is_string(kind))
 
 
 class _Mapping:

@@ -31,7 +31,10 @@ from penstock.arrow.varint_reading import numbers_at, read_varints, unzigzag
 
 F = FieldDescriptor
 _VARINT, _FIXED64, _LENGTH, _START, _END, _FIXED32 = range(6)
+_TAG_MIN, _TAG_END = 1 << 3, 1 << 32  # field numbers have 29 bits
 _PADDING: Final = 16
+# A step costs the same for one row as for a thousand: who has more fields is better read alone.
+_STEPS_MAX: Final = 1_000
 _FIXED: Final = {
     F.TYPE_DOUBLE: (_FIXED64, "<f8"),
     F.TYPE_FIXED64: (_FIXED64, "<u8"),
@@ -76,25 +79,33 @@ class _Rows:
         """The values of all fields that have these tags, in the order of each row."""
         at = self.starts.copy()
         found: dict[int, list[_Values]] = {}
+        known = np.array(sorted(tags), np.uint64)
         rows = np.flatnonzero(at < self.ends)
+        steps = 0
         while len(rows):
+            steps += 1
+            if steps > _STEPS_MAX:
+                self._leave(rows, at)
+                break
             seen = self._varints(rows, at)
+            is_known = np.isin(seen, known)
+            if not is_known.all():  # of what is passed over only the wire type counts
+                others = ~is_known
+                wrong = others & ((seen < _TAG_MIN) | (seen >= _TAG_END))
+                self._leave(rows[others if others_are_odd else wrong], at)
+                seen[others] &= np.uint64(7)
             for tag in np.unique(seen).tolist():
-                chosen = rows if len(rows) and (seen == tag).all() else rows[seen == tag]
-                values = self._values(tag, chosen, at)
+                values = self._values(tag & 7, rows[seen == tag], at)
                 if tag in tags:
                     found.setdefault(tag, []).append(values)
-                elif others_are_odd:
-                    self.is_odd[chosen] = True
             rows = rows[at[rows] < self.ends[rows]]
         return {
             tag: _Values(*(np.concatenate(each) for each in zip(*parts, strict=True)))
             for tag, parts in found.items()
         }
 
-    def _values(self, tag: int, rows: np.ndarray, at: np.ndarray) -> _Values:
-        wire_type = tag & 7
-        if wire_type in (_START, _END) or wire_type > _FIXED32 or not 0 < tag >> 3 < 1 << 29:
+    def _values(self, wire_type: int, rows: np.ndarray, at: np.ndarray) -> _Values:
+        if wire_type in (_START, _END) or wire_type > _FIXED32:
             self._leave(rows, at)
             return _Values(rows[:0], at[:0], at[:0])
         if wire_type == _VARINT:

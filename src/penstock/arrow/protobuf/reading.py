@@ -42,6 +42,9 @@ F = FieldDescriptor
 _SECONDS_MAX: Final = (2**63 - 1) // 1_000_000 - 1
 _SPECIAL: Final = {TIMESTAMP, DATE, DECIMAL, *WRAPPERS}
 _EXACT: Final = Context(prec=60)
+# Far more than a column holds, and little enough to look at: a scale may say a number of a billion digits.
+_DECIMAL_BITS: Final = 190
+_SCALE_MAX: Final = 100
 # Below so many messages one by one is faster.
 _ROWS_MIN: Final = 100
 _Column = Callable[[Sequence[Any]], pa.Array]
@@ -163,13 +166,19 @@ def _dates(messages: Sequence[Any]) -> pa.Array:
 
 
 def _decimals(kind: pa.Decimal128Type) -> _Column:
+    expected = f"expected a decimal({kind.precision}, {kind.scale})"
+
     def number(message: Any) -> Decimal:
-        found = Decimal(int.from_bytes(message.value, "big", signed=True)).scaleb(-message.scale, _EXACT)
+        unscaled = int.from_bytes(message.value, "big", signed=True)
+        if not message.value or unscaled.bit_length() > _DECIMAL_BITS or abs(message.scale) > _SCALE_MAX:
+            found = f"{len(message.value)} bytes with a scale of {message.scale}"
+            raise _OutOfRange(f"{expected}, found {found}")
+        made = Decimal(unscaled).scaleb(-message.scale, _EXACT)
         try:
-            pa.scalar(found, kind)
+            pa.scalar(made, kind)
         except pa.ArrowInvalid:
-            raise _OutOfRange(f"expected a decimal({kind.precision}, {kind.scale}), found {found}") from None
-        return found
+            raise _OutOfRange(f"{expected}, found {made}") from None
+        return made
 
     return lambda found: pa.array([None if each is None else number(each) for each in found], kind)
 
