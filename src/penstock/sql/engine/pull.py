@@ -201,7 +201,9 @@ class _Narrowing:
         keys = None
         if len(values) == len(self._keys):
             ordered = [values[name] for name in self._keys]
-            keys = tuple(key for key in dict.fromkeys(product(*ordered)) if None not in key)
+            # By their texts: arrays and structs can't be told apart by a hash.
+            different = {repr(key): key for key in product(*ordered) if None not in key}
+            keys = tuple(different.values())
         return Narrowed(keys, from_ms, to_ms)
 
     def _values(self, node: exp.Expr, key: str) -> list[Any] | None:
