@@ -105,7 +105,7 @@ def create_source(
         settings.numbers.get("REPLICAS"),
         create.read_only,
         is_queryable=create.read_only and create.kind is SourceKind.TABLE,
-        settings=_others(settings),
+        settings=(*_others(settings), *_wrapping(settings, value_format, columns, defaults)),
     )
     return _fitting(made)
 
@@ -190,6 +190,16 @@ def _others(settings: Settings) -> tuple[tuple[str, str], ...]:
     known |= {"WINDOW_TYPE", "WINDOW_SIZE", "PARTITIONS", "REPLICAS"}
     every = {**settings.texts, **{name: str(value) for name, value in settings.numbers.items()}}
     return tuple((name, value) for name, value in every.items() if name not in known)
+
+
+def _wrapping(
+    settings: Settings, value_format: str, columns: Sequence[Column], defaults: DefaultFormats
+) -> tuple[tuple[str, str], ...]:
+    """What the server's default says of a single value, where the statement says nothing."""
+    is_single = sum(each.role is Role.VALUE for each in columns) == 1
+    if defaults.wraps_single_values or "WRAP_SINGLE_VALUE" in settings.texts or not is_single:
+        return ()
+    return () if value_format in _UNWRAPPED or value_format == "NONE" else (("WRAP_SINGLE_VALUE", "false"),)
 
 
 def _timestamp(settings: Settings, columns: tuple[Column, ...]) -> str | None:
@@ -292,7 +302,11 @@ def create_as_select(
         settings.numbers.get("PARTITIONS"),
         settings.numbers.get("REPLICAS"),
         is_queryable=create.kind is SourceKind.TABLE,
-        settings=(*inherited.items(), *_others(settings)),
+        settings=(
+            *inherited.items(),
+            *_others(settings),
+            *_wrapping(settings, value_format, project.schema, defaults),
+        ),
     )
     return Plan(QueryKind.PERSISTENT, Sink(project, _fitting(made), is_new=True))
 

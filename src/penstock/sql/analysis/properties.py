@@ -44,10 +44,13 @@ _INHERITED: Final[dict[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class DefaultFormats:
-    """What a server takes where a CREATE names no format: ksql.persistence.default.format.key and .value."""
+    """What a server takes where a CREATE doesn't say it: ksql.persistence.default.format.key and .value, and
+    whether a single value stands in a record, ksql.persistence.wrap.single.values.
+    """
 
     key: str = "KAFKA"
     value: str | None = None
+    wraps_single_values: bool = True
 
 
 STANDARD_FORMATS: Final = DefaultFormats()

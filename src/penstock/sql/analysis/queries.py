@@ -127,19 +127,23 @@ class QueryPlanner:
                 raise self._error(
                     f"found {clause} in a pull query, expected a push query for it: add EMIT CHANGES"
                 )
-        for part in (*(each.expression for each in query.items), *([query.where] if query.where else [])):
-            for name in part.find_all(exp.Column):
-                if name.name in ("ROWPARTITION", "ROWOFFSET"):
-                    raise self._error(
-                        f"found {name.name} in a pull query, expected a push query for it: add EMIT CHANGES",
-                        name,
-                    )
         source = self._scope.sources[0].source
+        if source.kind is SourceKind.TABLE:
+            self._check_places()
         if source.kind is SourceKind.TABLE and not source.is_queryable:
             raise self._error(
                 f"found a pull query of the table {source.name}, whose state is not kept, expected one that "
                 f"is made by CREATE TABLE … AS SELECT * FROM {source.name}, or a SOURCE TABLE"
             )
+
+    def _check_places(self) -> None:
+        """That nothing asks where a table's rows come from: its state doesn't know."""
+        parts = [each.expression for each in self._query.items]
+        parts += [] if self._query.where is None else [self._query.where]
+        for name in (name for part in parts for name in part.find_all(exp.Column)):
+            if name.name in ("ROWPARTITION", "ROWOFFSET"):
+                problem = f"found {name.name} in a pull query of a table, expected a push query for it"
+                raise self._error(f"{problem}: add EMIT CHANGES", name)
 
     # Clauses
 

@@ -119,6 +119,7 @@ class Applier:
         defaults = DefaultFormats(
             values.get("ksql.persistence.default.format.key") or "KAFKA",
             values.get("ksql.persistence.default.format.value"),
+            values.flag("ksql.persistence.wrap.single.values"),
         )
         columns = () if command.columns is None else columns_of(command.columns)
         return analyze(said.statement, state.catalog, said.text, said.start, columns, defaults)

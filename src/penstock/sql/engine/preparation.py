@@ -31,6 +31,7 @@ from penstock.sql.statements import Constraint, Property, SourceKind
 _ORIGINAL: Final = (
     "ksql.persistence.default.format.key",
     "ksql.persistence.default.format.value",
+    "ksql.persistence.wrap.single.values",
 )
 
 _SIDES: Final = ("KEY", "VALUE")

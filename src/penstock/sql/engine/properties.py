@@ -80,6 +80,7 @@ _OWN: Final = (
     _ksql("logging.processing.rows.include", "false", _FLAG),
     _query("ksql.persistence.default.format.key", "KAFKA", text),
     _query("ksql.persistence.default.format.value", None, text),
+    _query("ksql.persistence.wrap.single.values", "true", _FLAG),
     *(_query(name, None, whole_number(-1)) for name in builtin.LIMITS),
     _ksql("service.id", "default_"),
     _ksql("extension.dir", "ext"),

@@ -224,7 +224,9 @@ class _Narrowing:
         keys = None
         if len(values) == len(self._keys):
             ordered = [values[name] for name in self._keys]
-            keys = tuple(key for key in dict.fromkeys(product(*ordered)) if None not in key)
+            # By their texts: arrays and structs can't be told apart by a hash.
+            different = {repr(key): key for key in product(*ordered) if None not in key}
+            keys = tuple(different.values())
         first, last = (None, None) if keys is not None else self._key_bounds(condition)
         if isinstance(first, int) and isinstance(last, int) and first > last:
             keys = ()

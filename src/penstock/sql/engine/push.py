@@ -5,7 +5,8 @@ over streams, which end where the topic does now. Each runs its plan in this pro
 from __future__ import annotations
 
 import logging
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final
 
 from penstock.sql.catalog import Role
 from penstock.sql.engine.errors import EngineError
@@ -21,12 +22,17 @@ from penstock.topology.serdes import Windowed
 
 logger = logging.getLogger(__name__)
 
+_BOUNDS: Final = {"WINDOWSTART": attrgetter("start_ms"), "WINDOWEND": attrgetter("end_ms")}
+
 
 class RowTaker:
     """Gives what comes out of a plan to whoever reads the result."""
 
     def __init__(self, schema: Schema, result: QueuedRows) -> None:
         self._keys = [place for place, each in enumerate(schema) if each.role is Role.KEY]
+        self._bounds = [
+            (place, _BOUNDS[each.name]) for place, each in enumerate(schema) if each.name in _BOUNDS
+        ]
         self._width = len(schema)
         self._result = result
 
@@ -35,7 +41,11 @@ class RowTaker:
 
     def _deleted(self, key: Any) -> Tombstone:
         values: list[Any] = [None] * self._width
-        given = key.key if type(key) is Windowed else key
+        given = key
+        if type(key) is Windowed:
+            given = key.key
+            for place, of in self._bounds:
+                values[place] = of(key.window)
         for place, value in zip(self._keys, given or (), strict=False):
             values[place] = value
         return Tombstone(values)

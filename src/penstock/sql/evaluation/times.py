@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from datetime import date
 from typing import Final
 
@@ -77,10 +78,13 @@ def _timestamp(text: str) -> int:
     if date_found is None or time_found is None:
         raise ValueError
     hour, minute, second, millisecond = map(int, time_found.groups())
-    if hour > 23 or minute > 59 or second > 59:
-        raise ValueError
-    days = _days(*map(int, date_found.groups()))
     of_day = ((hour * 60 + minute) * 60 + second) * 1000 + millisecond
+    if minute > 59 or second > 59 or of_day > DAY_MS:  # 24:00 is the end of the day
+        raise ValueError
+    year, month, of_month = map(int, date_found.groups())
+    if 28 < of_month <= 31:  # the month's last day stands for those that it doesn't have
+        of_month = min(of_month, monthrange((year - 1) % 400 + 1, month)[1])
+    days = _days(year, month, of_month)
     return days * DAY_MS + of_day - _offset_ms(zone.strip())
 
 

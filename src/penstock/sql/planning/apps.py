@@ -125,9 +125,9 @@ class QueryBuilder:
 
     def build_reader(self, root: Step, take: Callable[[Any, Row | None], None]) -> App:
         rows = self._stage(root).rows
-        if isinstance(rows, Table):
-            rows = rows.to_stream()
-        rows.apply(TakeRows(take))
+        # A table's rows are deleted; in a stream a record without a value is none.
+        taken = rows.to_stream() if isinstance(rows, Table) else rows.filter(_is_row)
+        taken.apply(TakeRows(take))
         return self._app
 
     def _stage(self, step: Step) -> Stage:
@@ -257,6 +257,10 @@ def _keys(step: Rekey) -> Any:
 
 def _rows(step: Step) -> Any:
     return row_serde([each.type for each in step.schema])
+
+
+def _is_row(key: Any, row: Row | None) -> bool:
+    return row is not None
 
 
 def _stored(key: Any, row: Row) -> Row:
