@@ -15,7 +15,6 @@ from sqlglot import exp
 
 from penstock.sql import types
 from penstock.sql.catalog import Catalog, DataSource
-from penstock.sql.engine.errors import EngineError
 from penstock.sql.engine.queries import PersistentQuery
 from penstock.sql.engine.results import Row
 from penstock.sql.errors import SqlError
@@ -27,7 +26,6 @@ from penstock.topology.records import Record
 from penstock.topology.serdes import Window, Windowed
 from penstock.views import Entry, KeyValueView, Views
 
-_NOT_KEPT: Final = ("ROWPARTITION", "ROWOFFSET")
 _WITH_ORDER: Final = (types.STRING, types.INTEGER, types.BIGINT)
 # What a comparison with a time says of the first and the last one: how far they are from it.
 _BOUNDS: Final[dict[type, tuple[int | None, int | None]]] = {
@@ -73,7 +71,6 @@ class PullQuery:
             condition, step = step.condition, step.input
         assert isinstance(step, Source), "the analysis gives a pull query nothing else"
         self.source, schema, functions = step.source, step.schema, catalog.functions
-        _refuse_what_is_not_kept(root, condition)
         self._holds: Callable[[Row], bool] | None = None
         self.narrowed = Narrowed()
         if condition is not None:
@@ -187,16 +184,6 @@ def _order(query: PersistentQuery) -> list[int] | None:
     given = [each.name for each in query.plan.root.input.schema]
     wanted = [each.name for each in query.sink.columns]
     return None if given == wanted else [given.index(name) for name in wanted]
-
-
-def _refuse_what_is_not_kept(root: Project, condition: exp.Expr | None) -> None:
-    for node in (*(each.expression for each in root.columns), *([] if condition is None else [condition])):
-        for column in node.find_all(exp.Column):
-            if column.name in _NOT_KEPT:
-                raise EngineError(
-                    f"Pull queries over tables don't support the column {column.name}: found it in the "
-                    "query, expected others"
-                )
 
 
 class _Narrowing:
