@@ -198,7 +198,9 @@ class QueryPlanner:
 
     def _is_of_all_rows(self, selected: tuple[Selected, ...]) -> bool:
         """Whether a push query aggregates without GROUP BY: all rows are one group then."""
-        return self._kind is QueryKind.PUSH and any(
+        if self._kind is not QueryKind.PUSH or self._query.partition_by:
+            return False
+        return any(
             [*calls.calls_of(each.expression, FunctionKind.AGGREGATE, self._catalog)] for each in selected
         )
 

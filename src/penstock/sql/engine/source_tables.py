@@ -24,14 +24,17 @@ def source_table(source: DataSource, query_id: str, service_id: str, settings: M
 
 
 class _RowOf:
-    """``(key, value) -> row`` of the source's columns in their order; None for a value that can't be read."""
+    """``(key, value) -> row`` of the source's columns in their order; None for a value that can't be read.
+    What is kept of a record has no headers: their columns are null.
+    """
 
     def __init__(self, source: DataSource) -> None:
         read = [each.name for role in (Role.KEY, Role.VALUE) for each in source.columns if each.role is role]
-        wanted = [each.name for each in source.columns if each.role is not Role.HEADERS]
-        self._pick = picker([read.index(name) for name in wanted])
+        self._pick = picker(
+            [len(read) if each.role is Role.HEADERS else read.index(each.name) for each in source.columns]
+        )
 
     def __call__(self, key: Any, stored: Any) -> Row | None:
         if stored is UNREADABLE:
             return None
-        return self._pick((key.key if type(key) is Windowed else key) + stored)
+        return self._pick((*(key.key if type(key) is Windowed else key), *stored, None))
