@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -12,6 +12,8 @@ from engine_server import Server, eventually
 from test_sql_engine_push import taken
 
 from penstock.sql.engine import EngineError
+from penstock.sql.engine.feeds import Feed, Feeds
+from penstock.sql.engine.reading import Reader
 
 S = "CREATE STREAM s (id INT KEY, v STRING) WITH (kafka_topic='s', partitions=2, format='json');"
 FOLLOW = "SELECT * FROM s EMIT CHANGES;"
@@ -41,6 +43,22 @@ def test_of_several_partitions_the_earliest_time_is_next(server: Server) -> None
     write(server, "1", "4", "5", times_ms=[100, 400, 500])
     write(server, "2", "3", "6", times_ms=[200, 300, 600], partition=1)
     assert [row[1] for row in taken(server.engine.query(FOLLOW), 6)] == list("123456")
+
+
+def test_a_reader_may_hear_of_records_before_it_has_begun(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join = Feeds.join
+
+    def joined(self: Feeds, topics: Collection[str], reader: Reader) -> dict[str, Feed]:
+        found = join(self, topics, reader)
+        assert reader.step() is None
+        return found
+
+    monkeypatch.setattr(Feeds, "join", joined)
+    server.run(S)
+    write(server, "a")
+    assert taken(server.engine.query(FOLLOW), 1) == [(1, "a")]
 
 
 def test_readers_of_a_topic_share_what_follows_it(server: Server) -> None:

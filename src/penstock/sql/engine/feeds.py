@@ -90,6 +90,7 @@ class Feeds:
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
         self._cluster = Cluster(config)
+        self._asking = threading.Lock()
         self._feeds: dict[str, Feed] = {}
         self._lock = threading.Lock()
 
@@ -97,7 +98,7 @@ class Feeds:
         """Where each partition of some topics is read from now: from its end, where ``topics`` says so.
         Raises ClientError.
         """
-        with self._lock:
+        with self._asking:
             self._cluster.refresh(topics)
             found = self._cluster.require_topics(topics)
             asked = {
@@ -133,6 +134,7 @@ class Feeds:
         with self._lock:
             feeds = list(self._feeds.values())
             self._feeds.clear()
+        with self._asking:
             self._cluster.close()
         for feed in feeds:
             feed.close()

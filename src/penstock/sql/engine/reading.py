@@ -18,7 +18,7 @@ from penstock.client.cluster import Cluster
 from penstock.client.errors import ClientError, OffsetOutOfRange
 from penstock.client.metadata import TopicPartition
 from penstock.sql.engine.errors import EngineError, ErrorCode
-from penstock.sql.engine.feeds import Chunk, Feeds
+from penstock.sql.engine.feeds import Chunk, Feed, Feeds
 from penstock.sql.engine.workers import Job, Workers
 from penstock.topology.context import Input
 from penstock.topology.graph import Source, Topology
@@ -90,6 +90,7 @@ class Reader(Job):
         self._places = dict(places)
         self._ends = ends
         self._topics = {tp.topic for tp in places}
+        self._followed: Mapping[str, Feed] = {}
         self._held: dict[TopicPartition, _Held] = {}
         #: The time of the next record of each chunk that is held, the earliest first.
         self._heads: list[tuple[int, TopicPartition]] = []
@@ -146,6 +147,8 @@ class Reader(Job):
         return None
 
     def _turn(self) -> float | None:
+        if not self._followed:
+            return None  # a feed was faster than `start`, which wakes it again
         self._begin_anew()
         self._hold_all()
         left = _TURN_RECORDS
