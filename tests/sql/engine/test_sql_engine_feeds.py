@@ -92,6 +92,20 @@ def test_who_is_behind_reads_the_log_again(server: Server, monkeypatch: pytest.M
     assert [row[1] for row in taken(slow, 300)] == wanted
 
 
+@pytest.mark.parametrize("text", ["SELECT * FROM s;", FOLLOW])
+def test_what_is_read_ends_with_the_server(
+    server: Server, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr("penstock.sql.engine.results.QUEUED_ROWS_MAX", 1)
+    server.run(S)
+    write(server, *map(str, range(200)))
+    result = server.engine.query(text)
+    assert len(taken(result, 1)) == 1
+    server.close()
+    assert result.is_finished
+    assert len(list(result.rows())) == 0
+
+
 def test_a_slow_reader_whose_records_are_deleted_is_told(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

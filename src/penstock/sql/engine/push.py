@@ -103,6 +103,4 @@ def computed(feeds: Feeds, workers: Workers, app: App, result: QueuedRows, state
     ends = None if result.is_push else feeds.offsets(dict.fromkeys(topics, True))
     counts = {topic: sum(tp.topic == topic for tp in places) for topic in topics}
     taker = Computing(LocalTasks(topology, counts), result, state_max_bytes)
-    reader = Reader(feeds, workers, taker, places, ends)
-    result.on_room = reader.wake
-    return reader
+    return Reader(feeds, workers, taker, places, ends)

@@ -47,11 +47,14 @@ class Selector:
         self._workers = Workers("SQL reader")
         self._limits = PullLimits(config.values)
         self._read: dict[str, QueryResult] = {}
+        self._open: set[QueryResult] = set()
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        for query_id in list(self._read):
-            self.close_query(query_id)
+        with self._lock:
+            results = list(self._open)
+        for result in results:
+            result.close()
         self._workers.close()
         self._feeds.close()
 
@@ -123,19 +126,26 @@ class Selector:
         app = self.reader(plan, result, state, values)
         reader = computed(self._feeds, self._workers, app, result, values.number(PUSH_STATE_BYTES))
         if is_push:
-            self._enter(result, reader.close, values)
+            leave = self._enter(result, values)
         else:
             self._limits.enter()
-            result.on_close = self._pull_end(reader)
-        reader.start()
+            leave = self._limits.leave
+        self._begin(result, reader, leave)
         return result
 
-    def _pull_end(self, reader: Reader) -> Callable[[], None]:
-        def end() -> None:
-            reader.close()
-            self._limits.leave()
+    def _begin(self, result: QueuedRows, reader: Reader, leave: Callable[[], None]) -> None:
+        """Read until the result is closed."""
 
-        return end
+        def end() -> None:
+            with self._lock:
+                self._open.discard(result)
+            reader.close()
+            leave()
+
+        result.on_room, result.on_close = reader.wake, end
+        with self._lock:
+            self._open.add(result)
+        reader.start()
 
     def reader(self, plan: Plan, result: QueuedRows, state: State, values: Values) -> App:
         """The application whose rows go to a result."""
@@ -155,13 +165,13 @@ class Selector:
         printing = Printing(statement, values.registry(), result)
         places = self._feeds.offsets({statement.topic: not statement.from_beginning})
         reader = Reader(self._feeds, self._workers, printing, places)
-        result.on_room, result.on_close = reader.wake, reader.close
-        reader.start()
+        self._begin(result, reader, _nothing)
         return result
 
     # Those that are read now
 
-    def _enter(self, result: QueuedRows, close: Callable[[], None], values: Values) -> None:
+    def _enter(self, result: QueuedRows, values: Values) -> Callable[[], None]:
+        """Count a push query; what is given is to be called at its end. Raises EngineError."""
         with self._lock:
             if len(self._read) >= values.number("ksql.max.push.queries"):
                 raise EngineError(
@@ -174,9 +184,8 @@ class Selector:
         def leave() -> None:
             with self._lock:
                 self._read.pop(result.query_id, None)
-            close()
 
-        result.on_close = leave
+        return leave
 
     def close_query(self, query_id: str) -> bool:
         """Whether there was one of that id."""
@@ -199,6 +208,10 @@ class Selector:
 
     def _id(self, source: DataSource) -> str:
         return f"transient_{source.name}_{next(self._numbers)}"
+
+
+def _nothing() -> None:
+    """PRINT is not counted."""
 
 
 def _columns(plan: Plan) -> tuple[ResultColumn, ...]:
