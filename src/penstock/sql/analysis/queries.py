@@ -128,8 +128,7 @@ class QueryPlanner:
                     f"found {clause} in a pull query, expected a push query for it: add EMIT CHANGES"
                 )
         source = self._scope.sources[0].source
-        if source.kind is SourceKind.TABLE:
-            self._check_places()
+        self._check_places()
         if source.kind is SourceKind.TABLE and not source.is_queryable:
             raise self._error(
                 f"found a pull query of the table {source.name}, whose state is not kept, expected one that "
@@ -137,12 +136,12 @@ class QueryPlanner:
             )
 
     def _check_places(self) -> None:
-        """That nothing asks where a table's rows come from: its state doesn't know."""
+        """That nothing asks where rows come from, as ksqlDB has it: a table's state doesn't know."""
         parts = [each.expression for each in self._query.items]
         parts += [] if self._query.where is None else [self._query.where]
         for name in (name for part in parts for name in part.find_all(exp.Column)):
             if name.name in ("ROWPARTITION", "ROWOFFSET"):
-                problem = f"found {name.name} in a pull query of a table, expected a push query for it"
+                problem = f"found {name.name} in a pull query, expected a push query for it"
                 raise self._error(f"{problem}: add EMIT CHANGES", name)
 
     # Clauses
