@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-SEEDS = 120
+SEEDS = 60
 SEEDS_PER_TEST = 20
 
 
