@@ -90,12 +90,19 @@ def until(holds: Callable[[], bool], timeout_s: float) -> None:
         time.sleep(0.1)
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Of these tests alone, whose topics have the same names as those of others."""
+    with Cluster() as found:
+        yield found
+
+
 @pytest.fixture
-def start(penstock_cluster: Cluster, tmp_path: Path) -> Iterator[Callable[[], Server]]:
+def start(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[[], Server]]:
     started: list[Server] = []
 
     def server() -> Server:
-        started.append(Server(penstock_cluster.bootstrap_servers, tmp_path))
+        started.append(Server(cluster.bootstrap_servers, tmp_path))
         started[-1].wait_until_ready()
         return started[-1]
 
@@ -133,7 +140,7 @@ def test_queries_go_on_after_a_restart(start: Callable[[], Server]) -> None:
 
 @pytest.mark.timeout(300)
 def test_queries_that_fail_leave_the_others_alone_and_what_was_dropped_stays_away(
-    start: Callable[[], Server], penstock_cluster: Cluster
+    start: Callable[[], Server], cluster: Cluster
 ) -> None:
     server = start()
     server.sql(
@@ -145,7 +152,7 @@ def test_queries_that_fail_leave_the_others_alone_and_what_was_dropped_stays_awa
         "CREATE TABLE counted AS SELECT v, COUNT(*) AS n FROM bids GROUP BY v;"
         "INSERT INTO bids VALUES (1, 'a');"
     )
-    producer = Producer({"bootstrap.servers": penstock_cluster.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     producer.produce("bids", b"no json", b"2")
     assert producer.flush(20) == 0
     server.sql("INSERT INTO bids VALUES (3, 'c');")

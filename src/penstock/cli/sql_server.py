@@ -131,7 +131,9 @@ def server(
     except (ConfigError, ClientError, EngineError, TimeoutError) as error:
         fail(f"the SQL server can't start with the cluster at {bootstrap}: {error}")
     if port_file is not None:
-        port_file.write_text(f"{made.port}\n")
+        unfinished = port_file.with_name(f"{port_file.name}.tmp")
+        unfinished.write_text(f"{made.port}\n")
+        unfinished.replace(port_file)  # whoever waits for the file finds the port in it
     print_note(f"the SQL server is ready at {made.url}")
     made.run()
     print_note("the SQL server is not served any more")

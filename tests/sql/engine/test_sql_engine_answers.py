@@ -27,6 +27,13 @@ LOOKING = ("SELECT", "SHOW", "LIST", "DESCRIBE", "EXPLAIN", "PRINT", "ASSERT")
 
 
 @pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Of these cases alone, whose topics have the same names as those of other tests."""
+    with Cluster() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
 def registry() -> Iterator[SmallRegistry]:
     with SmallRegistry().running() as running:
         yield running
@@ -34,9 +41,9 @@ def registry() -> Iterator[SmallRegistry]:
 
 @pytest.mark.parametrize("case", answer_cases(), ids=str)
 def test_the_engine_answers_what_the_case_says(
-    case: AnswerCase, penstock_cluster: Cluster, registry: SmallRegistry
+    case: AnswerCase, cluster: Cluster, registry: SmallRegistry
 ) -> None:
-    with new_topics(penstock_cluster.bootstrap_servers) as address:
+    with new_topics(cluster.bootstrap_servers) as address:
         server = Server(
             address,
             registry_url=registry.url,
