@@ -26,6 +26,7 @@ WITHOUT_THE_SESSION = frozenset(
         "pipeline/test_source_group.py",
         "pipeline/test_source_readers.py",
         "pipeline/test_source_stream.py",
+        "pipeline/test_source_tail.py",
         "pipeline/test_spark_java.py",
         "pipeline/test_sql_flights.py",
         "pipeline/test_sql_server_spark.py",

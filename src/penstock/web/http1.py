@@ -15,21 +15,26 @@ _HEAD_S: Final = 30.0
 class BoundedHttp1Protocol(HttpToolsProtocol):
     """A connection that sends too much, or too slowly, is closed."""
 
+    _is_in_head = False
     _head_bytes = 0
     _head_deadline: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._head_deadline is not None:
-            self._head_bytes += len(data)
-            if self._head_bytes > _HEAD_BYTES_MAX and not self.transport.is_closing():
-                self._end_head()
-                self.send_400_response(f"The headers have more than {_HEAD_BYTES_MAX} bytes.")
+        if not self._is_in_head or self.transport.is_closing():
+            return
+        # Most heads are whole by now, and cost no timer.
+        if self._head_deadline is None:
+            self._head_deadline = self.loop.call_later(_HEAD_S, self.transport.close)
+        self._head_bytes += len(data)
+        if self._head_bytes > _HEAD_BYTES_MAX:
+            self._end_head()
+            self.send_400_response(f"The headers have more than {_HEAD_BYTES_MAX} bytes.")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._is_in_head = True
         self._head_bytes = 0
-        self._head_deadline = self.loop.call_later(_HEAD_S, self.transport.close)
 
     def on_headers_complete(self) -> None:
         self._end_head()
@@ -40,6 +45,7 @@ class BoundedHttp1Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def _end_head(self) -> None:
+        self._is_in_head = False
         if self._head_deadline is not None:
             self._head_deadline.cancel()
             self._head_deadline = None

@@ -59,6 +59,19 @@ def test_each_form_is_whole_however_many_rows_there_are(is_push: bool, count: in
     assert text(stream_format, media.KSQL_V1) == text(query_format, media.KSQL_V1)
 
 
+@pytest.mark.parametrize("count", [0, 1, 20])
+def test_a_few_rows_of_a_query_that_ends_are_one_answer(count: int) -> None:
+    result = a_result(is_push=False)
+    for number in range(count):
+        result.put((number, "v"))
+    result.finish()
+    reading = RowReading(result, stream_format(result, media.DELIMITED))
+    reading.start()
+    whole = reading.whole()
+    assert whole is not None
+    assert len(whole.splitlines()) == 1 + count
+
+
 def test_the_line_of_a_pushed_row_is_complete_when_it_comes() -> None:
     result = a_result()
     reading = RowReading(result, query_format(result, media.KSQL_V1))

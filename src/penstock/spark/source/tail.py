@@ -110,13 +110,15 @@ class Tail:
 
     def _is_due(self) -> bool:
         """Whether something may have changed since the ends were listed."""
-        answered = [node_id for node_id, watch in self._watches.items() if watch.readable()]
-        for node_id in answered:
-            try:
-                self._watches[node_id].receive(FetchResponse)
-            except ClientError:
-                self._watches.pop(node_id).close()
-        return bool(answered) or not self._watches or self._clock() - self._listed_at >= 2 * MAX_AGE_S
+        for node_id, watch in list(self._watches.items()):
+            if watch.readable():
+                try:
+                    watch.receive(FetchResponse)
+                except ClientError:
+                    self._watches.pop(node_id).close()
+        # One that was answered watches no more until nothing new is found.
+        is_watched = bool(self._watches) and all(watch.in_flight for watch in self._watches.values())
+        return not is_watched or self._clock() - self._listed_at >= 2 * MAX_AGE_S
 
     def _watch(self) -> None:
         """Leave a fetch at the ends waiting with every leader; where that fails, the next call asks again."""

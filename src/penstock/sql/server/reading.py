@@ -86,12 +86,15 @@ class RowReading:
         return None if self._has_ended and not made else made
 
     def _take(self, found: list[str], wait_s: float) -> None:
-        """Take the rows that are there; wait for the first one."""
+        """Take the rows that are there; wait for the first one. The end is seen with the last of them."""
         size = 0
-        for row in self._result.rows(wait_s):
-            found.append(self._form.row(row))
-            size += len(found[-1])
-            if wait_s or size >= _PIECES_CHARACTERS:
+        for patience_s in (wait_s, 0.0) if wait_s else (0.0,):
+            for row in self._result.rows(patience_s):
+                found.append(self._form.row(row))
+                size += len(found[-1])
+                if patience_s or size >= _PIECES_CHARACTERS:
+                    break
+            if not found or size >= _PIECES_CHARACTERS:
                 return
 
     def close(self) -> None:

@@ -1,0 +1,44 @@
+"""Where partitions end, asked again and again: news is told at once, whatever was asked before."""
+
+from __future__ import annotations
+
+import uuid
+
+from confluent_kafka import Producer
+
+from penstock.client.cluster import Cluster
+from penstock.client.config import ClientConfig
+from penstock.client.metadata import TopicPartition
+from penstock.client.offsets import IsolationLevel
+from penstock.client.topics import NewTopic, create_topics
+from penstock.spark.source.subscription import Topics
+from penstock.spark.source.tail import Tail
+from penstock.testing import Cluster as Nodes
+
+
+def test_what_comes_behind_news_is_told_at_once(penstock_cluster: Nodes) -> None:
+    """Who has read what was listed last is the one who waits: nobody watches for him yet."""
+    place = TopicPartition(f"tail-{uuid.uuid4().hex[:8]}", 0)
+    producer = Producer({"bootstrap.servers": penstock_cluster.bootstrap_servers})
+
+    def produce() -> None:
+        producer.produce(place.topic, b"x")
+        assert producer.flush(30) == 0
+
+    config = ClientConfig.from_properties({"bootstrap.servers": penstock_cluster.bootstrap_servers})
+    with Cluster(config) as cluster:
+        create_topics(cluster, [NewTopic(place.topic, 1)])
+        # Time stands still: what is told is not told because it was due anyway.
+        tail = Tail(cluster, Topics((place.topic,)), IsolationLevel.READ_COMMITTED, clock=lambda: 100.0)
+        try:
+            assert tail.ends({place: 0}) == {place: 0}
+            produce()
+            told = {place: 0}
+            while told == {place: 0}:  # until the fetch that waits is answered
+                told = tail.ends(told)
+            for end in (2, 3, 4):
+                produce()
+                assert tail.ends(told) == {place: end}
+                told = {place: end}
+        finally:
+            tail.close()
