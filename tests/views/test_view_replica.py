@@ -120,3 +120,23 @@ def test_windows_expire_by_themselves(at_once: bool) -> None:
     assert [window.key for window, _ in replica.store.all()] == ["a"]
     assert len(replica) == 1
     assert not replica.map.take_delta()
+
+
+def test_a_large_transaction_leaves_room_for_those_who_ask_and_comes_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not while a log is read for the first time: then nobody can ask."""
+    pauses: list[bool] = []
+    monkeypatch.setattr("penstock.views.replica.time.sleep", lambda _: pauses.append(replica.lock.locked()))
+    replica = Replica(COUNTS, TP)
+    replica.restart(0)
+    first = {f"k{n}": n for n in range(3_000)}
+    replica.take([batch(0, None, **first)], 3_000, 3_000)
+    assert (shown(replica), pauses) == (first, [])
+    second: dict[str, int | None] = {f"k{n}": n + 1 for n in range(2_000, 5_000)}
+    replica.take([batch(3_000, None, **second)], 6_000, 6_000)
+    assert shown(replica) == {**first, **second}
+    assert pauses == [False, False, True, True]
+    replica.take([batch(6_000, None, k0=None)], 6_001, 6_001)
+    assert len(pauses) == 4, "a small one costs no pause"
+    assert "k0" not in shown(replica)

@@ -6,8 +6,10 @@ come and go while others are followed.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import select
+import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -36,6 +38,8 @@ from penstock.protocol.messages import ZERO_UUID, FetchRequest, FetchResponse
 logger = logging.getLogger(__name__)
 
 _NO_SESSION_EPOCH: Final = -1
+_CLOSED_S: Final = 10.0
+_WAKINGS_MAX: Final = 4096
 _IDLE_S: Final = 0.05
 # One attempt; they are repeated for ever, and `close` waits for the one in hand.
 _ATTEMPT_MS: Final = 1_000
@@ -102,6 +106,8 @@ class Follower:
         choice: which of their partitions to follow.
         from_end: topics whose partitions that are there when following begins are read from their end; all
             others are read from their beginning.
+        rest_s: once it is at the end, so long a broker is not asked again: what comes in many small batches
+            is taken together. News after a silence are told at once.
     """
 
     def __init__(
@@ -114,8 +120,11 @@ class Follower:
         *,
         name: str,
         from_end: Collection[str] = (),
+        rest_s: float = 0.0,
     ) -> None:
         self._from_end = frozenset(from_end)
+        self._rest_s = rest_s
+        self._rests_until: dict[int, float] = {}
         self._cluster = Cluster(replace(config, api_timeout_ms=min(config.api_timeout_ms, _ATTEMPT_MS)))
         self._fetch = fetch
         self._topics = frozenset(topics)
@@ -130,25 +139,36 @@ class Follower:
         self.trouble: str | None = None
         """What the last attempt failed with; None after one that did not."""
         self._stopped = threading.Event()
+        self._waker, self._woken = socket.socketpair()
+        self._waker.setblocking(False)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Have the thread end with the fetch that is under way."""
+        """Have the thread end: it does not wait for the fetch that is under way."""
         self._stopped.set()
+        self._wake()
 
     def close(self) -> None:
         """Stop and wait for the thread."""
         self.stop()
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(self._fetch.max_wait_ms / 1000 + 10)
+        if self._thread.ident is None:
+            self._end()
+        elif threading.current_thread() is not self._thread:
+            self._thread.join(_CLOSED_S)
 
     def choose(self, choice: Choice) -> None:
         """Follow other partitions from now on; new ones from their beginning."""
         self._choice = choice
         self._is_chosen = True
+        self._wake()
+
+    def _wake(self) -> None:
+        """Have the thread look around, if it waits for a broker."""
+        with contextlib.suppress(OSError):  # it has ended, or was woken often enough
+            self._waker.send(b"\0")
 
     # The thread
 
@@ -163,8 +183,13 @@ class Follower:
             logger.exception("the follower of %s has stopped", self._cluster.config.servers_text)
             self._taker.failed(error)
         finally:
-            self._disconnect_all()
-            self._cluster.close()
+            self._end()
+
+    def _end(self) -> None:
+        self._disconnect_all()
+        self._cluster.close()
+        self._waker.close()
+        self._woken.close()
 
     def _step(self) -> None:
         self._agree()
@@ -183,6 +208,8 @@ class Follower:
                 self._cursors[tp].node_id = None
         for tp, found in arrived.items():
             self._cursors[tp].offset = found.next_offset
+        if any(each.spans for each in arrived.values()) and all(map(_is_at_end, arrived.values())):
+            self._rests_until[node_id] = time.monotonic() + self._rest_s
         self._ask()  # the next answer is on its way while this one is worked on
         self._taker.take(arrived)
         if failure is not None:
@@ -212,6 +239,8 @@ class Follower:
         asked = {tp: LATEST if tp.topic in self._from_end else EARLIEST for tp in new}
         listed = list_offsets(self._cluster, asked, IsolationLevel.READ_COMMITTED)
         self._from_end = frozenset()
+        if new:
+            self._disconnect_all()  # what is under way does not ask for them, and may last
         for tp in new:
             self._cursors[tp] = _Cursor(listed[tp].offset, found[tp.topic].topic_id)
             self._taker.begin(tp, listed[tp].offset)
@@ -221,8 +250,9 @@ class Follower:
         idle = [tp for tp, cursor in self._cursors.items() if cursor.node_id is None]
         if not idle:
             return
+        now = time.monotonic()
         for node_id, partitions in self._cluster.leaders(idle).items():
-            if node_id in self._in_flight:
+            if node_id in self._in_flight or self._rests_until.get(node_id, 0.0) > now:
                 continue
             if node_id not in self._connections:
                 self._connections[node_id] = self._cluster.open_connection(node_id)
@@ -260,11 +290,20 @@ class Follower:
         """A broker whose answer, or end, can be received; None when there is none for a while."""
         poller = select.poll()
         nodes = {self._connections[node_id].fileno(): node_id for node_id in self._in_flight}
-        for descriptor in nodes:
+        for descriptor in (self._woken.fileno(), *nodes):
             poller.register(descriptor, select.POLLIN)
-        ready = [nodes[descriptor] for descriptor, _ in poller.poll(self._fetch.max_wait_ms + 100)]
+        wait_ms = min([self._fetch.max_wait_ms + 100, *self._rests_ms()])
+        found = [descriptor for descriptor, _ in poller.poll(wait_ms)]
+        if self._woken.fileno() in found:
+            self._woken.recv(_WAKINGS_MAX)
+        ready = [nodes[descriptor] for descriptor in found if descriptor in nodes]
         ready += [node_id for node_id in self._in_flight if self._connections[node_id].overdue]
         return ready[0] if ready else None
+
+    def _rests_ms(self) -> list[int]:
+        """How long brokers are still left alone, rounded up."""
+        now = time.monotonic()
+        return [int((until - now) * 1000) + 1 for until in self._rests_until.values() if until > now]
 
     def _read(
         self, response: FetchResponse, asked: list[TopicPartition], node_id: int
@@ -371,3 +410,7 @@ class Follower:
         self._in_flight.clear()
         for cursor in self._cursors.values():
             cursor.node_id = None
+
+
+def _is_at_end(found: Committed) -> bool:
+    return found.next_offset >= found.stable_end

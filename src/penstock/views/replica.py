@@ -7,7 +7,8 @@ nothing. Single values may be read without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from threading import Lock
 from typing import Any, Final
 
@@ -27,8 +28,12 @@ from penstock.topology.window_stores import SessionSpec, WindowSpec
 LAYOUT: Final = Layout().select(("key", "value", "timestamp"))
 _NO_END: Final = (1 << 63) - 1
 _NUMBER_BYTES: Final = 8
-# A step of work after which another thread may have the interpreter: a millisecond or two.
+# A step of work after which another thread may have the interpreter: a millisecond or two, or less where
+# others ask.
 _STEP: Final = 8_192
+_SHORT_STEP: Final = 1_024
+# Who asks needs the interpreter several times for each answer: he is let in without having to wait for it.
+_PAUSE_S: Final = 0.001
 
 Entry = tuple[bytes, "bytes | None"]
 
@@ -46,6 +51,8 @@ class Replica:
         """Everything before this offset is in it."""
         self.read_until = 0
         """What was fetched; it is ahead of the position while a transaction's end is awaited."""
+        self.end = 0
+        """Where its log's committed records ended, when that was last heard."""
         self.records = 0
         """Taken up so far."""
         self._new()
@@ -65,6 +72,11 @@ class Replica:
         """The bytes: an `OrderedBytes`."""
         return self._map
 
+    @property
+    def lag(self) -> int:
+        """How many offsets it is behind that end."""
+        return max(self.end - self.position, 0)
+
     def restart(self, offset: int) -> None:
         """Begin again, empty: what had been read is not the log any more."""
         with self.lock:
@@ -82,6 +94,7 @@ class Replica:
 
         Raises CorruptBatch, MalformedRecords.
         """
+        self.end = stable_end
         settled = self.position
         decided: list[Entry] = []
         for span in spans:
@@ -129,14 +142,23 @@ class Replica:
         wanted = PartitionRange(self.tp.topic, self.tp.partition, start, end)
         found: list[Entry] = []
         for batch in record_batches(span, wanted, LAYOUT):
-            for at in range(0, batch.num_rows, _STEP):
-                found += entries_of(batch.slice(at, _STEP), self.spec)
+            for at, step in self._steps(batch.num_rows):
+                found += entries_of(batch.slice(at, step), self.spec)
         return found
+
+    def _steps(self, count: int) -> Iterator[tuple[int, int]]:
+        """Where each step of some work begins, and how much is done in it."""
+        step = _SHORT_STEP if self.is_ready else _STEP
+        for at in range(0, count, step):
+            if at and self.is_ready:
+                time.sleep(_PAUSE_S)
+            yield at, step
 
     def _apply(self, entries: list[Entry], position: int) -> None:
         with self.lock:
             if entries:
-                self._map.apply(entries)
+                for at, step in self._steps(len(entries)):
+                    self._map.apply(entries[at : at + step])
                 self._expire(entries)
             self.position = position
         self.records += len(entries)

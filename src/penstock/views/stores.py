@@ -92,8 +92,7 @@ class View(ABC, Generic[K, V]):
         return self._views.ask(Query(self.store, read, at_least=at_least or Position()), timeout_s)
 
     def _one(self, read: Read, at_least: Position | None, timeout_s: float) -> Answer[Entry[K, V] | None]:
-        found, position = _parts(self._ask(read, at_least, timeout_s))
-        return Answer(_entry(found[0]) if found else None, position)
+        return _first(self._ask(read, at_least, timeout_s))
 
     def _some(self, read: Read, at_least: Position | None, timeout_s: float) -> Entries[K, V]:
         return Entries(*_parts(self._ask(read, at_least, timeout_s)))
@@ -126,6 +125,11 @@ class KeyValueView(View[K, V]):
     ) -> Answer[Entry[K, V] | None]:
         """The value with its timestamp and the position of the answer."""
         return self._one(GetValue(self._key(key)), at_least, timeout_s)
+
+    def lookup_now(self, key: K) -> Answer[Entry[K, V] | None] | None:
+        """As `lookup` where nothing has to be waited for, else None: event loops may ask."""
+        answer = self._views.answer(Query(self.store, GetValue(self._key(key))))
+        return None if answer is None else _first(answer)
 
     def range(
         self,
@@ -302,6 +306,11 @@ def serialized(serde: Serde[Any], key: object, store: str) -> bytes:
 
 def _entry(row: Row) -> Entry[Any, Any]:
     return Entry(*row[:5])
+
+
+def _first(answer: Answer[Found]) -> Answer[Entry[Any, Any] | None]:
+    rows = answer.value.rows
+    return Answer(_entry(rows[0]) if rows else None, answer.position)
 
 
 def _parts(answer: Answer[Found]) -> tuple[list[Row], Position]:

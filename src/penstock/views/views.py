@@ -41,6 +41,10 @@ from penstock.views.waiting import Waiting
 T = TypeVar("T")
 
 DEFAULT_TIMEOUT_S: Final = 5.0
+#: What many small batches bring in this time is taken up together: each answer of a broker costs its own.
+_REST_S: Final = 0.02
+#: How long a broker may have nothing to say; each view that is at rest costs a request in this time.
+_IDLE_MS: Final = "500"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,8 @@ class Views:
     ) -> None:
         self.catalog = Catalog(topology)
         self.viewed = self.catalog.some(stores)
-        given = {"client.id": f"{topology.application}-views"} | dict(properties or {})
+        given = {"client.id": f"{topology.application}-views", "fetch.max.wait.ms": _IDLE_MS}
+        given |= properties or {}
         given["bootstrap.servers"] = bootstrap_servers
         self.config = ClientConfig.from_properties(given)
         self._choice = choice
@@ -112,6 +117,7 @@ class Views:
             choice,
             self,
             name=f"{topology.application} views",
+            rest_s=_REST_S,
         )
         self._coverage = Coverage(self.config, topology.application)
 
