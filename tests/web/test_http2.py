@@ -79,10 +79,10 @@ def address(recorded: Recorded) -> Iterator[tuple[str, int]]:
         *(Route(f"/{each.__name__}", each, methods=["GET", "POST"]) for each in (asked, rows, waiting)),
         *(Route(f"/{each.__name__}", each, methods=["GET", "POST"]) for each in (failing, early)),
     ]
-    server = WebServer(Starlette(routes=routes), http2=True)
     listening = listen("127.0.0.1", 0)
     bound = listening.getsockname()
-    thread = threading.Thread(target=server.run, args=([listening],))
+    server = WebServer(Starlette(routes=routes), listening, name="tested", http2=True)
+    thread = threading.Thread(target=server.serve_here)
     thread.start()
     yield bound
     server.should_exit = True
@@ -265,10 +265,11 @@ def test_an_open_stream_does_not_hold_the_end(recorded: Recorded) -> None:
 
         return StreamingResponse(chunks())
 
-    server = WebServer(Starlette(routes=[Route("/waiting", waiting)]), http2=True)
     listening = listen("127.0.0.1", 0)
-    thread = threading.Thread(target=server.run, args=([listening],))
     bound = listening.getsockname()
+    routes = [Route("/waiting", waiting)]
+    server = WebServer(Starlette(routes=routes), listening, name="tested", http2=True)
+    thread = threading.Thread(target=server.serve_here)
     thread.start()
     client = RawClient(bound)
     client.ask("/waiting")

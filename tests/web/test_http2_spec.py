@@ -46,10 +46,11 @@ def test_the_protocol_is_kept_to(h2spec: Path, tmp_path: Path) -> None:
         await request.body()
         return Response(b"x" * 100)
 
-    server = WebServer(Starlette(routes=[Route("/", home, methods=["GET", "POST"])]), http2=True)
     listening = listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
-    thread = threading.Thread(target=server.run, args=([listening],))
+    routes = [Route("/", home, methods=["GET", "POST"])]
+    server = WebServer(Starlette(routes=routes), listening, name="tested", http2=True)
+    thread = threading.Thread(target=server.serve_here)
     thread.start()
     report = tmp_path / "report.xml"
     try:

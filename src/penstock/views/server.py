@@ -73,9 +73,9 @@ class ViewServer:
     ) -> None:
         if standbys < 0:
             raise ConfigError(f"'standbys': expected 0 or more, found {standbys}")
-        self._socket = listen(host, port)
+        listening = listen(host, port)
         try:
-            self.endpoint = advertised or _endpoint(host, self._socket.getsockname()[1])
+            self.endpoint = advertised or _endpoint(host, listening.getsockname()[1])
             self.views = Views(
                 topology,
                 bootstrap_servers=bootstrap_servers,
@@ -84,7 +84,7 @@ class ViewServer:
                 choice=lambda topic, count: self.node.choice(topic, count),
             )
         except BaseException:
-            self._socket.close()
+            listening.close()
             raise
         self.node = Node(self.views, self.endpoint, standbys)
         self._membership = Membership(
@@ -96,21 +96,19 @@ class ViewServer:
         )
         self._has_joined = threading.Event()
         self._is_closing = False
-        self._server = WebServer(application(self.node, self._lifespan))
+        self._server = WebServer(application(self.node, self._lifespan), listening, name="views server")
         self._started = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._is_process = False
 
     def run(self) -> None:
         """Serve until SIGINT, SIGTERM or `close`."""
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        self._server.run([self._socket])
+        self._is_process = True
+        self._server.serve_here()
 
     def start(self) -> None:
         """Serve in a thread; returns when it answers."""
-        self._thread = threading.Thread(
-            target=self._server.run, args=([self._socket],), name="views server", daemon=True
-        )
-        self._thread.start()
+        self._server.serve_in_thread()
         if not self._started.wait(_STARTED_S):
             raise RuntimeError(f"the server at {self.endpoint} did not start within {_STARTED_S:g} s")
 
@@ -127,9 +125,7 @@ class ViewServer:
 
     def close(self) -> None:
         """Leave the group and stop."""
-        self._server.should_exit = True
-        if self._thread is not None:
-            self._thread.join(_STARTED_S)
+        self._server.stop()
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -153,7 +149,7 @@ class ViewServer:
         """Once all is read: those many keys will stay, so the garbage collector need not look at them."""
         with contextlib.suppress(ViewError):
             self.wait_until_ready()
-            if self._thread is None:  # a process of its own
+            if self._is_process:
                 gc.collect()
                 gc.freeze()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -18,6 +18,9 @@ class BoundedHttp1Protocol(HttpToolsProtocol):
     _is_in_head = False
     _head_bytes = 0
     _head_deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(_HeadsWithBodies(transport, self.loop))  # type: ignore[arg-type]  # as good as one
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -49,3 +52,35 @@ class BoundedHttp1Protocol(HttpToolsProtocol):
         if self._head_deadline is not None:
             self._head_deadline.cancel()
             self._head_deadline = None
+
+
+class _HeadsWithBodies:
+    """A transport that writes the head of an answer with what comes next, or at the end of the turn: uvicorn
+    writes them one by one, which is two packets and two calls of the kernel for an answer of a few bytes.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._head = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head + data)
+        elif data.startswith(b"HTTP/1.1 "):
+            self._head = data
+            self._loop.call_soon(self._write_head)
+        else:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        self._write_head()
+        self._transport.close()
+
+    def _write_head(self) -> None:
+        if self._head:
+            self.write(b"")

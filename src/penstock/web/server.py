@@ -18,19 +18,26 @@ from starlette.applications import Starlette
 _BACKLOG: Final = 2048
 _KEEP_ALIVE_S: Final = 75
 _LAST_ANSWERS_S: Final = 2
+_STOPPED_S: Final = 30.0
 
 
 class WebServer(uvicorn.Server):
     """It ends on a signal as on anything else: uvicorn's own would send itself the signal once more.
 
-    ``http2``: connections may begin with HTTP/2. ``on_end`` is called, in a thread, before answers that are
-    under way are given their last seconds. ``tls``: connections begin with it.
+    Args:
+        listening: a socket of `listen`.
+        name: of the thread, where it has one of its own.
+        http2: connections may begin with HTTP/2.
+        on_end: is called, in a thread, before answers that are under way are given their last seconds.
+        tls: connections begin with it.
     """
 
     def __init__(
         self,
         application: Starlette,
+        listening: socket.socket,
         *,
+        name: str,
         http2: bool = False,
         on_end: Callable[[], None] | None = None,
         tls: ssl.SSLContext | None = None,
@@ -42,14 +49,35 @@ class WebServer(uvicorn.Server):
                 log_level="warning",
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,  # who asks is nobody's business here
                 timeout_keep_alive=_KEEP_ALIVE_S,
                 timeout_graceful_shutdown=_LAST_ANSWERS_S,
             )
         )
         self._on_end = on_end
+        self._listening = listening
+        self._thread = threading.Thread(target=self.serve_here, name=name, daemon=True)
         if tls is not None:  # uvicorn's own options know files alone, and older ones no other way
             self.config.load()
             self.config.ssl = tls
+
+    def serve_here(self) -> None:
+        """Until SIGINT, SIGTERM or `stop`."""
+        self.run([self._listening])
+
+    def serve_in_thread(self) -> None:
+        """Who connects from now on is answered."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Wait for the thread, if there is one. No signal is needed to end it any more."""
+        self.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join(_STOPPED_S)
+
+    def give_up(self) -> None:
+        """Listen no more, before anything was served."""
+        self._listening.close()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._on_end is not None:

@@ -45,7 +45,7 @@ def _run_page(service: Service, directory: Path) -> None:
             ran += 1
             if ran == 1:
                 eventually(lambda: len(service.rows("SELECT * FROM totals;")) == 2)
-    assert ran == 8
+    assert ran == 9
 
 
 def _shell(script: str, url: str, directory: Path) -> str:

@@ -6,7 +6,6 @@ server.run()                       # until SIGINT or SIGTERM; or start() and clo
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Final
@@ -20,7 +19,6 @@ from penstock.registry.store.election import Identity
 from penstock.registry.store.store import Store
 from penstock.web.server import WebServer, listen
 
-_STARTED_S: Final = 30.0
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 
@@ -54,20 +52,19 @@ class RegistryServer:
         advertised = advertised or listener.advertised
         if advertised is None and host in _EVERYWHERE:
             raise ConfigError(f"listening on {host}: expected 'host.name', at which other instances reach it")
-        self._socket = listen(host, listener.port if port is None else port)
-        bound = self._socket.getsockname()[1]
+        listening = listen(host, listener.port if port is None else port)
+        bound = listening.getsockname()[1]
         identity = Identity(advertised or host, bound, config.is_eligible, listener.scheme)
         self.url = identity.url
         self.store = Store(config, settings, identity)
         to_leader = None if tls is None else tls_context(listener.tls)
         served = application(self.store, version("penstock"), users=users, tls=to_leader)
-        self._server = WebServer(served, tls=tls)
-        self._thread: threading.Thread | None = None
+        self._server = WebServer(served, listening, name="schema registry", tls=tls)
 
     def run(self) -> None:
         """Serve until SIGINT or SIGTERM; `prepare` comes first."""
         try:
-            self._server.run([self._socket])
+            self._server.serve_here()
         finally:
             self.store.close()
 
@@ -76,21 +73,16 @@ class RegistryServer:
         try:
             self.store.start()
         except BaseException:
-            self._socket.close()
+            self._server.give_up()
             self.store.close()
             raise
 
     def start(self) -> None:
         """Serve in a thread: who connects from now on is answered. Raises as `Store.start`."""
         self.prepare()
-        self._thread = threading.Thread(
-            target=self._server.run, args=([self._socket],), name="schema registry", daemon=True
-        )
-        self._thread.start()
+        self._server.serve_in_thread()
 
     def close(self) -> None:
         """Leave the group and stop."""
-        self._server.should_exit = True
-        if self._thread is not None:
-            self._thread.join(_STARTED_S)
+        self._server.stop()
         self.store.close()
