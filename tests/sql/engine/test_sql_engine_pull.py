@@ -15,8 +15,10 @@ from penstock.sql.engine import EngineError, ErrorCode
 from penstock.sql.engine.pull import PullQuery
 from penstock.sql.script import parse
 from penstock.testing import Cluster
+from penstock.views.replica import Replica
 
 MINUTE_MS = 60_000
+LAG_MAX = "ksql.query.pull.max.allowed.offset.lag"
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +214,7 @@ def test_variables_and_properties_stand_before_a_query(server: Server) -> None:
     [
         (
             "SELECT * FROM counts WHERE g = 'g0';",
-            ["SELECT * FROM counts WHERE g = 'g1';", "select *  from COUNTS where g='nothing';"],
+            ["SELECT * FROM counts WHERE g = 'g1';", "SELECT * FROM counts WHERE g = 'it''s -- \"no\"';"],
         ),
         (
             "SELECT c, UCASE(g) AS up FROM counts WHERE 'g0' = g AND c > 4 LIMIT 1",
@@ -268,6 +270,22 @@ def test_a_lookup_is_not_analysed_twice(
             "SELECT * FROM counts WHERE g = 'g2' OR g = 'x';",
             1,
         ),
+        (
+            "SELECT * FROM counts /* ' */ WHERE g = 'g0';",
+            "SELECT * FROM counts /* ' */ WHERE g = 'g1';",
+            1,
+        ),
+        ("SELECT c AS \"'\" FROM counts WHERE g = 'g0';", "SELECT c AS \"'\" FROM counts WHERE g = 'g2';", 1),
+        (
+            "SELECT c FROM counts WHERE g = 'g0' -- '1'",
+            "SELECT c FROM counts WHERE g = 'x' -- '\n OR g='g1'",
+            1,
+        ),
+        (
+            "SELECT c FROM pairs WHERE odd = 0 AND g = 'g0';",
+            "SELECT c FROM pairs WHERE odd = 0.5 AND g = 'g0';",
+            0,
+        ),
     ],
 )
 def test_what_differs_elsewhere_is_analysed(server: Server, like: str, text: str, found: int) -> None:
@@ -288,6 +306,94 @@ def test_lookups_are_forgotten_with_their_table(start: Callable[..., Server]) ->
     server.run("TERMINATE ALL;")
     with pytest.raises(EngineError, match="found no running query"):
         server.rows("SELECT * FROM c WHERE g = 'a';")
+
+
+def test_a_lookup_that_takes_no_time_waits_for_nothing(server: Server) -> None:
+    key, text = "SELECT c, g FROM counts WHERE g = '{}' LIMIT 1;", {}
+    assert server.engine.query_now(key.format("g0")) is None, "nothing like it was asked before"
+    for each in ("g0", "g1", "nothing"):
+        text[each] = server.rows(key.format(each))
+        told = server.engine.query_now(key.format(each))
+        assert told is not None
+        assert list(told.rows()) == text[each]
+    assert text["g1"] != []
+    assert text["nothing"] == []
+    assert server.engine.query_now(key.format("g1"), {"ksql.query.pull.table.scan.enabled": "true"}) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT UCASE(g) FROM counts WHERE g = 'g0';",
+        "SELECT g FROM counts WHERE g = 'g0' AND c > 0;",
+        "SELECT * FROM tens WHERE g = 'g0';",
+        "SELECT * FROM counts WHERE g > 'g0';",
+        "SELECT id FROM s WHERE id = 1;",
+    ],
+)
+def test_what_may_take_time_is_not_answered_at_once(server: Server, text: str) -> None:
+    """It is computed, of many rows, or waits for a lock."""
+    server.rows(text)
+    assert server.engine.query_now(text) is None
+
+
+def test_how_far_behind_a_table_is_decides_whether_it_is_looked_up(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "SELECT c FROM counts WHERE g = 'g1';"
+    found = server.rows(text)
+    [status] = server.engine.cluster_status().values()
+    [(name, lags)] = [
+        each for each in status.host_store_lags.state_store_lags.items() if each[0].startswith("CTAS_COUNTS")
+    ]
+    query_id, store = name.split("#")
+    kept = status.active_standby_per_query[query_id]
+    assert kept.active_stores == (store,)
+    assert [each.partition for each in kept.active_partitions] == sorted(lags.lag_by_partition)
+    assert {each.offset_lag for each in lags.lag_by_partition.values()} == {0}
+    assert sum(each.end_offset_position for each in lags.lag_by_partition.values()) > 0
+    assert server.rows(text, {LAG_MAX: "0"}) == found
+    monkeypatch.setattr(Replica, "lag", 3)
+    with pytest.raises(EngineError, match="expected at most 2 records to be behind"):
+        server.rows(text, {LAG_MAX: "2"})
+    assert server.rows(text, {LAG_MAX: "3"}) == found
+    assert server.rows(text) == found, "what one request asks for is not learnt for others"
+
+
+def test_lookups_of_a_server_that_wants_them_fresh(
+    start: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start(**{LAG_MAX: "0"})
+    server.run(
+        "CREATE STREAM f (id INT KEY, g STRING) WITH (kafka_topic='f', partitions=1, format='json');"
+        "CREATE TABLE n AS SELECT g, COUNT(*) AS c FROM f GROUP BY g; INSERT INTO f VALUES (1, 'a');"
+    )
+    text = "SELECT c FROM n WHERE g = 'a';"
+    server.becomes(text, [(1,)])
+    assert server.engine.query_now(text) is not None
+    monkeypatch.setattr(Replica, "lag", 1)
+    for ask in (server.engine.query, server.engine.query_now):
+        with pytest.raises(EngineError, match="expected at most 0 records to be behind"):
+            ask(text)
+
+
+def test_ranges_where_tables_are_not_looked_through(start: Callable[..., Server]) -> None:
+    server = start(**{"ksql.query.pull.table.scan.enabled": "false"})
+    server.run(
+        "CREATE STREAM o (id INT KEY, g STRING) WITH (kafka_topic='o', partitions=1, value_format='json');"
+        "CREATE TABLE r AS SELECT id, COUNT(*) AS c FROM o GROUP BY id;"
+        "INSERT INTO o VALUES (1, 'a'); INSERT INTO o VALUES (2, 'a'); INSERT INTO o VALUES (3, 'a');"
+    )
+    server.becomes("SELECT id FROM r WHERE id = 3;", [(3,)])
+    assert server.rows("SELECT id FROM r WHERE id >= 2;") == [(2,), (3,)]
+    off = {"ksql.query.pull.range.scan.enabled": "false"}
+    for text, properties in (
+        ("SELECT id FROM r WHERE id >= 2;", off),
+        ("SELECT id FROM r WHERE id <> 2;", {}),
+        ("SELECT id FROM r;", {}),
+    ):
+        with pytest.raises(EngineError, match="expected a condition on ID"):
+            server.rows(text, properties)
 
 
 # Streams

@@ -10,7 +10,8 @@ All methods may be called by any thread once it is started.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from penstock.client.errors import ClientError
@@ -29,12 +30,14 @@ from penstock.sql.engine.entities import (
     Entity,
     HealthCheck,
     HealthDetail,
+    HostStatus,
     QueryDescription,
     QueryDescriptionEntity,
     ServerInfo,
     TerminateQueryEntity,
 )
 from penstock.sql.engine.errors import EngineError, ErrorCode
+from penstock.sql.engine.host_status import host_status
 from penstock.sql.engine.hosting import QueryHost
 from penstock.sql.engine.inserts import Inserter
 from penstock.sql.engine.listing import Lister
@@ -277,16 +280,39 @@ class Engine:
         variables: Mapping[str, str] | None = None,
     ) -> QueryResult:
         """Carry out one SELECT; statements that set something may stand before it. Raises EngineError."""
-        if not properties and not variables:
-            known = self._selector.known(text, self.state) if self._is_started else None
-            if known is not None:
-                return known
+        known = self._known(text, properties, variables, self._selector.puller.known)
+        if known is not None:
+            return known
         step = self._looking(text, properties, variables, s.Query, "SELECT")
         assert isinstance(step.statement, s.Query)
         try:
             return self._selector.select(step, step.statement, self.state)
         except Exception as error:
             _refuse(error, step.text, ())
+
+    def query_now(
+        self,
+        text: str,
+        properties: Mapping[str, object] | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> QueryResult | None:
+        """`query`, for an event loop: None where it is more than to look a key up. Raises EngineError."""
+        return self._known(text, properties, variables, self._selector.puller.known_now)
+
+    def _known(
+        self,
+        text: str,
+        properties: Mapping[str, object] | None,
+        variables: Mapping[str, str] | None,
+        find: Callable[[str, State], QueryResult | None],
+    ) -> QueryResult | None:
+        """What follows from the answer to another text: properties and variables may change what is meant."""
+        if not self._is_started or properties or variables:
+            return None
+        try:
+            return find(text, self.state)
+        except Exception as error:
+            _refuse(error, text, ())
 
     def print_topic(
         self,
@@ -400,6 +426,12 @@ class Engine:
             "commandRunner": HealthDetail(self._distributor.fenced is None),
         }
         return HealthCheck(all(each.is_healthy for each in details.values()), details)
+
+    def cluster_status(self) -> dict[str, HostStatus]:
+        """By the address of each server of the service. This one is the whole cluster: a second one takes
+        the service over.
+        """
+        return {self.config.host: host_status(self._runner.all_views, time.time_ns() // 1_000_000)}
 
     def is_valid_property(self, name: str) -> bool:
         """Whether requests may set a property: True, or an EngineError that says why not."""

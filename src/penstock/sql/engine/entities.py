@@ -375,6 +375,48 @@ class ServerInfo:
 
 
 @dataclass(frozen=True)
+class LagInfo:
+    current_offset_position: int
+    end_offset_position: int
+    offset_lag: int
+
+
+@dataclass(frozen=True)
+class StateStoreLags:
+    lag_by_partition: Mapping[int, LagInfo]
+
+
+@dataclass(frozen=True)
+class HostStoreLags:
+    """``state_store_lags``: by the id of a query and the name of its store, with a # between them."""
+
+    state_store_lags: Mapping[str, StateStoreLags]
+    update_time_ms: int
+
+
+@dataclass(frozen=True)
+class TopicPartitionInfo:
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True)
+class ActiveStandby:
+    active_stores: tuple[str, ...]
+    active_partitions: tuple[TopicPartitionInfo, ...]
+    stand_by_stores: tuple[str, ...] = ()
+    stand_by_partitions: tuple[TopicPartitionInfo, ...] = ()
+
+
+@dataclass(frozen=True)
+class HostStatus:
+    host_alive: bool
+    last_status_update_ms: int
+    active_standby_per_query: Mapping[str, ActiveStandby]
+    host_store_lags: HostStoreLags
+
+
+@dataclass(frozen=True)
 class HealthDetail:
     is_healthy: bool
 

@@ -34,7 +34,7 @@ _LANES_MAX: Final = 4
 _ATTEMPT_MS: Final = 1_000
 _FETCH_BYTES: Final = 2 << 20
 _FETCH: Final = FetchConfig(
-    isolation_level="read_committed", max_bytes=_FETCH_BYTES, max_partition_bytes=256 << 10
+    max_wait_ms=500, isolation_level="read_committed", max_bytes=_FETCH_BYTES, max_partition_bytes=256 << 10
 )
 _PARTITION_BYTES: Final = range(32 << 10, 512 << 10)
 

@@ -1,15 +1,17 @@
 """Lookups that were asked before with other keys: they are neither parsed nor compiled again.
 
-A pull query whose WHERE says `key = literal` for each key is the same query for every key. Texts are compared
-by their tokens, all of which but those literals have to be equal, and in the same state of the service.
+A pull query whose WHERE says `key = literal` for each key is the same query for every key. Clients send one
+text with other literals in it: texts are compared as they are, but for those of the keys, and in the same
+state of the service.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlglot import exp
 
@@ -19,42 +21,53 @@ from penstock.sql.engine.pull import PullQuery, conjuncts, is_column
 from penstock.sql.engine.queries import PersistentQuery
 from penstock.sql.engine.results import ResultColumn
 from penstock.sql.engine.state import State
-from penstock.sql.errors import SqlError
-from penstock.sql.lexer import Kind, Token, tokens_of
 from penstock.sql.plan import Filter, Limit, Plan, Project
 from penstock.sql.types import SqlType
 
 SHAPES_MAX: Final = 1_000
-_LITERALS: Final = (Kind.STRING, Kind.INTEGER)
+#: Longer texts are read in full each time.
+_TEXT_MAX: Final = 4_096
+#: What the lexer takes for a string or an integer, in a text where nothing else has quotes.
+_LITERAL: Final = re.compile(r"('(?:[^']|'')*'|\b[0-9]+\b)", re.ASCII)
+#: Where these stand outside of strings, a quote may be part of something else.
+_OTHER_QUOTES: Final = re.compile(r"--|/\*|[\"`]")
 _BITS: Final[dict[SqlType, int]] = {types.INTEGER: 32, types.BIGINT: 64}
 
-Shape = tuple[tuple[Kind, str], ...]
+#: What stands between the literals of a text.
+Shape = tuple[str, ...]
+Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """A pull query over a table, ready to be asked. ``places`` are those of the keys' literals among the
-    tokens, ``others`` the texts of all other literals.
+    """A pull query over a table, ready to be asked. ``lag_max``: how many records the table may be behind its
+    topic. ``places`` are those of the keys' literals among all literals, ``others`` the texts of the rest.
     """
 
     pull: PullQuery
     query: PersistentQuery
     columns: tuple[ResultColumn, ...]
     limit: int | None
+    lag_max: int
     places: tuple[int, ...] = ()
     others: tuple[str, ...] = ()
 
-    def of(self, tokens: list[Token]) -> Lookup | None:
-        """The same lookup of other keys; None where the tokens say something else."""
-        if self.others != _others(tokens, self.places):
+    def key(self, literals: list[str]) -> Key | None:
+        """Which key these literals ask for; None where they say something else."""
+        if self.others != _others(literals, self.places):
             return None
-        key: list[Any] = []
-        for place, column in zip(self.places, self.pull.source.keys, strict=True):
-            value = _value(tokens[place], column.type)
-            if value is None:
-                return None
-            key.append(value)
-        return replace(self, pull=self.pull.at(tuple(key)))
+        columns = self.pull.source.keys
+        key = tuple(
+            _value(literals[place], each.type) for place, each in zip(self.places, columns, strict=True)
+        )
+        return None if None in key else key
+
+
+class KnownLookup(NamedTuple):
+    """A lookup, and the key that it is asked for."""
+
+    lookup: Lookup
+    key: Key
 
 
 class Lookups:
@@ -64,70 +77,68 @@ class Lookups:
         self._learnt: tuple[State | None, dict[Shape, Lookup]] = (None, {})
         self._lock = threading.Lock()
 
-    def find(self, text: str, state: State) -> Lookup | None:
-        """The lookup that a text asks for, if one like it was learnt in this state."""
+    def find(self, text: str, state: State) -> KnownLookup | None:
+        """What a text asks for, if one like it was learnt in this state."""
         of_state, known = self._learnt
-        if state is not of_state or "${" in text:
+        if state is not of_state or len(text) > _TEXT_MAX or "${" in text:
             return None
-        try:
-            tokens = tokens_of(text)
-        except SqlError:
-            return None
-        found = known.get(_shape(tokens))
-        return None if found is None else found.of(tokens)
+        shape, literals = _taken_apart(text)
+        lookup = known.get(shape)
+        key = None if lookup is None else lookup.key(literals)
+        return None if lookup is None or key is None else KnownLookup(lookup, key)
 
     def learn(self, text: str, state: State, plan: Plan, lookup: Lookup) -> None:
         """Remember a lookup that a text has asked for, unless it is of another form."""
-        if "${" in text or not lookup.pull.has_lookups:
+        if len(text) > _TEXT_MAX or "${" in text or not lookup.pull.has_lookups:
             return
-        tokens = tokens_of(text)
-        found = _literals_of_keys(plan, lookup.pull.source, tokens)
+        shape, literals = _taken_apart(text)
+        if any(_OTHER_QUOTES.search(part) for part in shape):
+            return
+        starts = {match.start(): place for place, match in enumerate(_LITERAL.finditer(text))}
+        found = _literals_of_keys(plan, lookup.pull.source, starts, literals)
         if found is None:
             return
         places, rest = found
         pull = PullQuery(rest, lookup.query, state.catalog, state.user_functions)
-        made = replace(lookup, pull=pull, places=places, others=_others(tokens, places))
+        made = replace(lookup, pull=pull, places=places, others=_others(literals, places))
         with self._lock:
             of_state, known = self._learnt
             if of_state is not state or len(known) >= SHAPES_MAX:
                 known = {}
-            known[_shape(tokens)] = made
-            self._learnt = state, known
+            self._learnt = state, {**known, shape: made}
 
 
-def _shape(tokens: list[Token]) -> Shape:
-    return tuple((each.kind, "" if each.kind in _LITERALS else each.text) for each in tokens)
+def _taken_apart(text: str) -> tuple[Shape, list[str]]:
+    parts = _LITERAL.split(text)
+    return tuple(parts[::2]), parts[1::2]
 
 
-def _others(tokens: list[Token], places: tuple[int, ...]) -> tuple[str, ...]:
-    return tuple(
-        each.text for place, each in enumerate(tokens) if each.kind in _LITERALS and place not in places
-    )
+def _others(literals: list[str], places: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(each for place, each in enumerate(literals) if place not in places)
 
 
-def _value(token: Token, type_: SqlType) -> Any:
+def _value(literal: str, type_: SqlType) -> Any:
     """A key of a literal; None for what is no literal of its type."""
-    if token.kind is Kind.STRING:
-        return token.text if type_ == types.STRING else None
-    if token.kind is not Kind.INTEGER or type_ not in _BITS:
+    if literal[0] == "'":
+        return literal[1:-1].replace("''", "'") if type_ == types.STRING else None
+    if type_ not in _BITS:
         return None
-    value = int(token.text)
+    value = int(literal)
     return value if value.bit_length() < _BITS[type_] else None
 
 
 def _literals_of_keys(
-    plan: Plan, source: DataSource, tokens: list[Token]
+    plan: Plan, source: DataSource, starts: dict[int, int], literals: list[str]
 ) -> tuple[tuple[int, ...], Plan] | None:
-    """Where the literals of the keys stand, and the plan without their conditions."""
+    """Which literals are those of the keys, and the plan without their conditions."""
     project = plan.root.input if isinstance(plan.root, Limit) else plan.root
     if not isinstance(project, Project) or not isinstance(project.input, Filter):
         return None
-    starts = {each.start: place for place, each in enumerate(tokens) if each.kind in _LITERALS}
     left = list(conjuncts(project.input.condition))
     places: list[int] = []
     for column in source.keys:
         found = next(_equalities(left, column, starts), None)
-        if found is None or _value(tokens[found[1]], column.type) is None:
+        if found is None or _value(literals[found[1]], column.type) is None:
             return None
         left.remove(found[0])
         places.append(found[1])

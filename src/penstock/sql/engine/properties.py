@@ -33,6 +33,8 @@ REGISTRY_PREFIX: Final = "ksql.schema.registry."
 _ANY_MS: Final = whole_number(0, 2**53)
 
 
+#: How many records a table may be behind its topic, to be looked up.
+PULL_LAG_MAX: Final = "ksql.query.pull.max.allowed.offset.lag"
 #: How the names begin that no client of the cluster has.
 OF_SERVER: Final = ("ksql.", "penstock.", "access.control.", "authentication.")
 
@@ -68,6 +70,8 @@ _OWN: Final = (
     _query(OFFSET_RESET, None, one_of("earliest", "latest")),
     _query(CACHE, "10000000", _COUNT),
     _query("ksql.query.pull.table.scan.enabled", "true", _FLAG),
+    _query("ksql.query.pull.range.scan.enabled", "true", _FLAG),
+    _query(PULL_LAG_MAX, str(2**63 - 1), _COUNT),
     _query("ksql.output.topic.name.prefix", "", str),
     _query(FAIL_ON_UNREADABLE, "false", _FLAG),
     _query(FAIL_ON_NO_TIME, "false", _FLAG),
@@ -115,7 +119,7 @@ _OWN: Final = (
 # What clients send that belongs to Kafka Streams, to clients in Java, or to several servers of a service.
 _STREAMS: Final = """
     ksql.query.pull.consistency.token.enabled ksql.query.pull.enable.standby.reads
-    ksql.query.pull.max.allowed.offset.lag ksql.query.pull.range.scan.enabled ksql.query.push.v2.enabled
+    ksql.query.push.v2.enabled
     acceptable.recovery.lag application.id batch.size buffered.records.per.partition
     commit.interval.ms compression.type default.deserialization.exception.handler
     default.production.exception.handler enable.auto.commit heartbeat.interval.ms interceptor.classes

@@ -5,7 +5,7 @@ What WHERE says of keys and windows only narrows where to look: each row that is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import product
@@ -76,7 +76,9 @@ class PullQuery:
         if condition is not None:
             self._holds = compile_condition(condition, schema, functions, user_functions)
             self.narrowed = _Narrowing(self.source, catalog, user_functions).of(condition)
-        self._row = compile_row([each.expression for each in root.columns], schema, functions, user_functions)
+        expressions = [each.expression for each in root.columns]
+        self._row = compile_row(expressions, schema, functions, user_functions)
+        self._computes_nothing = condition is None and all(map(_is_given, expressions))
         planned = query.planned
         assert planned.store is not None
         assert planned.row_of is not None
@@ -100,11 +102,30 @@ class PullQuery:
     def is_scan(self) -> bool:
         return self.narrowed.keys is None
 
+    def is_range(self, views: Views) -> bool:
+        """Whether it reads what lies between two keys, or beyond one, and nothing else."""
+        view = views.store(self._store)
+        return self.is_scan and isinstance(view, KeyValueView) and self._range(view) != (None, None)
+
     def rows(self, views: Views) -> Iterator[Row]:
         """Raises ViewError."""
+        return self._rows(self._entries(views.store(self._store)))
+
+    def rows_now(self, views: Views, key: tuple[Any, ...]) -> list[Row] | None:
+        """The row of a key, in no time: nothing is waited for, or computed. None where that can't be. Raises
+        ViewError.
+        """
         view = views.store(self._store)
+        if not self._computes_nothing or not isinstance(view, KeyValueView):
+            return None
+        answer = view.lookup_now(key)
+        if answer is None:
+            return None
+        return [] if answer.value is None else list(self._rows([answer.value]))
+
+    def _rows(self, entries: Iterable[Entry[Any, Any]]) -> Iterator[Row]:
         holds, row_of = self._holds, self._row
-        for entry in self._entries(view):
+        for entry in entries:
             row = self._stored_row(entry)
             if row is not None and (holds is None or holds(row)):
                 yield row_of(row)
@@ -290,6 +311,11 @@ class _Narrowing:
 
 
 _UNKNOWN: Final = object()
+
+
+def _is_given(node: exp.Expr) -> bool:
+    """Whether a value stands in the row, or in the text."""
+    return isinstance(node.unnest(), (exp.Column, exp.Literal))
 
 
 def is_column(node: exp.Expr, name: str) -> bool:

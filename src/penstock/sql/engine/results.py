@@ -8,7 +8,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+from penstock.sql.catalog import Role
 from penstock.sql.engine.errors import EngineError, ErrorCode
+from penstock.sql.plan import Limit, Plan
 from penstock.sql.types import SqlType
 from penstock.views import ViewError
 
@@ -90,6 +92,14 @@ class QueryResult(ABC):
                 return
             self._closed.set()
         self.on_close()
+
+
+def columns_of(plan: Plan) -> tuple[ResultColumn, ...]:
+    return tuple(ResultColumn(each.name, each.type, each.role is Role.KEY) for each in plan.root.schema)
+
+
+def limit_of(plan: Plan) -> int | None:
+    return plan.root.rows if isinstance(plan.root, Limit) else None
 
 
 def failure(error: BaseException) -> EngineError:

@@ -180,6 +180,11 @@ class Runner:
         """Where a table's rows are looked up; None where they can't be."""
         return self._views.get(query.id)
 
+    @property
+    def all_views(self) -> dict[str, Views]:
+        """By the ids of their queries."""
+        return self._views.copy()
+
     def state(self, query: PersistentQuery) -> QueryState:
         return self.states({query.id: query})[query.id]
 

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from itertools import chain, count
+from collections.abc import Callable
+from itertools import count
 
 from penstock.sql import statements as s
 from penstock.sql.analysis import analyze
-from penstock.sql.catalog import DataSource, Role
+from penstock.sql.catalog import DataSource
 from penstock.sql.engine.applying import Applier
 from penstock.sql.engine.config import EngineConfig
 from penstock.sql.engine.entities import RunningQuery
 from penstock.sql.engine.errors import EngineError, ErrorCode
 from penstock.sql.engine.feeds import Feeds
 from penstock.sql.engine.limits import PullLimits
-from penstock.sql.engine.lookups import Lookup, Lookups
 from penstock.sql.engine.printing import Printing
 from penstock.sql.engine.properties import PUSH_STATE_BYTES, Values
-from penstock.sql.engine.pull import PullQuery
+from penstock.sql.engine.pulling import Puller
 from penstock.sql.engine.push import RowTaker, computed
 from penstock.sql.engine.queries import sources_of
 from penstock.sql.engine.reading import Reader
 from penstock.sql.engine.requests import Step
-from penstock.sql.engine.results import PulledRows, QueryResult, QueuedRows, ResultColumn, Row, failure
+from penstock.sql.engine.results import QueryResult, QueuedRows, columns_of, limit_of
 from penstock.sql.engine.running import Runner
 from penstock.sql.engine.state import State
 from penstock.sql.engine.workers import Workers
-from penstock.sql.plan import Limit, Plan, QueryKind
+from penstock.sql.plan import Plan, QueryKind
 from penstock.sql.planning import CACHE, build_reader
 from penstock.sql.statements import SourceKind
 from penstock.streams.app import App
-from penstock.views import ViewError, Views
 
 
 class Selector:
@@ -40,12 +38,11 @@ class Selector:
     def __init__(self, config: EngineConfig, applier: Applier, runner: Runner) -> None:
         self._config = config
         self._applier = applier
-        self._runner = runner
-        self._lookups = Lookups()
         self._numbers = count(1)
         self._feeds = Feeds(config.client)
         self._workers = Workers("SQL reader")
         self._limits = PullLimits(config.values)
+        self.puller = Puller(runner, self._limits, self._id)
         self._read: dict[str, QueryResult] = {}
         self._open: set[QueryResult] = set()
         self._lock = threading.Lock()
@@ -65,50 +62,8 @@ class Selector:
         assert plan is not None
         source = next(sources_of(plan.root))
         if plan.kind is QueryKind.PULL and source.kind is SourceKind.TABLE:
-            return self._pull(step, plan, source, state, values)
+            return self.puller.pull(step, plan, source, state, values)
         return self._stream(step, plan, source, state, values)
-
-    # Tables that are looked up
-
-    def _pull(self, step: Step, plan: Plan, source: DataSource, state: State, values: Values) -> QueryResult:
-        if not values.flag("ksql.pull.queries.enable"):
-            raise EngineError("Pull queries are disabled: 'ksql.pull.queries.enable' is false.")
-        query = state.materialized_by(source.name)
-        views = None if query is None else self._runner.views(query)
-        if query is None or views is None:
-            raise EngineError(
-                f"The table {source.name} can't be read by a pull query: found no running query that keeps "
-                "its rows, expected one"
-            )
-        pull = PullQuery(plan, query, state.catalog, state.user_functions)
-        if pull.is_scan and not values.flag("ksql.query.pull.table.scan.enabled"):
-            keys = ", ".join(each.name for each in source.keys)
-            raise EngineError(
-                f"WHERE clause missing key column for disjunct: expected a condition on {keys}. Set "
-                "'ksql.query.pull.table.scan.enabled' to true to read the whole table"
-            )
-        lookup = Lookup(pull, query, _columns(plan), _limit(plan))
-        if step.is_alone:
-            self._lookups.learn(step.script, state, plan, lookup)
-        return self._looked_up(lookup, views, step.text)
-
-    def known(self, text: str, state: State) -> QueryResult | None:
-        """The answer to a lookup that was asked before with other keys; None for any other text."""
-        lookup = self._lookups.find(text, state)
-        views = None if lookup is None else self._runner.views(lookup.query)
-        return None if lookup is None or views is None else self._looked_up(lookup, views, text)
-
-    def _looked_up(self, lookup: Lookup, views: Views, text: str) -> QueryResult:
-        self._limits.enter()
-        try:
-            rows = _begun(lookup.pull.rows(views))
-        except BaseException:
-            self._limits.leave()
-            raise
-        query_id = self._id(lookup.pull.source)
-        result = PulledRows(query_id, lookup.columns, rows, limit=lookup.limit, text=text)
-        result.on_close = self._limits.leave
-        return result
 
     # Records that are read
 
@@ -121,7 +76,7 @@ class Selector:
                 "Pull queries on streams are disabled: 'ksql.query.pull.stream.enabled' is false."
             )
         result = QueuedRows(
-            self._id(source), _columns(plan), is_push=is_push, limit=_limit(plan), text=step.text
+            self._id(source), columns_of(plan), is_push=is_push, limit=limit_of(plan), text=step.text
         )
         app = self.reader(plan, result, state, values)
         reader = computed(self._feeds, self._workers, app, result, values.number(PUSH_STATE_BYTES))
@@ -212,20 +167,3 @@ class Selector:
 
 def _nothing() -> None:
     """PRINT is not counted."""
-
-
-def _columns(plan: Plan) -> tuple[ResultColumn, ...]:
-    return tuple(ResultColumn(each.name, each.type, each.role is Role.KEY) for each in plan.root.schema)
-
-
-def _limit(plan: Plan) -> int | None:
-    return plan.root.rows if isinstance(plan.root, Limit) else None
-
-
-def _begun(rows: Iterator[Row]) -> Iterator[Row]:
-    """The same rows, the first of which was looked for: what is wrong with the query shows at once."""
-    try:
-        first = next(rows, None)
-    except ViewError as error:
-        raise failure(error) from error
-    return iter(()) if first is None else chain([first], rows)
