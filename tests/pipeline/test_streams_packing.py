@@ -143,11 +143,7 @@ def test_outputs_reach_the_sink_by_topic_in_their_order() -> None:
         ("x", 2, b"2", None, 12, ()),
     ]
     blocks = outputs_by_topic(outputs, None, Position("t", 0, 7), 99)
-    batch = pa.RecordBatch.from_arrays(
-        [pa.array([0, 0, 0], pa.int32()), pa.array([b.pack() for b in [*blocks, tick(0, 99)]], pa.binary())],
-        names=["group", "block"],
-    )
-    x, y = (found.to_pylist() for found in Unpacking(iter([batch])).rows())
+    x, y = (found.to_pylist() for found in Unpacking(iter([*blocks, tick(0, 99)])).rows())
     assert [(r["topic"], r["partition"], r["key"], r["value"], r["headers"]) for r in x + y] == [
         ("x", None, b"1", b"a", None),
         ("x", 2, b"2", None, None),

@@ -13,7 +13,8 @@ The **roster**, a file in the checkpoint, says which members there are; the read
 asks for offsets. A member that fails stands still where its last complete batch ended, and the others go on.
 """
 
-from penstock.spark.hosting.host import Activity, Host, HostStopped, MemberState, UnknownMember
+from penstock.spark.hosting.host import Host, HostStopped
+from penstock.spark.hosting.membership import Activity, MemberState, UnknownMember
 from penstock.spark.hosting.roster import Standing
 from penstock.spark.hosting.troubles import Trouble
 

@@ -45,15 +45,15 @@ class OutputsSeen:
     def __init__(self) -> None:
         self.written: dict[int, Counter[str]] = {}
 
-    def passing(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Batches with the plan and the block of each row."""
+    def blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Block]:
+        """Of rows with a plan and a packed block."""
         for batch in batches:
             for plan, data in zip(batch.column("plan"), batch.column("block"), strict=True):
                 block = Block.unpack(data.as_py())
                 if block.kind is Kind.OUTPUTS:
                     counts = self.written.setdefault(number_in(plan.as_py()), Counter())
                     counts[block.targets[0]] += block.rows
-            yield batch
+                yield block
 
     def added_to(self, report: WriterCommitMessage) -> WriterCommitMessage:
         if not self.written:

@@ -56,8 +56,8 @@ class HostWriter(ExactlyOnceStreamWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         seen = OutputsSeen()
-        blocks = Unpacking(seen.passing(iterator))
-        return seen.added_to(blocks.with_times(super().write(blocks.rows())))
+        outputs = Unpacking(seen.blocks(iterator))
+        return seen.added_to(outputs.with_times(super().write(outputs.rows())))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         super().commit(messages, batchId)

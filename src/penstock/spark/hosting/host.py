@@ -1,4 +1,4 @@
-"""The host: starts the query, takes members in and out, and starts it again when one of them fails."""
+"""The host: starts the query, and starts it again when a member fails."""
 
 from __future__ import annotations
 
@@ -7,25 +7,22 @@ import platform
 import threading
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
 from penstock.client.groups import ConsumerGroup
 from penstock.client.metadata import TopicPartition
-from penstock.spark.hosting.burial import delete_internals, delete_plans_of, to_bury
-from penstock.spark.hosting.counting import WrittenFile
 from penstock.spark.hosting.datasource import HOST, NAME, HostDataSource
 from penstock.spark.hosting.failures import read_failure
+from penstock.spark.hosting.membership import Activity, Membership, MemberState
 from penstock.spark.hosting.operator import HOSTED, HostOperator
-from penstock.spark.hosting.plan import HostPlan, MemberPlan, plan_file, plan_name
-from penstock.spark.hosting.positions import last_completed, position_in
-from penstock.spark.hosting.roster import Member, Roster, RosterFile, Standing
-from penstock.spark.hosting.troubles import Trouble, Troubles
+from penstock.spark.hosting.plan import HostPlan, MemberPlan
+from penstock.spark.hosting.roster import Standing
+from penstock.spark.hosting.troubles import Trouble
 from penstock.spark.profiles import PROFILES, ProfileName
 from penstock.spark.session import build_session
 from penstock.spark.sink.checkpoint import Checkpoint, CheckpointError
@@ -33,7 +30,7 @@ from penstock.spark.sink.locations import Location
 from penstock.spark.sink.options import SinkOptions
 from penstock.spark.sink.ownership import Driver, Ownership
 from penstock.spark.source.checkpointed import JsonOffsets
-from penstock.spark.source.offsets import from_json, to_json
+from penstock.spark.source.offsets import to_json
 from penstock.spark.streams.checkpoint import CheckpointMismatch, Kept, continue_from, is_new
 from penstock.spark.streams.plan import shuffled_topics
 from penstock.spark.streams.planning import sink_options, source_options, with_defaults
@@ -59,25 +56,6 @@ _ACKNOWLEDGED_S: Final = 0.01
 _BURIED_S: Final = 30.0
 _RESTART_PAUSE_S: Final = 1.0
 _RESTART_PAUSE_MAX_S: Final = 60.0
-
-
-class MemberState(NamedTuple):
-    """``error``: why it failed last, "" while it runs. ``troubles``: of the last hour, since the host was
-    started; the latest at the end.
-    """
-
-    standing: Standing
-    error: str
-    troubles: tuple[Trouble, ...] = ()
-
-
-class Activity(NamedTuple):
-    """What a member has done. ``read``: how many offsets of each topic it is past; ``written``: how many
-    records it has written to each since it was added, dead letters among them.
-    """
-
-    read: Mapping[str, int]
-    written: Mapping[str, int]
 
 
 class HostStopped(RuntimeError):
@@ -110,11 +88,7 @@ class Host:
         self._shuffle_partitions = shuffle_partitions
         self._tick_ms = tick_ms
         self._where = plan.location
-        self._file = RosterFile(self._where)
-        self._written = WrittenFile(self._where)
-        self._changing = threading.RLock()
-        self._roster = self._file.read()
-        self._troubles = Troubles(retry_s)
+        self._members = Membership(self._where, retry_s)
         self._stopping = threading.Event()
         self.trouble: Trouble | None = None
         """Why the query is not running, if it is not: what is no member's fault."""
@@ -190,23 +164,10 @@ class Host:
         if topology.frames:
             raise TopologyError(f"{topology.application} reads DataFrames: expected topics alone in a host")
         self._await_burial(name)
-        with self._changing:
+        with self._members.changing:
             self._require_running()
-            known = self._roster.named(name)
-            number = self._roster.next_number if known is None else known.number
-            plan, begin = self._prepared(topology, number)
-            file = plan_name(number)
-            plan_file(self._where, file).write(plan.to_text().encode())
             standing = Standing.PAUSED if paused else Standing.RUNNING
-            groups = plan.groups if plan.has_shuffle else ()
-            if known is None:
-                member = Member(number, name, file, standing, begin, groups)
-            else:
-                groups = tuple(dict.fromkeys((*known.groups, *groups)))
-                member = replace(known, plan=file, standing=standing, groups=groups, error="")
-            self._set(self._roster.with_member(member))
-            self._troubles.settle(name)
-            self._troubles.begin_anew(name)
+            self._members.add(name, partial(self._prepared, topology), standing)
 
     def _prepared(self, topology: Topology, number: int) -> tuple[MemberPlan, JsonOffsets]:
         """The plan, and where a new member begins: at its group's offsets."""
@@ -249,47 +210,36 @@ class Host:
         self._stand(name, Standing.RUNNING)
 
     def _stand(self, name: str, standing: Standing) -> None:
-        with self._changing:
+        with self._members.changing:
             self._require_running()
-            member = self._member(name)
-            self._troubles.settle(name)
-            if member.standing is not standing:
-                self._set(self._roster.with_member(replace(member, standing=standing, error="")))
+            self._members.stand(name, standing)
 
     def remove(self, name: str) -> None:
         """After the batch in hand; then its state, its internal topics and its group go too.
 
         Raises UnknownMember, HostStopped.
         """
-        with self._changing:
+        with self._members.changing:
             self._require_running()
-            self._set(self._roster.without(self._member(name)))
-            self._troubles.forget(name)
+            self._members.remove(name)
 
     def wait_until_gone(self, timeout_s: float) -> tuple[str, ...]:
         """Until no batch is under way that has anything of a member that was removed: nothing is written for
         it any more. The names of those of which that is not known when the time is up.
         """
-        roster = self._roster
-        if not roster.removed:
-            return ()
-        is_gone = self._waited(lambda: self._file.acknowledged() >= roster.revision, timeout_s)
-        return () if is_gone else tuple(member.name for member in roster.removed)
+        removed = self._members.removed
+        return () if not removed or self._waited(self._members.is_followed, timeout_s) else removed
 
     def wait_until_buried(self, timeout_s: float) -> tuple[str, ...]:
         """Until nothing is left of members that were removed; the names of the others when the time is up."""
-        self._waited(lambda: not self._roster.removed, timeout_s)
-        return tuple(member.name for member in self._roster.removed)
+        self._waited(lambda: not self._members.removed, timeout_s)
+        return self._members.removed
 
     def _await_burial(self, name: str) -> None:
         """Until nothing is left of one of this name that was removed: its topics would be taken for those of
         the next one. Raises TopologyError.
         """
-
-        def is_buried() -> bool:
-            return all(member.name != name for member in self._roster.removed)
-
-        if not self._waited(is_buried, _BURIED_S):
+        if not self._waited(lambda: name not in self._members.removed, _BURIED_S):
             raise TopologyError(f"{name} was removed, and is not gone yet: try again later")
 
     def _waited(self, holds: Callable[[], bool], timeout_s: float) -> bool:
@@ -308,30 +258,16 @@ class Host:
 
     def retain(self, names: Collection[str]) -> None:
         """Remove all others. Raises HostStopped."""
-        with self._changing:
-            for member in self._roster.members:
-                if member.name not in names:
-                    self.remove(member.name)
+        with self._members.changing:
+            for name in self._members.states().keys() - set(names):
+                self.remove(name)
 
     def states(self) -> Mapping[str, MemberState]:
-        with self._changing:
-            return {
-                member.name: MemberState(member.standing, member.error, self._troubles.of(member.name))
-                for member in self._roster.members
-            }
+        return self._members.states()
 
     def activity(self) -> Mapping[str, Activity]:
         """Of each member. Raises OSError."""
-        completed, written = last_completed(self._where), self._written.read()
-        with self._changing:
-            members = self._roster.members
-        found: dict[str, Activity] = {}
-        for member in members:
-            read: Counter[str] = Counter()
-            for tp, offset in from_json(position_in(completed, member)).items():
-                read[tp.topic] += offset
-            found[member.name] = Activity(read, written.get(member.number, {}))
-        return found
+        return self._members.activity()
 
     def wait_until_read(self) -> None:
         """Until all that the members' topics hold now is processed."""
@@ -344,18 +280,6 @@ class Host:
         query = self._query
         found: Mapping[str, Any] | None = None if query is None else query.lastProgress
         return found
-
-    def _member(self, name: str) -> Member:
-        found = self._roster.named(name)
-        if found is None:
-            known = ", ".join(sorted(member.name for member in self._roster.members)) or "none"
-            raise UnknownMember(f"found no member {name}, expected one of those that run: {known}")
-        return found
-
-    def _set(self, roster: Roster) -> None:
-        roster = replace(roster, revision=self._roster.revision + 1)
-        self._file.write(roster)
-        self._roster = roster
 
     def _require_running(self) -> None:
         if self._is_fenced or self._stopping.is_set():
@@ -387,8 +311,8 @@ class Host:
                 if query is not None and query.isActive:
                     if time.monotonic() - started_s > _RESTART_PAUSE_MAX_S:
                         pause_s = _RESTART_PAUSE_S
-                    self._retry_members()
-                    self._bury()
+                    self._members.retry()
+                    self._members.bury(self._client)
                     self.trouble = None
                     continue
                 if not self._is_member_at_fault(query):
@@ -399,7 +323,7 @@ class Host:
                     if self._stopping.wait(pause_s):
                         return
                     pause_s = min(2 * pause_s, _RESTART_PAUSE_MAX_S)
-                with self._changing:
+                with self._members.changing:
                     if not self._stopping.is_set():
                         self._query, started_s, self.trouble = self._start_query(), time.monotonic(), None
             except Exception as error:  # tried again in the next round
@@ -416,43 +340,8 @@ class Host:
         if failure.number is None:
             self.trouble = Trouble.now(failure.message)
             return False
-        self._take_out(failure.number, failure.message)
+        self._members.take_out(failure.number, failure.message)
         return True
-
-    def _take_out(self, number: int, message: str) -> None:
-        """The batch that failed runs once more without this member, which goes back to where it began."""
-        with self._changing:
-            member = self._roster.by_number.get(number)
-            if member is None:
-                return
-            begin = position_in(last_completed(self._where), member)
-            failed = replace(
-                member, standing=Standing.FAILED, begin=begin, starts=member.starts + 1, error=message
-            )
-            self._set(self._roster.with_member(failed))
-            self._troubles.add(member.name, message)
-            _log.error("%s failed and rests: %s", member.name, message)
-
-    def _retry_members(self) -> None:
-        with self._changing:
-            for name in self._troubles.due():
-                self._stand(name, Standing.RUNNING)
-
-    def _bury(self) -> None:
-        done = to_bury(self._where, self._file, self._roster)
-        if not done:
-            return
-        delete_internals(self._where, self._client, done)
-        with self._changing:
-            self._set(self._roster.without_removed({member.number for member in done}))
-        delete_plans_of(self._where, done)
-
-
-class UnknownMember(KeyError):
-    """No member has the name."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 def _claim(

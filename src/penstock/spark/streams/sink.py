@@ -65,7 +65,7 @@ class _StreamsWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         seen = DeadLettersSeen(self._letter_topic)
-        blocks = Unpacking(iterator)
+        blocks = Unpacking(_blocks(iterator))
         report = super().write(seen.passing(blocks.rows()))  # type: ignore[safe-super]  # the other base's
         return blocks.with_times(with_dead_letters(report, seen.count))
 
@@ -88,24 +88,28 @@ class AtLeastOnceStreamsWriter(_StreamsWriter, StreamWriter):
         self.count_dead_letters(options.checkpoint, dead_letter_topic)
 
 
+def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[Block]:
+    for batch in batches:
+        for data in batch.column("block"):
+            yield Block.unpack(data.as_py())
+
+
 class Unpacking:
     """The blocks of one task, as the sink takes them."""
 
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._batches = batches
+    def __init__(self, blocks: Iterator[Block]) -> None:
+        self._blocks = blocks
         self._times: list[GroupNote] = []
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Each block as one batch of rows for one topic. Blocks of other kinds are for tasks, and hold
         nothing here: where there is no shuffle they come straight from the source.
         """
-        for batch in self._batches:
-            for data in batch.column("block"):
-                block = Block.unpack(data.as_py())
-                if block.kind is Kind.OUTPUTS and block.rows:
-                    yield block.to_arrow(_SCHEMA)
-                elif block.kind is Kind.TIMES:
-                    self._times.append(note_of_times(block))
+        for block in self._blocks:
+            if block.kind is Kind.OUTPUTS and block.rows:
+                yield block.to_arrow(_SCHEMA)
+            elif block.kind is Kind.TIMES:
+                self._times.append(note_of_times(block))
 
     def with_times(self, report: WriterCommitMessage) -> WriterCommitMessage:
         """The task's report, once all rows were taken; only a transaction keeps times."""
