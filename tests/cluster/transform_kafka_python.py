@@ -14,6 +14,7 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 RECORDS_MAX = 50
+LOST_S = 35
 ABORTED_BY_CHOICE = 0.1
 
 
@@ -24,7 +25,10 @@ def main(bootstrap: str, name: str, source: str, sink: str, group: str) -> None:
         transaction_timeout_ms=10_000,
         reconnect_backoff_max_ms=200,
     )
+    # When its broker goes, 3.0.12 may lose a request, or spin for ever, and these calls take no timeout.
+    faulthandler.dump_traceback_later(LOST_S, exit=True)
     producer.init_transactions()
+    faulthandler.cancel_dump_traceback_later()
     consumer = KafkaConsumer(
         source,
         bootstrap_servers=bootstrap,
@@ -41,6 +45,7 @@ def main(bootstrap: str, name: str, source: str, sink: str, group: str) -> None:
         polled = consumer.poll(timeout_ms=200)
         if not polled:
             continue
+        faulthandler.dump_traceback_later(LOST_S, exit=True)
         producer.begin_transaction()
         try:
             for records in polled.values():
@@ -58,6 +63,7 @@ def main(bootstrap: str, name: str, source: str, sink: str, group: str) -> None:
         except (KafkaError, InterruptedError):
             producer.abort_transaction()
             rewind(consumer, consumer.assignment())
+        faulthandler.cancel_dump_traceback_later()
 
 
 def rewind(consumer: KafkaConsumer, partitions: set[TopicPartition]) -> None:

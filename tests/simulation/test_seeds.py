@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-SEEDS = 60
+SEEDS = 40
 SEEDS_PER_TEST = 20
 
 
