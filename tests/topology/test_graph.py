@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.streams import App, CoPartitioningError, TopologyError, string
+from penstock.streams import App, CoPartitioningError, TopologyError, sessions, string, tumbling
 from penstock.topology.graph import Repartition, Topology
 
 
@@ -38,6 +38,14 @@ def test_internal_topics_are_those_of_kafka_streams(app: App) -> None:
     }
     assert topics["app-counts-changelog"].config == {"cleanup.policy": "compact"}
     assert topics["app-counts-repartition"].config["retention.ms"] == "-1"
+
+
+def test_windows_go_from_their_changelog_by_stream_time_alone(app: App) -> None:
+    grouped = app.stream("in").group_by_key()
+    grouped.windowed_by(tumbling("1 h")).count(store="hours")
+    grouped.windowed_by(sessions("1 h")).count(store="visits")
+    topics = app.topology().internal_topics({"in": 1})
+    assert [topic.config for topic in topics.values()] == [{"cleanup.policy": "compact"}] * 2
 
 
 def test_a_store_that_is_not_logged_has_no_changelog(app: App) -> None:

@@ -73,7 +73,7 @@ class StoreSpec(ABC):
         return key, value
 
     def changelog_config(self) -> Mapping[str, str]:
-        """Topic configs of the changelog, as Kafka Streams sets them."""
+        """Topic configs of the changelog."""
         return {"cleanup.policy": "compact"}
 
 

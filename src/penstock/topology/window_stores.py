@@ -7,12 +7,14 @@ The bytes are those of Kafka Streams' changelogs:
     session    key + session's end (8) + start (8)               value
 
 What is older than the retention is not there any more: reads leave it out, and puts of it are refused. Stream
-time here is the greatest time ever put (a window's start, a session's end).
+time here is the greatest time ever put (a window's start, a session's end). What expires is deleted in the
+changelog, too, which is therefore compacted and has no retention by the time of day: windows of last year
+stay as long as those of today.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final, Generic, TypeVar
@@ -20,7 +22,7 @@ from typing import Any, Final, Generic, TypeVar
 from penstock.topology.errors import TopologyError
 from penstock.topology.ordered_bytes import TimedBytes
 from penstock.topology.serdes import Serde, Window, Windowed
-from penstock.topology.stores import DAY_MS, ChangelogRecord, StoreSpec
+from penstock.topology.stores import ChangelogRecord, StoreSpec
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -88,13 +90,6 @@ class WindowSpec(StoreSpec):
         if value is None or not self.timestamped:
             return key, value
         return key, _pack_time(timestamp_ms) + value
-
-    def changelog_config(self) -> Mapping[str, str]:
-        return _expiring(self.retention_ms)
-
-
-def _expiring(retention_ms: int) -> Mapping[str, str]:
-    return {"cleanup.policy": "compact,delete", "retention.ms": str(retention_ms + DAY_MS)}
 
 
 class WindowStore(Generic[K, V]):
@@ -230,9 +225,6 @@ class SessionSpec(StoreSpec):
 
     def to_changelog(self, key: bytes, value: bytes | None) -> ChangelogRecord | None:
         return ChangelogRecord(key, value, None if value is None else _end_of(key))
-
-    def changelog_config(self) -> Mapping[str, str]:
-        return _expiring(self.retention_ms)
 
 
 class SessionStore(Generic[K, V]):

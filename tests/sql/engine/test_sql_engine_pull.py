@@ -286,6 +286,16 @@ def test_a_lookup_is_not_analysed_twice(
             "SELECT c FROM pairs WHERE odd = 0.5 AND g = 'g0';",
             0,
         ),
+        (
+            "SELECT c FROM pairs WHERE odd = 0.5 AND g = 'g0';",
+            "SELECT c FROM pairs WHERE odd = 0.5 AND g = 'g0';",
+            0,
+        ),
+        (
+            "SELECT c FROM pairs WHERE odd = 0. AND g = 'g0';",
+            "SELECT c FROM pairs WHERE odd = 0. AND g = 'g0';",
+            1,
+        ),
     ],
 )
 def test_what_differs_elsewhere_is_analysed(server: Server, like: str, text: str, found: int) -> None:

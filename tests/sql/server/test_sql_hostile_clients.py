@@ -166,7 +166,7 @@ def test_nothing_is_left_of_clients_that_went_away(service: Service) -> None:
         each.close()
     eventually(lambda: not running(service))
     eventually(lambda: not threads_of_feeds(name))
-    assert not service.server._streams._open
+    eventually(lambda: not service.server._streams._open)
 
 
 @pytest.mark.parametrize("http2", [False, True])

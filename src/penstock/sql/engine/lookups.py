@@ -137,7 +137,7 @@ def _literals_of_keys(
     left = list(conjuncts(project.input.condition))
     places: list[int] = []
     for column in source.keys:
-        found = next(_equalities(left, column, starts), None)
+        found = next(_equalities(left, column, starts, literals), None)
         if found is None or _value(literals[found[1]], column.type) is None:
             return None
         left.remove(found[0])
@@ -148,13 +148,17 @@ def _literals_of_keys(
 
 
 def _equalities(
-    conditions: list[exp.Expr], column: Column, starts: dict[int, int]
+    conditions: list[exp.Expr], column: Column, starts: dict[int, int], literals: list[str]
 ) -> Iterator[tuple[exp.Expr, int]]:
-    """Conditions that a key is equal to a literal, and the literal's place."""
+    """Conditions that a key is equal to a literal, and the literal's place. A number that is no integer is
+    not one literal of the text, but two.
+    """
     for each in conditions:
         if not isinstance(each, exp.EQ):
             continue
         for one, other in ((each.this, each.expression), (each.expression, each.this)):
-            start = other.meta.get("start") if isinstance(other, exp.Literal) else None
-            if start in starts and is_column(one, column.name):
-                yield each, starts[start]
+            place = starts.get(other.meta.get("start", -1)) if isinstance(other, exp.Literal) else None
+            if place is None or not is_column(one, column.name):
+                continue
+            if other.is_string or other.this == literals[place]:
+                yield each, place
