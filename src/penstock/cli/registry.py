@@ -25,6 +25,7 @@ from penstock.client.settings import ConfigError
 
 app = typer.Typer(name="registry", help="Run a schema registry.", no_args_is_help=True)
 
+READY: Final = "the schema registry is ready at "
 _REQUIRED: Final = ("starlette", "uvicorn", "google.protobuf", "referencing", "jsonschema_specifications")
 
 
@@ -83,7 +84,7 @@ def start(
         server.prepare()
     except (ConfigError, ClientError, Broken, TimeoutError) as error:
         fail(f"the registry can't start with the cluster at {servers}: {error}")
-    print_note(f"the schema registry is ready at {server.url}")
+    print_note(f"{READY}{server.url}")
     server.run()
     print_note("the schema registry is not served any more")
 

@@ -12,14 +12,12 @@ import time
 from pathlib import Path
 from typing import Final
 
+from penstock.cli.registry import READY
 from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
 from penstock.client.errors import ClientError
-from penstock.registry.client.config import URL, RegistryConfig
-from penstock.registry.client.errors import RegistryUnreachable
-from penstock.registry.client.http import Transport
 
-_LOG_TAIL_BYTES: Final = 1024
+_LOG_TAIL_CHARACTERS: Final = 1024
 _LOOK_S: Final = 0.1
 
 
@@ -35,6 +33,7 @@ class RegistryProcess:
         self.url = f"http://{shown}:{port}"
         self.log_file = log_file
         self._listen = f"{shown}:{port}"
+        self._log_start = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     def __str__(self) -> str:
@@ -51,6 +50,7 @@ class RegistryProcess:
             raise CannotServe(f"the schema registry can't start: {error}") from None
         words = ["registry", "start", "--bootstrap", ",".join(servers), "--listen", self._listen]
         with self.log_file.open("ab") as log:
+            self._log_start = log.tell()
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "penstock.cli.child", *words],
                 stdin=subprocess.PIPE,
@@ -61,18 +61,23 @@ class RegistryProcess:
         return self._process.pid
 
     def await_ready(self, timeout_s: float) -> None:
-        """Return once it answers. Raises CannotServe."""
+        """Return once it says that it is ready: who answers at its address may be somebody else. Raises
+        CannotServe.
+        """
         assert self._process is not None
-        config = RegistryConfig.from_properties({URL: self.url, "max.retries": "0"})
         deadline_s = time.monotonic() + timeout_s
         while time.monotonic() < deadline_s and self._process.poll() is None:
-            try:
-                Transport(config).get("/subjects")
+            if READY in self._said():
                 return
-            except RegistryUnreachable:
-                time.sleep(_LOOK_S)
-        tail = self.log_file.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace").strip()
+            time.sleep(_LOOK_S)
+        tail = self._said()[-_LOG_TAIL_CHARACTERS:].strip()
         raise CannotServe(f"the schema registry at {self.url} has not started, log {self.log_file}: {tail}")
+
+    def _said(self) -> str:
+        """Since it was started."""
+        with self.log_file.open("rb") as log:
+            log.seek(self._log_start)
+            return log.read().decode(errors="replace")
 
 
 def _await_brokers(servers: list[str], timeout_s: float) -> None:
