@@ -4,11 +4,16 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from kafka_node import record_classes
 from maven_jars import cache_root, jars_of
+
+# A busy machine is no failure: pytest-timeout ends what hangs.
+settings.register_profile("penstock", deadline=None)
+settings.load_profile("penstock")
 
 KAFKA_VERSION = "4.3.1"
 TESTS = Path(__file__).parent

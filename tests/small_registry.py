@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
 
 from penstock.registry.formats import parse
+
+#: Of each process: what its clients keep of one registry they would give out for another of the same address.
+_NUMBERS = itertools.count(1)
 
 
 class SmallRegistry:
@@ -24,8 +28,10 @@ class SmallRegistry:
         if user_info is not None:
             authorization = "Basic " + base64.b64encode(user_info.encode()).decode()
         self._authorization = authorization
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        high, low = divmod(next(_NUMBERS), 256)
+        host = f"127.77.{high}.{low}"
+        self._server = ThreadingHTTPServer((host, 0), self._handler())
+        self.url = f"http://{host}:{self._server.server_port}"
 
     def add(self, subject: str, text: str, format: str = "AVRO", references: list[dict] | None = None) -> int:
         """The schema's id: as in a real one, the same schema has the same id under every subject."""

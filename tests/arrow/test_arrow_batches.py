@@ -63,7 +63,7 @@ def test_every_column_of_every_record(codec):
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(record_lists, st.sampled_from(Codec)), max_size=5), st.integers(0, 90), st.data())
 def test_batches_of_any_kind_give_what_the_record_decoder_gives(parts, start, data):
     encoded, offset = b"", 0

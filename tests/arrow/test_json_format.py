@@ -84,7 +84,7 @@ def is_json(document):
     return True
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.none() | documents | fragments | st.binary(max_size=5), max_size=8))
 def test_without_a_schema_documents_stay_text(values):
     found, bad = decode(values)
@@ -121,7 +121,7 @@ def as_read(document):
     }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.none() | well_typed | fragments, max_size=8))
 def test_with_a_schema_each_row_is_read_by_itself(rows):
     values = [json.dumps(row).encode() if isinstance(row, dict) else row for row in rows]

@@ -72,7 +72,7 @@ def as_read(row):
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(ROWS, max_size=6))
 def test_random_columns_are_documents(rows):
     column = pa.array(

@@ -156,7 +156,7 @@ def everything():
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(rows(), max_size=5))
 def test_random_columns_come_back_and_are_the_bytes_of_googles_library(everything, values):
     reader, writer, message = everything

@@ -81,11 +81,22 @@ def make_topic(cluster: SeveralNodes, name: str, assignment: list[list[int]], me
     topic = NewTopic(name, num_partitions=len(assignment), replica_assignment=assignment)
     client = admin(cluster)  # the result is lost with it
     client.create_topics([topic])[name].result(20)
+    for node in cluster.nodes.values():
+        await_topic(node.bootstrap_servers, name)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 20})
     for number in range(megabytes * 10):
         producer.produce(name, bytes(100_000), partition=number % len(assignment))
         producer.poll(0)
     assert producer.flush(30) == 0
+
+
+def await_topic(server: str, name: str) -> None:
+    """Until this node has heard of the topic: it was made when the controller had written it."""
+    client = AdminClient({"bootstrap.servers": server})
+    deadline_s = time.monotonic() + 20
+    while name not in client.list_topics(timeout=20).topics:
+        assert time.monotonic() < deadline_s, f"{server} does not know {name}"
+        time.sleep(0.05)
 
 
 def replicas(cluster: SeveralNodes, topic: str) -> list[list[int]]:

@@ -111,7 +111,7 @@ class Server:
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.sampled_from(["SCRAM-SHA-256", "SCRAM-SHA-512"]), texts, texts, st.booleans())
 def test_any_name_and_password(mechanism, name, password, is_right):
     server = Server(mechanism.removeprefix("SCRAM-").replace("-", "").lower(), password)

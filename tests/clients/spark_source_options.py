@@ -71,13 +71,13 @@ BATCHES: list[dict[str, str]] = [
 STREAMS: list[dict[str, str]] = [
     {"subscribe": f"{FIRST},{SECOND}", "maxOffsetsPerTrigger": "9"},
     {"subscribe": FIRST, "maxOffsetsPerTrigger": "12", "minOffsetsPerTrigger": "9"},
-    {"assign": json.dumps({FIRST: [1]}), "maxOffsetsPerTrigger": "3"},
-    {"subscribe": FIRST, "startingOffsets": by_partition(FIRST, 5, -2), "maxOffsetsPerTrigger": "20"},
     {"subscribe": FIRST, "minPartitions": "5", "maxRecordsPerPartition": "3"},
 ]
 MORE_STREAMS: list[dict[str, str]] = [
     {"subscribe": FIRST},
     {"subscribe": FIRST, "maxOffsetsPerTrigger": "7"},
+    {"assign": json.dumps({FIRST: [1]}), "maxOffsetsPerTrigger": "3"},
+    {"subscribe": FIRST, "startingOffsets": by_partition(FIRST, 5, -2), "maxOffsetsPerTrigger": "20"},
     {"subscribePattern": "matrix-.*", "maxOffsetsPerTrigger": "2"},
     {"subscribe": FIRST, "minOffsetsPerTrigger": "1000"},
     {"subscribe": FIRST, "maxOffsetsPerTrigger": "12", "minOffsetsPerTrigger": "9", "maxTriggerDelay": "0s"},

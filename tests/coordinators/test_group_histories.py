@@ -366,4 +366,4 @@ def durable_view(group: ClassicGroup) -> object:
 
 
 TestGroupHistories = GroupHistories.TestCase
-TestGroupHistories.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestGroupHistories.settings = settings(max_examples=60, stateful_step_count=60)

@@ -19,7 +19,7 @@ def composed(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(st.recursive(ATOMS, composed, max_leaves=12), st.lists(st.text("abc1\n", max_size=8), min_size=1))
 def test_it_fits_what_python_fits(pattern: str, texts: list[str]) -> None:
     ours = Pattern(pattern)

@@ -398,4 +398,4 @@ class TransactionHistories(RuleBasedStateMachine):
 
 
 TestTransactionHistories = TransactionHistories.TestCase
-TestTransactionHistories.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+TestTransactionHistories.settings = settings(max_examples=200, stateful_step_count=60)

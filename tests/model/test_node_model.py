@@ -45,7 +45,6 @@ def run(machine: type[NodeMachine], run_seed: int, *, examples: int, steps: int)
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
-            deadline=None,
             database=None,
             report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),

@@ -81,7 +81,7 @@ def small_clusters(draw):
     return current, racks
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(small_clusters())
 def test_no_plan_is_better(cluster):
     current, racks = cluster
@@ -101,7 +101,7 @@ def test_no_plan_is_better(cluster):
     assert leaders_cost([r[0] for r in found.values()]) == min(map(leaders_cost, product(*found.values())))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(small_clusters(), st.randoms(use_true_random=False))
 def test_equal_clusters_get_equal_plans(cluster, random):
     current, racks = cluster
@@ -112,7 +112,7 @@ def test_equal_clusters_get_equal_plans(cluster, random):
     assert list(spread(dict(shuffled), dict(others)).items()) == list(spread(current, racks).items())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(small_clusters())
 def test_a_plan_leaves_nothing_to_do(cluster):
     current, racks = cluster

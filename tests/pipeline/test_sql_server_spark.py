@@ -87,7 +87,7 @@ def until(holds: Callable[[], bool], timeout_s: float) -> None:
     deadline_s = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < deadline_s, "it did not happen in time"
-        time.sleep(0.1)
+        time.sleep(1)  # the shell that looks takes half a second of the processors
 
 
 @pytest.fixture(scope="module")

@@ -125,7 +125,7 @@ def test_a_query_sends_what_the_oracle_sends(name: str, rekeyed: bool) -> None:
     """Every update, in the order of each key: so the final tables agree as well."""
     nulls = name.startswith(("table", "suppress-time", "suppress-rows", "stream-table", "stream-versioned"))
 
-    @settings(max_examples=EXAMPLES, deadline=None)
+    @settings(max_examples=EXAMPLES)
     @given(records(nulls), st.integers(0, 2**32))
     def agree(rows: list[Row], seed: int) -> None:
         app = application(name, rekeyed)
@@ -182,7 +182,7 @@ def is_subsequence(few: list[Any], many: list[Any]) -> bool:
 def test_cached_aggregates_send_some_of_the_oracles_updates(
     build: Callable[[Any], Any], take: Callable[[int, str], int], rekeyed: bool
 ) -> None:
-    @settings(max_examples=2 * EXAMPLES, deadline=None)
+    @settings(max_examples=2 * EXAMPLES)
     @given(records(nulls=True), st.integers(0, 2**32))
     def agree(rows: list[Row], seed: int) -> None:
         app = (Rekeyed if rekeyed else App)("cached", key=string, value=string)
@@ -260,7 +260,7 @@ REGROUPED: dict[str, tuple[Callable[[], App], Callable[[list[Batch]], dict[bytes
 def test_regrouped_tables_end_as_they_must(name: str) -> None:
     make, answer = REGROUPED[name]
 
-    @settings(max_examples=EXAMPLES, deadline=None)
+    @settings(max_examples=EXAMPLES)
     @given(records(nulls=True), st.integers(0, 2**32))
     def agree(rows: list[Row], seed: int) -> None:
         if name.startswith("foreign"):

@@ -7,7 +7,7 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.arrow.layout import HEADERS
@@ -53,7 +53,6 @@ def block(rows: list, partitions: list[int] | None = None, note: str = "") -> Bl
     )
 
 
-@settings(deadline=None)
 @given(ROWS, st.booleans(), st.sampled_from(["", '{"t":{"0":1}}']))
 def test_a_packed_block_comes_out_the_same(rows: list, with_partitions: bool, note: str) -> None:
     made = block(rows, list(range(len(rows))) if with_partitions else None, note)
@@ -70,7 +69,6 @@ def test_a_packed_block_comes_out_the_same(rows: list, with_partitions: bool, no
     )
 
 
-@settings(deadline=None)
 @given(ROWS.filter(bool), st.integers(1, 30))
 def test_a_block_cut_short_is_named(rows: list, missing: int) -> None:
     packed = block(rows).pack()
@@ -80,7 +78,6 @@ def test_a_block_cut_short_is_named(rows: list, missing: int) -> None:
         Block.unpack(b"\x09" + packed[1:])
 
 
-@settings(deadline=None)
 @given(ROWS, st.integers(0, 3))
 def test_arrow_arrays_are_packed_as_lists_are(rows: list, first: int) -> None:
     rows = rows[first:] and rows
@@ -102,7 +99,6 @@ def test_arrow_arrays_are_packed_as_lists_are(rows: list, first: int) -> None:
     assert found.inputs() == [("orders", 3, r[1], r[0], r[2], r[3], r[4]) for r in rows[first:]]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.sampled_from("ab")), max_size=30),
     st.randoms(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from streams_without_spark import MemoryPages
 
@@ -48,7 +48,6 @@ def short_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_log, "SEGMENT_BYTES", 50)
 
 
-@settings(deadline=None)
 @given(ATTEMPTS)
 def test_workers_with_memories_see_the_state_that_was_kept(attempts: list) -> None:
     """Three workers; an attempt that fails leaves its changes in its worker's memory, and the batch is run

@@ -85,7 +85,7 @@ RECORDS = st.lists(
 
 
 @pytest.mark.parametrize("name", APPS)
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(records=RECORDS, max_rows=st.integers(1, 10), seed=st.integers(0, 2**20))
 def test_the_query_agrees_with_the_test_driver(name: str, records: list, max_rows: int, seed: int) -> None:
     """Final tables are equal for records of one partition at a time in order; the driver takes them one by
@@ -135,7 +135,7 @@ def as_table(app: App, simulation: Simulation, topic: str) -> dict[Any, Any]:
     return output.read_table()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     records=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 60)), max_size=30),
     max_rows=st.integers(1, 10),

@@ -23,7 +23,7 @@ T = TypeVar("T")
 def test_round_trip(name: str, version: int) -> None:
     cls = message_class(name)
 
-    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=4, suppress_health_check=list(HealthCheck))
     @given(messages(name, version), st.binary(max_size=3))
     def check(message: m.Message, before: bytes) -> None:
         encoded = message.encode(version)

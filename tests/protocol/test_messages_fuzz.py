@@ -50,7 +50,7 @@ def mutated(draw: st.DrawFn, name: str, version: int) -> bytes:
 def test_decoding_never_fails_otherwise(name: str, version: int) -> None:
     cls = message_class(name)
 
-    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
     @given(st.one_of(mutated(name, version), st.binary(max_size=64)))
     def check(data: bytes) -> None:
         try:

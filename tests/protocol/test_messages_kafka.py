@@ -23,7 +23,6 @@ def encoded_examples(name: str, version: int) -> list[str]:
     @seed(431)
     @settings(
         max_examples=EXAMPLES,
-        deadline=None,
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),

@@ -30,7 +30,7 @@ from message_values import all_message_versions, messages, plain
 from penstock.protocol.codec import Message
 from penstock.protocol.definition import Field
 
-few_examples = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+few_examples = settings(max_examples=4, suppress_health_check=list(HealthCheck))
 
 LATEST_MS = 4_000_000_000_000
 """2096: dates far beyond that are more than the oracles' date types hold."""

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-SEEDS = 40
-SEEDS_PER_TEST = 20
+SEEDS = 24
+SEEDS_PER_TEST = 12
 
 
 @pytest.mark.timeout(300)

@@ -140,6 +140,6 @@ def test_random_histories(tmp_path: Path) -> None:
     global _directory
     _directory = tmp_path / "flights-0"
     LogHistory.TestCase.settings = settings(
-        max_examples=50, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=50, stateful_step_count=20, suppress_health_check=list(HealthCheck)
     )
     LogHistory.TestCase().runTest()

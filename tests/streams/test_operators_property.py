@@ -177,7 +177,7 @@ keys_or_none = st.one_of(keys, keys, keys, st.none())
 def test_the_engine_sends_what_the_interpreter_sends(name: str) -> None:
     nullable = name in TABLES or name in STREAM_TABLES
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(batches_of(keys_or_none, nullable))
     def agree(batches: Batches) -> None:
         found, expected = run(name, batches), interpreted(name, batches)
@@ -195,7 +195,7 @@ def test_the_engine_sends_what_the_interpreter_sends(name: str) -> None:
 def test_a_foreign_key_join_ends_with_the_right_table(name: str) -> None:
     """Its topics put a batch between question and answer; what is sent meanwhile was true at some time."""
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(batches_of(keys, nullable=True, foreign=True))
     def agree(batches: Batches) -> None:
         rows = [row for batch in batches for row in in_task_order(batch)]

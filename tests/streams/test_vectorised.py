@@ -255,7 +255,7 @@ def without_traces(sent: list[list[Output]]) -> list[list[Output]]:
 
 
 @pytest.mark.parametrize("build", SAME, ids=lambda build: build.__name__)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(rows=rows_of, seed=st.integers(0, 2**20))
 def test_columns_and_records_give_the_same(
     build: Callable[[App, Functions], None], rows: list[tuple[str, str, int | None, int]], seed: int
@@ -317,7 +317,7 @@ def is_subsequence(few: list[Any], all_of_them: list[Any]) -> bool:
 
 
 @pytest.mark.parametrize("name", ["count", "sum", "min", "max", "avg", "reduce", "aggregate", *WINDOWS])
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(rows=rows_of, seed=st.integers(0, 2**20))
 def test_a_cached_aggregate_sends_some_of_the_updates_and_the_last_ones(
     name: str, rows: list[tuple[str, str, int | None, int]], seed: int
@@ -342,7 +342,7 @@ def final_rows(sent: list[Output]) -> dict[bytes, tuple[object, ...]]:
     return rows if number == long.serialize(0) else {**rows, b"all": (number,)}
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(rows=rows_of, seed=st.integers(0, 2**20))
 def test_a_vectorised_aggregator_gives_the_totals(
     rows: list[tuple[str, str, int | None, int]], seed: int

@@ -507,7 +507,7 @@ _CONDITIONS = st.recursive(
 
 
 @pytest.mark.parametrize("table", ["tens", "sessions"])
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(condition=_CONDITIONS)
 def test_narrowing_loses_no_row(server: Server, table: str, condition: str) -> None:
     """Rows that are looked for where keys and windows say they are, and rows that are all looked at: the key
@@ -567,7 +567,7 @@ def walked(server: Server, table: str, text: str) -> list[Any]:
     return [entry.key[0] for entry in pull._entries(views.store(pull._store))]
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from([("INT_ROWS", "k"), ("INT_GROUPS", "v")]),
     st.sampled_from(_KEYS),
@@ -587,7 +587,7 @@ def test_ranges_of_integers(
         assert {k for k in walked(ranges, name, text) if k >= 0} <= {*wanted, first, last}
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(_TEXTS), st.sampled_from(_TEXTS))
 def test_ranges_of_texts(ranges: Server, first: str, last: str) -> None:
     text = f"SELECT * FROM text_rows WHERE k >= '{first}' AND k < '{last}';"

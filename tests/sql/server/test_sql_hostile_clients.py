@@ -61,7 +61,7 @@ def request(path: str, body: bytes, *headers: str) -> bytes:
     return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.sampled_from(PATHS), body=BODIES, kind=st.sampled_from(TYPES))
 def test_whatever_a_body_says_the_answer_is_one_of_the_api(
     service: Service, path: str, body: bytes, kind: str
