@@ -37,6 +37,12 @@ class KafkaIsStuck(Exception):
     """A partition was moved away from who led it last, and nobody leads it: Kafka's controller fails then."""
 
 
+class KafkaForgets(Exception):
+    """A lost directory completes a reassignment: Kafka takes its broker out of the partition as it was before
+    that, so that one leads which is no replica any more.
+    """
+
+
 class Pair:
     """Both controllers, and what differs."""
 
@@ -76,6 +82,8 @@ class Pair:
         theirs = self.kafka.ask(request, version)
         if theirs.error is not None and theirs.error[0] == UNKNOWN and self._last_leader_is_gone():
             raise KafkaIsStuck
+        if isinstance(request, m.AssignReplicasToDirsRequest) and _forgets_replicas(theirs.records):
+            raise KafkaForgets
         self.topic_ids = [r.topic_id for r in theirs.records if isinstance(r, m.TopicRecord)]
         try:
             decision = decide(self.bench.state)
@@ -275,6 +283,19 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("classes")
 
 
+def _forgets_replicas(records: Sequence[Message]) -> bool:
+    """Whether a partition is given other replicas, and then changed once more."""
+    moved: set[tuple[bytes, int]] = set()
+    for record in records:
+        if isinstance(record, m.PartitionChangeRecord):
+            place = (record.topic_id, record.partition_id)
+            if place in moved:
+                return True
+            if record.replicas is not None:
+                moved.add(place)
+    return False
+
+
 @pytest.mark.parametrize(("elr", "metadata_version"), [(True, 30), (False, 30), (False, 11)])
 def test_random_requests(
     elr: bool, metadata_version: int, kafka_libs: Path, classes: Path, caplog: pytest.LogCaptureFixture
@@ -290,7 +311,7 @@ def test_random_requests(
                 while steps < STEPS:
                     steps += 1
                     history.append(pair.step())
-            except KafkaIsStuck:
+            except (KafkaIsStuck, KafkaForgets):
                 pass
             except AssertionError:
                 print(f"seed {seed}, step {len(history)}, after:", *history[-12:], sep="\n  ")

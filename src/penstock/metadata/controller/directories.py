@@ -10,6 +10,7 @@ from penstock.metadata.controller.leadership import PartitionPlace
 from penstock.metadata.controller.partition_change import change_of
 from penstock.metadata.controller.registration import check_broker_epoch
 from penstock.metadata.controller.state import ControllerState, Decision, Refusal
+from penstock.metadata.image import TopicImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse, Message
 
@@ -32,9 +33,13 @@ def assign_replicas_to_dirs(
             answers = []
             for asked in topic.partitions:
                 place = (topic.topic_id, asked.partition_index)
-                code = _assign(state, request.broker_id, place, directory.id, records)
-                if code is ErrorCode.NONE and not broker.has_online_directory(directory.id):
-                    offline[place] = PartitionPlace(state.image.topics.by_id[place[0]], place[1])
+                code = ErrorCode.NONE
+                try:
+                    assigned = _assign(state, request.broker_id, place, directory.id, records)
+                    if not broker.has_online_directory(directory.id):
+                        offline[place] = assigned
+                except Refusal as refusal:
+                    code = refusal.code
                 answers.append(
                     AssignReplicasToDirsResponse.PartitionData(
                         partition_index=asked.partition_index, error_code=code
@@ -54,18 +59,25 @@ def _assign(
     place: tuple[bytes, int],
     directory_id: bytes,
     records: list[Message],
-) -> ErrorCode:
+) -> PartitionPlace:
+    """The partition to take the broker out of, if its directory is lost. Where the assignment completes a
+    reassignment it is the one that this leads to: Kafka has the one before, and may have it led by who is no
+    replica any more. Raises Refusal.
+    """
     topic_id, partition_id = place
     topic = state.image.topics.by_id.get(topic_id)
     if topic is None:
-        return ErrorCode.UNKNOWN_TOPIC_ID
-    if partition_id not in topic.partitions:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if broker_id not in topic.partitions[partition_id].replicas:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
+    partition = topic.partitions.get(partition_id)
+    if partition is None:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if broker_id not in partition.replicas:
+        raise Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     change = change_of(state, topic, partition_id)
     change.directories[broker_id] = directory_id
     record = change.record()
     if record is not None:
         records.append(record)
-    return ErrorCode.NONE
+        if record.replicas is not None:
+            topic = TopicImage(topic.name, topic_id, {partition_id: partition.merge(record)})
+    return PartitionPlace(topic, partition_id)
