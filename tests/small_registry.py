@@ -60,6 +60,8 @@ class SmallRegistry:
                 return 200, self.schemas[int(number)]
             case ["schemas", "ids", number]:
                 return 404, {"error_code": 40403, "message": f"Schema {number} not found"}
+            case ["schemas"]:
+                return 200, [self._version(each, "latest")[1] for each in self.subjects]
             case ["subjects", subject, "versions"] if method == "POST":
                 number = self.add(
                     subject, body["schema"], body.get("schemaType", "AVRO"), body.get("references")
@@ -72,9 +74,9 @@ class SmallRegistry:
             case ["subjects", subject, "versions", version]:
                 return self._version(subject, version)
             case ["subjects", subject] if method == "POST":
-                for number in self.subjects[subject]:
+                for version, number in enumerate(self.subjects[subject], 1):
                     if self.schemas[number]["schema"] == body["schema"]:
-                        return 200, {"id": number, "subject": subject}
+                        return 200, {"id": number, "subject": subject, "version": version}
                 return 404, {"error_code": 40403, "message": "Schema not found"}
         return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
 

@@ -2,6 +2,8 @@
 
 import io
 import json
+import random
+from decimal import Decimal
 
 import fastavro
 import numpy as np
@@ -125,6 +127,71 @@ def test_a_row_that_is_cut_short_at_any_byte_is_bad():
     assert found[-1]["d"] == 2.5
 
 
+POINT = {
+    "type": "record",
+    "name": "P",
+    "fields": [{"name": "x", "type": "double"}, {"name": "b", "type": "boolean"}],
+}
+PAIR = {
+    "type": "record",
+    "name": "Q",
+    "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": "long"}],
+}
+LONG_ARRAYS = {
+    "int": lambda pick: pick.choice([0, -1, 2**31 - 1, pick.randint(-999, 999)]),
+    "double": lambda pick: pick.random(),
+    "boolean": lambda pick: pick.random() < 0.5,
+    "nullable": lambda pick: pick.randint(-(2**63), 2**63 - 1),
+    "sparse": lambda pick: pick.choice([None, 0.5]),
+    "points": lambda pick: {"x": pick.random(), "b": True},
+    "pairs": lambda pick: {"a": pick.randint(-9, 9), "b": pick.randint(-(2**40), 2**40)},
+}
+ITEMS = {"nullable": ["null", "long"], "sparse": ["double", "null"], "points": POINT, "pairs": PAIR}
+
+
+@pytest.mark.parametrize("items", LONG_ARRAYS)
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_long_arrays_are_read_as_short_ones(items, is_kept):
+    """Also in several blocks, also where they are skipped; and damaged ones harm no other."""
+    pick = random.Random(5)
+    array = {"type": "array", "items": ITEMS.get(items, items)}
+    writer = record(("v", array, {}), ("n", "int", {}))
+    reader = writer if is_kept else record(("n", "int", {}))
+    counts = [0, 1, 70, 3000, 300, 2]
+    values = [{"v": [LONG_ARRAYS[items](pick) for _ in range(size)], "n": size} for size in counts]
+    data = encoded(writer, values)
+    blocks = b"".join(each[:-1] for each in encoded(array, [values[3]["v"], values[4]["v"]]))
+    twice = {"v": values[3]["v"] + values[4]["v"], "n": 4}
+    cut = data[3][: len(data[3]) // 2]
+    found, bad = read(writer, reader, [*data, blocks + b"\0\x08", cut, data[0]])
+    whole = [*values, twice, None, values[0]]
+    assert list(bad) == [7]
+    assert found == [each and {name: each[name] for name in reader_names(reader)} for each in whole]
+
+
+def reader_names(schema):
+    return [field["name"] for field in schema["fields"]]
+
+
+@pytest.mark.parametrize(
+    ("items", "element", "reason"),
+    [
+        ("boolean", b"\x02", "a boolean is neither 0 nor 1"),
+        ("int", b"\x80\x80\x80\x80\x40", "an int has more than 32 bits"),
+        ("long", b"\xff" * 10 + b"\x01", "a long is longer than 10 bytes"),
+        ("double", b"", "the data ends within an array"),
+    ],
+)
+def test_an_element_of_a_long_array_may_be_bad(items, element, reason):
+    schema = record(("v", {"type": "array", "items": items}, {}))
+    good = b"\xa2\x01" + b"\x01" * 80 + b"\x00" + b"\x00"
+    if items == "double":
+        good = b"\xa2\x01" + b"\x01" * 81 * 8 + b"\x00"
+    found, bad = read(schema, schema, [good, b"\xa2\x01" + b"\x01" * 80 + element + b"\x00", good])
+    assert (found[0] is None, found[1], found[2] is None, list(bad)) == (False, None, False, [1])
+    assert reason in bad[1]
+
+
 HOSTILE = {
     "a negative length": ("string", b"\x01"),
     "a length beyond the data": ("bytes", b"\xfe\xff\xff\xff\x0f"),
@@ -236,6 +303,24 @@ def test_aliases_and_defaults_of_enums_count():
     }
     found, bad = read(writer, reader, encoded(writer, [{"was": 4, "e": "A"}, {"was": 5, "e": "B"}]))
     assert (found, bad) == ([{"e": "A", "is": 4}, {"e": "X", "is": 5}], {})
+
+
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 2}
+UUID = {"type": "fixed", "size": 16, "name": "U", "logicalType": "uuid"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "found"),
+    [
+        (DECIMAL, (10**38 - 1).to_bytes(16, "big").decode("latin-1"), Decimal("9" * 36 + ".99")),
+        (UUID, bytes(range(16)).decode("latin-1"), "00010203-0405-0607-0809-0a0b0c0d0e0f"),
+    ],
+)
+def test_a_default_is_what_a_value_of_the_same_bytes_is(kind, default, found):
+    writer, reader = record(("a", "int", {})), record(("a", "int", {}), ("b", kind, {"default": default}))
+    assert read(writer, reader, [b"\x02"]) == ([{"a": 1, "b": found}], {})
+    length = b"\x20" if kind is DECIMAL else b""
+    assert read(reader, reader, [b"\x02" + length + default.encode("latin-1")])[0] == [{"a": 1, "b": found}]
 
 
 def test_a_uuid_is_text():

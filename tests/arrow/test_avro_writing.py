@@ -80,6 +80,20 @@ def test_of_members_that_are_one_type_the_widest_is_written(kinds):
     assert by_fastavro(schema, data.to_pylist()) == [{"a": "no symbol"}, {"a": "A"}]
 
 
+def test_a_uuid_is_written_as_it_is_read():
+    schema = {"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}
+    column = pa.array(["00010203-0405-0607-0809-0a0b0c0d0e0f"])
+    assert Writer(root(schema), column.type).write(column).to_pylist() == [bytes(range(16))]
+
+
+def test_a_moment_before_1970_is_of_its_own_millisecond():
+    column = pa.array([-1500, -1000, -1, 999], pa.timestamp("us", "UTC"))
+    schema = {"type": "long", "logicalType": "timestamp-millis"}
+    data = Writer(root(schema), column.type).write(column).to_pylist()
+    assert by_fastavro("long", data) == [-2, -1, -1, 0]
+    assert data == list(written_by_fastavro(schema, column.to_pylist()))
+
+
 def test_a_schema_is_made_of_a_column():
     kind = pa.struct(
         [
@@ -166,6 +180,11 @@ TWO = pa.struct([("a", pa.struct([("member0", pa.int32()), ("member1", pa.string
             record(["int", "string"]),
             pa.array([{"a": None}], TWO),
             "field 'a' is null in a row, which the schema does not allow",
+        ),
+        (
+            record({"type": "fixed", "name": "F", "size": 16, "logicalType": "uuid"}),
+            pa.array([{"a": "x" * 16}]),
+            "field 'a' is 'xxxxxxxxxxxxxxxx', expected a UUID",
         ),
         (record("double"), pa.array([{"a": 2**53 + 1}]), "field 'a' has a number that no double is"),
     ],

@@ -138,23 +138,26 @@ def test_with_a_schema_each_row_is_read_by_itself(rows):
 @pytest.mark.parametrize(
     ("document", "why"),
     [
-        (b'{"id": "1"}', "field 'id' changed from number to string"),
-        (b'{"id": 1.5}', "couldn't parse:1.5"),
-        (b'{"id": 9223372036854775808}', "couldn't parse"),
-        (b'{"part": {"x": 3000000000}}', "couldn't parse"),
-        (b'{"id": 1, "id": 2}', "specified twice"),
-        (b"[1]", "changed from object to array"),
-        (b"", "Invalid value"),
-        (b'{"name": "\xff"}', "Invalid UTF8"),
-        (b'{"id": 1},"w":{}', "expected a JSON object of the schema, found 16 bytes"),
-        (b'{"id": 1}],"w":[{}', "expected a JSON object of the schema"),
-        (b'{"id": 1}{"id": 2}', "expected a JSON object of the schema"),
-        (b'{"id": 1}}\n{"v":{"id": 2}', "2 documents instead of 1"),
-        (b'{"many": [Inf]}', "Invalid value Inf"),
-        (b'{"else": -Inf}', "Invalid value Inf"),
-        (b'{"many": [-NaN]}', "Invalid value -NaN"),
-        (b'{"name": "Inf,", "many": [-Infinity, Inf ]}', "Invalid value Inf"),
-        (b'{"many": [1e999]}', "too big"),
+        (b'{"id": "1"}', "id is a text, expected a number"),
+        (b'{"id": 1.5}', "id is 1.5, expected a whole number"),
+        (b'{"id": 9223372036854775808}', "too large"),
+        (b'{"part": {"x": 3000000000}}', "too large"),
+        (b'{"part": {"x": true}}', "part.x is a boolean, expected a number"),
+        (b'{"id": 1, "id": 2}', "it has the name 'id' twice"),
+        (b"[1]", "it is an array, expected an object"),
+        (b"null", "it is null"),
+        (b"", "Expecting value"),
+        (b'{"name": "\xff"}', "can't decode byte 0xff"),
+        (b'{"name": "\\ud800"}', "surrogates not allowed"),
+        (b'{"id": 1},"w":{}', "expected JSON of the schema, found 16 bytes '{"),
+        (b'{"id": 1}],"w":[{}', "expected JSON of the schema"),
+        (b'{"id": 1}{"id": 2}', "Extra data"),
+        (b'{"id": 1}}\n{"v":{"id": 2}', "Extra data"),
+        (b'{"many": [Inf]}', "Expecting value"),
+        (b'{"else": -Inf}', "Expecting value"),
+        (b'{"many": [-NaN]}', "Expecting value"),
+        (b'{"name": "Inf,", "many": [-Infinity, Inf ]}', "Expecting value"),
+        (b'{"many": [1e999]}', "many[] is 1e999, which is greater than any double"),
     ],
 )
 def test_a_bad_row_is_told_and_harms_no_other(document, why):
@@ -162,7 +165,6 @@ def test_a_bad_row_is_told_and_harms_no_other(document, why):
     assert [row and row["id"] for row in found] == [1, None, 3]
     assert list(bad) == [1]
     assert why in bad[1]
-    assert "in row" not in bad[1]
 
 
 def test_numbers_that_are_none_are_told_from_texts_that_say_so():
@@ -196,6 +198,26 @@ def test_dates_and_times():
     assert list(bad) == [1]
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("2024-01-01T12:00:00.123456789Z", (2024, 1, 1, 12, 0, 0, 123456)),
+        ("2024-01-01T12:00:00.1234567+02:00", (2024, 1, 1, 10, 0, 0, 123456)),
+        ("2024-01-01T12:00:00.1234567", (2024, 1, 1, 12, 0, 0, 123456)),
+        ("2024-01-01 12:00:00", (2024, 1, 1, 12)),
+        ("2024-01-01", (2024, 1, 1)),
+    ],
+)
+def test_a_time_is_read_to_the_microsecond_whatever_is_beside_it(text, found):
+    documents = [json.dumps({"at": each, "here": each}).encode() for each in (text, "2024-01-01T00:00:00Z")]
+    rows, bad = decode([*documents, b'{"at": "soon"}'], "at TIMESTAMP, here TIMESTAMP_NTZ")
+    assert rows[0] == {
+        "at": datetime.datetime(*found, tzinfo=datetime.UTC),
+        "here": datetime.datetime(*found),
+    }
+    assert list(bad) == [2]
+
+
 def test_many_rows_with_a_few_bad_ones():
     values = [b'{"id": %d, "part": {"x": 1}, "ok": true}' % n for n in range(5000)]
     for row in (0, 17, 4999):
@@ -209,8 +231,20 @@ def test_many_rows_with_a_few_bad_ones():
 def test_deep_nesting_is_read_or_told_never_a_crash():
     deep = b'{"else": ' + b"[" * 100_000 + b"]" * 100_000 + b', "id": 1}'
     found, bad = decode([deep, b'{"id": 2}'], SCHEMA)
-    assert found[1]["id"] == 2
-    assert found[0] is not None or 0 in bad
+    assert ([row["id"] for row in found], bad) == ([1, 2], {})
+    found, bad = decode([deep, b'{"id": 2}', b"{"], SCHEMA)  # a bad neighbour changes nothing
+    assert ([row and row["id"] for row in found], list(bad)) == ([1, 2, None], [2])
+    assert decode([deep, b"{"])[0] == [deep.decode(), None]
+
+
+def test_decimals_are_exact_as_numbers_and_as_texts():
+    documents = [b'{"d": 12345678901234567.89}', b'{"d": "1.5"}', b'{"d": 1e2}', b'{"d": 1.500}', b'{"d": 7}']
+    schema = "d DECIMAL(19,2)"
+    expected = ["12345678901234567.89", "1.50", "100.00", "1.50", "7.00"]
+    for more in ([], [b"{"]):  # at once, and one by one
+        assert [str(row["d"]) for row in decode(documents + more, schema)[0] if row] == expected
+    bad = [b'{"d": 1.555}', b'{"d": 1e999999999}', b'{"d": "1_0"}', b'{"d": true}', b'{"d": 1e18}']
+    assert decode(bad, schema)[0] == [None] * len(bad)
 
 
 def test_types_that_json_does_not_have_are_refused():

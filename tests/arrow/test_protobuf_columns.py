@@ -183,6 +183,37 @@ def test_only_what_is_odd_is_left_to_google():
 
 
 @pytest.mark.parametrize(
+    ("data", "field"),
+    [
+        (b"\x0a\x01x", "field 'real' (number 1) has the wire type 2 in a form that double does not have"),
+        (b"\x20\x05", "field 'text' (number 4) has the wire type 0 in a form that string"),
+        (b"\xa5\x02\x00\x00\x00\x00", "field 'truths' (number 36) has the wire type 5"),  # a bool in 4 bytes
+        (
+            b"\x92\x02\x02\x0a\x00" + b"\x95\x02\x00\x00\x00\x00",
+            "field 'lines' (number 34) has the wire type 5",
+        ),
+        (b"\xca\x02\x04\x08\x01\x12\x00", "field 'by_name' (number 41)"),  # an entry's key is a number
+        (b"\xea\x03\x02\x0a\x00", "field 'seconds' (number 1) has the wire type 2"),
+        (b"\x8a\x04\x02\x08\x01", "field 'value' (number 1) has the wire type 0"),
+        (b"\x92\x02\x04\x1a\x02\x0a\x00", "field 'x' (number 1) has the wire type 2"),
+    ],
+)
+def test_what_is_in_another_form_than_its_field_is_never_a_default(data, field):
+    files = parse("PROTOBUF", ALL).file_set()
+    (rows, bad), (expected, expected_bad) = both(files, "shop.All", [data, *[b""] * 100])
+    assert bad == expected_bad
+    assert list(bad) == [0]
+    assert bad[0].startswith(field)
+    assert rows[0] is expected[0] is None
+
+
+def test_what_is_of_no_field_is_passed_over():
+    files = parse("PROTOBUF", ALL).file_set()
+    (rows, bad), _ = both(files, "shop.All", [b"\xa2\x06\x01x\x18\x01", *[b""] * 100])
+    assert (rows[0]["yes"], bad) == (True, {})
+
+
+@pytest.mark.parametrize(
     "text",
     [
         'syntax = "proto2"; message M { required int32 a = 1; }',

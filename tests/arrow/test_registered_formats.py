@@ -5,6 +5,7 @@ import json
 import pickle
 import random
 import struct
+import time
 from datetime import UTC, date, datetime
 
 import fastavro
@@ -13,12 +14,15 @@ import pytest
 from google.protobuf import json_format, message_factory
 
 from penstock.arrow.formats import make_format
+from penstock.arrow.json.mapping import column_of
 from penstock.arrow.protobuf.indexes import read_indexes
 from penstock.arrow.protobuf.mapping import descriptor_of
 from penstock.arrow.schema_choice import SchemaChoice
 from penstock.client.settings import ConfigError
 from penstock.registry.client.errors import RegistryRefused, RegistryUnreachable
-from penstock.registry.formats import parse
+from penstock.registry.client.registry import ABSENT_S, shared_registry
+from penstock.registry.formats import Reference, parse
+from penstock.registry.formats.references import Found
 from small_registry import SmallRegistry
 
 FIRST = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
@@ -157,6 +161,44 @@ def test_a_registry_that_is_away_is_no_records_fault(registry):
         of_subject(gone, "avro")
 
 
+@pytest.mark.parametrize("name", ["avro", "json-schema", "protobuf"])
+def test_a_wrong_path_or_a_proxy_is_no_records_fault(registry, name):
+    texts = {
+        "avro": json.dumps(FIRST),
+        "json-schema": '{"properties": {"a": {}}}',
+        "protobuf": 'syntax = "proto3"; message M { int32 a = 1; }',
+    }
+    elsewhere = {"schema.registry.url": f"{registry.url}/elsewhere", "max.retries": "0"}
+    made = make_format(name, SchemaChoice(texts[name], registry=elsewhere))
+    with pytest.raises(RegistryRefused, match=r"answered 404 \(error code 404\)"):
+        decoded(made, [framed(1, b"\x00")])
+
+
+def test_ids_are_numbers_that_a_registry_can_have(registry):
+    registry.add("t-value", json.dumps(FIRST))
+    found, bad = decoded(of_subject(registry, "avro"), [framed(2**31, b"\x02"), framed(2**32 - 1, b"\x02")])
+    assert found == [None, None]
+    assert all(why.startswith("expected a zero byte and the id of a schema") for why in bad.values())
+    assert not any("/ids/" in request for request in registry.requests)
+
+
+def test_a_reference_that_comes_later_is_found(registry, monkeypatch):
+    registry.add("t-value", json.dumps(FIRST))
+    made = of_subject(registry, "avro")
+    union = ["null", "Order"]
+    number = registry.add(
+        "t-value", json.dumps(union), references=[{"name": "Order", "subject": "part", "version": 1}]
+    )
+    found, bad = decoded(made, [framed(number, b"\x02\x0e")])
+    assert found == [None]
+    assert "the registry has no such schema (GET" in bad[0]
+    assert "/subjects/part/versions/1 answered 404" in bad[0]
+    registry.add("part", json.dumps(FIRST))
+    client = shared_registry(made.registry)
+    monkeypatch.setattr(client._absent, "_clock", lambda: time.monotonic() + ABSENT_S)
+    assert decoded(made, [framed(number, b"\x02\x0e")]) == ([{"id": 7}], {})
+
+
 def test_a_schema_of_another_type_is_told(registry):
     number = registry.add("t-value", '{"type": "object", "properties": {"a": {}}}', "JSON")
     with pytest.raises(ConfigError, match="subject 't-value' has a schema of the type JSON, expected AVRO"):
@@ -177,6 +219,8 @@ def test_what_is_missing_is_told():
         make_format("avro", pa.schema([("a", pa.int32())]))
     with pytest.raises(ConfigError, match="has no messages to choose from"):
         make_format("avro", SchemaChoice(json.dumps(FIRST), message="M"))
+    with pytest.raises(ConfigError, match="the text and the subject or version exclude each other"):
+        make_format("avro", SchemaChoice(json.dumps(FIRST), version=1))
     with pytest.raises(ConfigError, match="has no subject"):
         make_format("json", SchemaChoice(subject="s"))
 
@@ -426,6 +470,106 @@ def test_schemas_of_json_that_are_no_column_are_told():
         make_format("json-schema", json.dumps(tree))
 
 
+def column_type(schema, **references):
+    """Of a schema that refers to others by their names."""
+    resolved = {name.replace("_", "."): json.dumps(text) for name, text in references.items()}
+    given = [Reference(name, name, 1) for name in resolved]
+    parsed = parse("JSON", json.dumps(schema), given, lambda each: Found(resolved[each.name], ()))
+    return column_of(parsed)[0]
+
+
+X = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}
+STRUCT = pa.struct([("a", pa.string()), ("b", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    ("more", "kind"),
+    [
+        ({"oneOf": [{"required": ["a"]}, {"required": ["b"], "title": "b"}]}, STRUCT),
+        ({"anyOf": [{"required": ["a"]}]}, STRUCT),
+        ({"anyOf": [{"not": {"required": ["a"]}}, {"minProperties": 2}]}, STRUCT),
+        ({"oneOf": [{"required": ["a"]}, {"type": "string"}]}, pa.string()),
+        ({"oneOf": [{"properties": {"c": {"type": "string"}}}, {"required": ["b"]}]}, pa.string()),
+    ],
+)
+def test_what_only_limits_an_object_says_no_type(more, kind):
+    assert column_type({**X, **more}) == kind
+
+
+def test_references_are_relative_to_the_document_that_they_are_in():
+    address = {"type": "object", "properties": {"zip": {"type": "integer"}}}
+    customer = {
+        "type": "object",
+        "properties": {"at": {"$ref": "#/definitions/address"}},
+        "definitions": {"address": address},
+    }
+    schema = {
+        "properties": {"c": {"$ref": "customer.json"}, "z": {"allOf": [{"$ref": "customer.json"}]}},
+        "definitions": {"address": {"type": "string"}},
+    }
+    inside = pa.struct([("at", pa.struct([("zip", pa.int64())]))])
+    assert column_type(schema, customer_json=customer) == pa.struct([("c", inside), ("z", inside)])
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["#/$defs/a%20b", "#here", "root.json#/$defs/a%20b", "https://h/s/root.json#here", "/s/part.json"],
+)
+def test_references_go_by_ids_anchors_and_escaped_pointers(reference):
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "https://h/s/root.json",
+        "properties": {"a": {"$ref": reference}},
+        "$defs": {
+            "a b": {"$anchor": "here", "type": "integer"},
+            "p": {"$id": "part.json", "type": "integer"},
+        },
+    }
+    assert column_type(schema) == pa.struct([("a", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": [{"$ref": "#"}]},
+        {"$ref": "#/definitions/a", "definitions": {"a": {"$ref": "#/definitions/a"}}},
+        {"properties": {"a": {"allOf": [{"properties": {"b": {"$ref": "#"}}}]}}},
+    ],
+)
+def test_schemas_that_go_in_circles_are_told(schema):
+    with pytest.raises(ConfigError, match="contains itself"):
+        column_type(schema)
+
+
+def test_a_whole_number_may_be_written_with_a_point():
+    properties = {"id": {"type": "integer"}, "at": {"type": "string", "format": "date-time"}}
+    for more in ({}, {"tags": {"type": "object", "additionalProperties": {"type": "integer"}}}):
+        made = make_format("json-schema", json.dumps({"properties": {**properties, **more}}))
+        values = [b'{"id": %d}' % number for number in range(600)]
+        values[7], values[300] = b'{"id": 9007199254740993.0}', b'{"id": 1.5}'
+        values[500], values[501] = b'{"id": 1e2}', b'{"id": 1, "id": 2}'
+        values[502], values[503] = b'{"id": 9223372036854775808.0}', None
+        values[504] = b'{"at": "2024-01-01T12:00:00.123456789Z"}'
+        values[505] = b'{"at": "2024-01-01T12:00:00"}'
+        found, bad = decoded(made, values)
+        assert sorted(bad) == [300, 501, 502]
+        assert "id is 1.5, expected a whole number" in bad[300]
+        assert [found[row]["id"] for row in (0, 7, 500, 599)] == [0, 2**53 + 1, 100, 599]
+        assert found[504]["at"] == datetime(2024, 1, 1, 12, 0, 0, 123456, UTC)
+        assert found[505]["at"] == datetime(2024, 1, 1, 12, tzinfo=UTC)
+
+
+def test_numbers_in_texts_are_as_they_were_written():
+    made = make_format("json-schema", '{"properties": {"a": {}, "n": {"type": "number"}}}')
+    values = [b'{"a": [1.10, 12345678901234567.89, 1e999, NaN]}', b'{"n": 1e999}', b'{"n": -Infinity}']
+    found, bad = decoded(made, [*values, b'{"a": {"x": 1, "x": 2}}', b'{"a": "\\ud800"}'])
+    assert found[0]["a"] == "[1.10,12345678901234567.89,1e999,NaN]"
+    assert found[2]["n"] == float("-inf")
+    assert sorted(bad) == [1, 3, 4]
+    assert "n is 1e999, which is greater than any double" in bad[1]
+    assert "it has the name 'x' twice" in bad[3]
+
+
 def test_what_may_be_anything_is_text():
     made = make_format("json-schema", "true")
     assert decoded(made, [b'{"a": 1}', b"[1, 2]", b"nothing"])[0] == ['{"a":1}', "[1,2]", None]
@@ -465,6 +609,14 @@ def test_lines_are_structs():
     assert found[10]["id"] == 6
     assert sorted(bad) == [3, 4, 5, 6, 7, 8, 9]
     assert bad[4].startswith("expected one line of 4 fields, found 5 bytes b'1,a,1'")
+
+
+def test_a_line_is_the_same_wherever_it_stands():
+    lines = ["\ufeffa,1", "\ufeffa,1", "\ufeff,", '\ufeff"a",1']
+    found, bad = decoded(make_format("csv", "a STRING, b INT"), [each.encode() for each in lines])
+    mark = {"a": "\ufeff", "b": None}
+    assert (found[:3], bad) == ([{"a": "\ufeffa", "b": 1}, {"a": "\ufeffa", "b": 1}, mark], {})
+    assert found[3] == decoded(make_format("csv", "a STRING, b INT"), [lines[3].encode()])[0][0]
 
 
 def test_what_csv_cannot_hold_is_told():

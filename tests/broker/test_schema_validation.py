@@ -32,13 +32,17 @@ AVRO = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "n", "
 class Known:
     """A registry that tells what it is given, and how often it is asked."""
 
-    def __init__(self, subjects: dict[int, set[str]]) -> None:
+    def __init__(self, subjects: dict[int, set[str]], aliases: dict[str, str] | None = None) -> None:
         self.subjects = subjects
+        self.aliases = aliases or {}
         self.asked: list[tuple[int, bool]] = []
 
     def subjects_of(self, schema_id: int, *, fresh: bool = False) -> Collection[str]:
         self.asked.append((schema_id, fresh))
         return self.subjects.get(schema_id, set())
+
+    def alias_of(self, subject: str, *, fresh: bool = False) -> str | None:
+        return self.aliases.get(subject)
 
 
 def of(schema_id: int) -> bytes:
@@ -76,6 +80,16 @@ def test_what_does_not_fit_is_asked_anew() -> None:
     assert known.asked == [(1, False)]
     assert rule.problem("others", of(1), known) is not None
     assert known.asked[1:] == [(1, False), (1, True)]
+
+
+def test_a_topics_subject_may_be_an_alias() -> None:
+    known = Known({1: {"orders"}, 2: {"others"}}, {"orders-value": "orders"})
+    rule = SchemaRule("value", Strategy.TOPIC)
+    assert rule.problem("orders", of(1), known) is None
+    assert known.asked == [(1, False)], "nothing is asked anew"
+    for topic, number in (("orders", 2), ("orders", 9), ("others", 1)):
+        assert rule.problem(topic, of(number), known) is not None
+    assert SchemaRule("key", Strategy.TOPIC).problem("orders", of(1), known) is not None
 
 
 def test_a_batch_asks_once_for_each_id() -> None:
@@ -169,6 +183,19 @@ def test_only_records_of_the_topics_schemas_are_taken(checking: str, registry: s
     assert other == good, "the same schema has the same id everywhere"
     create(checking, f"strict-{compression}", confluent_key_schema_validation="true")
     assert produce(checking, f"strict-{compression}", good, **settings) != [""], "its key is no record's"
+
+
+def test_who_registers_under_an_alias_may_write(checking: str, registry: str) -> None:
+    create(checking, "bills", confluent_value_schema_validation="true")
+    foreign = serialized(registry, "invoices")
+    assert produce(checking, "bills", foreign) != [""]
+    alias = json.dumps({"alias": "invoices-value"}).encode()
+    headers = {"Content-Type": "application/json"}
+    asked = urllib.request.Request(f"{registry}/config/bills-value", alias, headers, method="PUT")
+    urllib.request.urlopen(asked, timeout=10).close()
+    assert serialized(registry, "bills") == foreign
+    assert "bills-value" not in SchemaRegistryClient({"url": registry}).get_subjects()
+    assert produce(checking, "bills", foreign) == [""]
 
 
 def test_a_topic_that_does_not_ask_takes_what_comes(checking: str) -> None:

@@ -19,16 +19,19 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** The Java client with its default settings: RoundTrip BOOTSTRAP TOPIC COUNT COMPRESSION. */
+/** The Java client with its default settings: RoundTrip BOOTSTRAP TOPIC COUNT COMPRESSION... */
 public class RoundTrip {
     static final int PARTITIONS = 3;
 
     public static void main(String[] words) throws Exception {
-        String bootstrap = words[0], topic = words[1];
         int count = Integer.parseInt(words[2]);
+        for (int at = 3; at < words.length; at++) roundTrip(words[0], words[1] + "-" + words[at], count, words[at]);
+    }
+
+    static void roundTrip(String bootstrap, String topic, int count, String compression) throws Exception {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
             admin.createTopics(List.of(new NewTopic(topic, PARTITIONS, (short) 1))).all().get();
-            produce(bootstrap, topic, count, words[3]);
+            produce(bootstrap, topic, count, compression);
             consume(bootstrap, topic, count);
             long total = 0;
             for (int p = 0; p < PARTITIONS; p++) {
@@ -44,7 +47,7 @@ public class RoundTrip {
                     == PARTITIONS, "partitions described");
             admin.deleteTopics(List.of(topic)).all().get();
         }
-        System.out.println("round trip of " + count + " records");
+        System.out.println("round trip of " + count + " records, " + compression);
     }
 
     static void produce(String bootstrap, String topic, int count, String compression) throws Exception {

@@ -151,6 +151,11 @@ def test_rows_that_the_schema_does_not_hold_are_refused(write):
     [
         ({"value.schema": "x"}, "option 'valueSchema' needs 'valueFormat'"),
         ({"value.schema.id": "7"}, "option 'valueSchemaId' needs 'valueFormat'"),
+        ({"value.subject.name.strategy": "record"}, "strategy' needs 'valueFormat'"),
+        ({"value.format": "csv", "value.subject.name.strategy": "record"}, "is for the formats avro, .* csv"),
+        ({"schema.registry.url": "http://h"}, "'schema.registry.url' is for the formats avro, .* found none"),
+        ({"value.format": "json", "schema.registry.url": "http://h"}, "formats avro, .*: found json"),
+        ({"value.format": "json", "use.latest.version": "true"}, "'use.latest.version' is for the formats"),
         ({"value.format": "json", "value.schema": "x"}, "the format 'json' is written without a schema"),
         ({"value.format": "avro", "value.schema": "x", "value.schema.id": "7"}, "each says the schema"),
         ({"value.format": "avro", "value.schema.version": "7"}, "'value.schema.version' needs a registry"),

@@ -142,10 +142,32 @@ def test_columns_that_are_planned_stay_when_a_schema_is_registered_meanwhile(reg
         ({"valueFormat": "json"}, "options 'value.format' and 'valueFormat' differ"),
         ({"value.schema.version": "x"}, "option 'valueSchemaVersion': expected a whole number"),
         ({"schema.registry.urls": "x"}, "did you mean 'schema.registry.url'"),
+        (
+            {"value.format": "json"},
+            "'schema.registry.url' is for the formats avro, .*: found binary and json",
+        ),
         ({"subscribe": "a,b"}, "needs the subject of its schema where there are several topics"),
+        ({"value.schema": json.dumps(FIRST), "value.schema.version": "1"}, "exclude each other"),
+        ({"value.schema": json.dumps(FIRST), "value.schema.subject": "t-value"}, "exclude each other"),
     ],
 )
 def test_options_that_cannot_be_are_told(registry, more, told):
     registry.add("t-value", json.dumps(FIRST))
     with pytest.raises(ConfigError, match=told):
         parse_batch(options("127.0.0.1:9", registry, "t", **more))
+
+
+@pytest.mark.parametrize(
+    ("how", "what"),
+    [
+        ("subscribe", "orders,orders-bad"),
+        ("subscribePattern", "orders.*"),
+        ("assign", '{"orders": [0], "orders-bad": [3]}'),
+    ],
+)
+def test_what_is_left_out_may_not_come_back(how, what):
+    given = {"kafka.bootstrap.servers": "127.0.0.1:9", how: what, "value.format": "int"}
+    policy = {"decode.errors": "dead-letter", "dead.letter.topic": "orders-bad"}
+    with pytest.raises(ConfigError, match=f"expected a topic that the query does not read itself, .* {how} "):
+        parse_streaming({**given, **policy})
+    parse_streaming({**given, **policy, "dead.letter.topic": "bad"})

@@ -1,14 +1,17 @@
 """What cannot be decoded, in every format and by every choice: told, put aside or kept, never just null."""
 
 import json
+import random
 import struct
 import uuid
 
 import pytest
+from confluent_kafka import Producer
 from pyspark.errors import PySparkException, StreamingQueryException
 
 import penstock
 from penstock.arrow.batches import UndecodableRecord
+from penstock.client.errors import RecordTooLarge
 from penstock.client.fetcher import PartitionRange
 from penstock.spark.source.options import parse_batch, parse_streaming
 from penstock.spark.source.read import read_ranges
@@ -189,6 +192,26 @@ def test_a_bad_key_is_told_of_as_well(servers, make_topic, produce):
     assert [(each["part"], each["format"]) for each in told] == [(b"key", b"long")] * 2
     assert told[0]["reason"].startswith(b"key: expected 8 bytes")
     assert b"; value: expected 4 bytes" in told[1]["reason"]
+
+
+def test_a_record_that_filled_its_batch_goes_aside_with_its_headers(servers, make_topic):
+    """One that was compressed to what a topic takes, and one that has just not been too large."""
+    topic, small, large = make_topic(), make_topic(), make_topic(max_message_bytes=str(4 << 20))
+    full = random.Random(3).randbytes(1_048_500)
+    producer = Producer(
+        {"bootstrap.servers": servers, "compression.type": "gzip", "message.max.bytes": 8 << 20}
+    )
+    for value in (b"x" * (3 << 20), full):
+        producer.produce(topic, value)
+        assert producer.flush(30) == 0
+    given = {"kafka.bootstrap.servers": servers, "subscribe": topic, "value.format": "int"}
+    policy = {**given, "decode.errors": "dead-letter"}
+    assert read(parse_batch, {**policy, "dead.letter.topic": small}, topic, [b""]) == []
+    assert penstock.read(small, servers).to_table()["value"].to_pylist() == [b"x" * (3 << 20)]
+    with pytest.raises(RecordTooLarge, match=f"larger than topic '{small}' takes: raise the topic's max"):
+        read(parse_batch, {**policy, "dead.letter.topic": small}, topic, [b"", b""])
+    assert read(parse_batch, {**policy, "dead.letter.topic": large}, topic, [b"", b""]) == []
+    assert penstock.read(large, servers).to_table()["value"].to_pylist() == [b"x" * (3 << 20), full]
 
 
 @pytest.mark.spark

@@ -197,6 +197,11 @@ def _registered(name: str, choice: SchemaChoice) -> Format:
         raise ConfigError(
             f"the format {name!r} takes its schema as a text, found {type(choice.schema).__name__}"
         )
+    if choice.schema is not None and (choice.subject, choice.version) != (None, None):
+        raise ConfigError(
+            f"the format {name!r} has a schema that is given and one of a registry: the text and the subject "
+            "or version exclude each other"
+        )
     if choice.message is not None and name != "protobuf":
         raise ConfigError(f"the format {name!r} has no messages to choose from, only protobuf has")
     return make_registered(name, choice)

@@ -39,7 +39,8 @@ def read_framed(column: pa.BinaryArray, kind: pa.DataType, reader_of: Callable[[
     lengths = lengths.astype(np.int64)
     is_valid = valid_rows(column)
     framed = np.flatnonzero(is_valid & (lengths >= PREFIX_BYTES))
-    framed = framed[data[starts[framed]] == _MAGIC] if len(framed) else framed
+    if len(framed):  # ids are positive: four bytes with a sign
+        framed = framed[(data[starts[framed]] == _MAGIC) & (data[starts[framed] + 1] < 0x80)]
     is_framed = np.zeros(len(column), bool)
     is_framed[framed] = True
     bad = {

@@ -7,7 +7,6 @@ once a process. Without a registry values have no id, and are of the given schem
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,8 +17,8 @@ from google.protobuf.descriptor import Descriptor
 from penstock.arrow.avro.resolution import Projection, Unreadable
 from penstock.arrow.decoded import Decoded, Format
 from penstock.arrow.framed import NoProjection, ReadSpans, cut, read_framed, read_whole
-from penstock.arrow.json.by_schema import JsonColumn
 from penstock.arrow.json.mapping import column_of
+from penstock.arrow.json.reading import JsonColumn
 from penstock.arrow.protobuf.indexes import indexes_of, message_at, read_indexes
 from penstock.arrow.protobuf.mapping import decimals_of, descriptor_of
 from penstock.arrow.protobuf.reading import MessageReader
@@ -164,12 +163,12 @@ def make_registered(name: str, choice: SchemaChoice) -> Format:
     """The format of that name. Asks the registry where the schema is not given. Raises ConfigError, and what
     a registry's client raises.
     """
-    registry = None if choice.registry is None else RegistryConfig.from_properties(choice.registry)
+    registry = None if choice.registry is None else _registry(choice)
     parsed = _reader(name, choice, registry)
     if isinstance(parsed, AvroSchema):
         made: Format = Avro(parsed.formatted("resolved"), registry)
     elif isinstance(parsed, JsonSchema):
-        column = JsonColumn(*column_of(json.loads(parsed.canonical()), parsed.resolved))
+        column = JsonColumn(*column_of(parsed))
         made = JsonDocuments(column, registry)
     else:
         files = parsed.file_set()
@@ -181,9 +180,13 @@ def make_registered(name: str, choice: SchemaChoice) -> Format:
 
 def versions_of(choice: SchemaChoice) -> list[int]:
     """The versions of the subject that are there now."""
-    assert choice.registry is not None
     assert choice.subject is not None
-    return shared_registry(RegistryConfig.from_properties(choice.registry)).versions(choice.subject)
+    return shared_registry(_registry(choice)).versions(choice.subject)
+
+
+def _registry(choice: SchemaChoice) -> RegistryConfig:
+    assert choice.registry is not None
+    return RegistryConfig.from_properties(choice.registry).in_context_of(choice.subject or "")
 
 
 def _reader(name: str, choice: SchemaChoice, registry: RegistryConfig | None) -> Parsed:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
+
+from penstock.client.settings import ConfigError
 
 # Formats whose schemas are in a registry, by the registry's names for them.
 SCHEMA_TYPES: Final = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
@@ -31,3 +33,13 @@ class SchemaChoice:
         if subject is None and self.schema is None and len(topics) == 1:
             subject = f"{topics[0]}-{part}"
         return replace(self, subject=subject, registry=self.registry or registry)
+
+
+def refuse_idle_registry(options: Iterable[str], formats: Iterable[str]) -> None:
+    """Raise ConfigError where ``options`` say something of a registry that no format asks: ``json`` has no
+    ids, and may have been meant for ``json-schema``.
+    """
+    name = next(iter(options), None)
+    if name is not None and not any(each in SCHEMA_TYPES for each in formats):
+        found = " and ".join(dict.fromkeys(filter(None, formats))) or "none"
+        raise ConfigError(f"'{name}' is for the formats {', '.join(SCHEMA_TYPES)}: found {found}")

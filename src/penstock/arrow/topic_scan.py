@@ -17,7 +17,7 @@ from penstock.arrow.loss import LossRule
 from penstock.arrow.positions import Position, resolve
 from penstock.arrow.ranges import fetch_ranges
 from penstock.arrow.scan import ScannedBatch, scan
-from penstock.arrow.schema_choice import SchemaChoice
+from penstock.arrow.schema_choice import SchemaChoice, refuse_idle_registry
 from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
 from penstock.client.errors import UnknownPartition
@@ -90,6 +90,7 @@ def read(
     """
     if decode_errors not in _DECODE_ERRORS:
         raise ConfigError(f"'decode_errors': expected one of {_DECODE_ERRORS}, found {decode_errors!r}")
+    refuse_idle_registry([] if registry is None else ["registry"], (key_format, value_format))
     names = [topics] if isinstance(topics, str) else list(topics)
     layout = Layout(
         key=_format("key", key_format, key_schema, names, registry),

@@ -104,10 +104,8 @@ def _values(schema: Parsed, kind: pa.DataType, message: str | None) -> _Values:
         indexes, name = indexes_of(files, message)
         writer = MessageWriter(descriptor_of(files, name), kind, decimals_of(schema))
         return _Values(writer.write, name, indexes_bytes(indexes))
-    document = json.loads(schema.canonical())
-    refuse_unfit(kind, *column_of(document, schema.resolved))
-    title = document.get("title") if isinstance(document, dict) else None
-    return _Values(documents_of(kind), str(title) if title else None)
+    refuse_unfit(kind, *column_of(schema))
+    return _Values(documents_of(kind), schema.root.title or None)
 
 
 def _id(encoding: Encoding, topic: str, client: RegistryClient, schema: Parsed, name: str | None) -> int:

@@ -3,7 +3,8 @@
     confluent.value.schema.validation=true      of a topic; also for keys
     confluent.value.subject.name.strategy=…     which subjects the schema may be registered under
 
-A record begins with a zero byte and the schema's id. The id has to be one of the topic's subject; by
+A record begins with a zero byte and the schema's id. The id has to be one of the topic's subject, or of the
+one that this name is an alias of; by
 RecordNameStrategy it may be any that there is, by TopicRecordNameStrategy one of a subject that begins with
 the topic's name. Nulls are no records of a schema, and pass. Nothing else is read of a record.
 """
@@ -36,6 +37,10 @@ class SchemaIds(Protocol):
         """
         ...
 
+    def alias_of(self, subject: str, *, fresh: bool = False) -> str | None:
+        """The subject that is meant by this name, where it is another's. Raises NoSchemas."""
+        ...
+
 
 class Strategy(Enum):
     TOPIC = "TopicNameStrategy"
@@ -58,11 +63,11 @@ class SchemaRule:
             found = data[:_PREFIX_BYTES].hex(" ") or "nothing"
             return f"the {self.part} begins with {found}, expected a zero byte and the id of a schema"
         schema_id = int.from_bytes(data[1:_PREFIX_BYTES])
-        if self._fits(topic, ids.subjects_of(schema_id)):
-            return None
-        subjects = ids.subjects_of(schema_id, fresh=True)
-        if self._fits(topic, subjects):
-            return None
+        subjects: Collection[str] = ()
+        for fresh in (False, True):
+            subjects = ids.subjects_of(schema_id, fresh=fresh)
+            if self._fits(topic, subjects) or self._fits_by_alias(topic, subjects, ids, fresh=fresh):
+                return None
         if not subjects:
             return f"the {self.part} names the schema id {schema_id}, which the registry does not know"
         found = ", ".join(sorted(subjects))
@@ -76,6 +81,12 @@ class SchemaRule:
                 return any(subject.startswith(f"{topic}-") for subject in subjects)
             case Strategy.RECORD:
                 return bool(subjects)
+
+    def _fits_by_alias(self, topic: str, subjects: Collection[str], ids: SchemaIds, *, fresh: bool) -> bool:
+        """Whoever registers under an alias does so under the subject that it stands for."""
+        if not subjects or self.strategy is not Strategy.TOPIC:
+            return False
+        return ids.alias_of(self._wanted(topic), fresh=fresh) in subjects
 
     def _wanted(self, topic: str) -> str:
         return f"{topic}-{self.part}" if self.strategy is Strategy.TOPIC else f"{topic}-…"
@@ -110,6 +121,7 @@ class _AskedOnce:
     def __init__(self, ids: SchemaIds) -> None:
         self._ids = ids
         self._fresh: dict[int, Collection[str]] = {}
+        self._aliases: dict[str, str | None] = {}
 
     def subjects_of(self, schema_id: int, *, fresh: bool = False) -> Collection[str]:
         found = self._fresh.get(schema_id)
@@ -119,12 +131,26 @@ class _AskedOnce:
                 self._fresh[schema_id] = found
         return found
 
+    def alias_of(self, subject: str, *, fresh: bool = False) -> str | None:
+        if subject in self._aliases:
+            return self._aliases[subject]
+        found = self._ids.alias_of(subject, fresh=fresh)
+        if fresh:
+            self._aliases[subject] = found
+        return found
+
 
 class Unknown:
     """The registry of a node that was told of none."""
 
     def subjects_of(self, schema_id: int, *, fresh: bool = False) -> Collection[str]:
-        raise NoSchemas(
+        raise self._not_known()
+
+    def alias_of(self, subject: str, *, fresh: bool = False) -> str | None:
+        raise self._not_known()
+
+    def _not_known(self) -> NoSchemas:
+        return NoSchemas(
             "confluent.schema.registry.url is not set at this broker, which a topic with "
             "confluent.key.schema.validation or confluent.value.schema.validation needs"
         )

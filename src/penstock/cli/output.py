@@ -17,18 +17,23 @@ Json = str | int | float | bool | None | Sequence["Json"] | Mapping[str, "Json"]
 
 
 def console() -> Console:
-    """The console for results."""
-    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
+    """The console for results. What stands between two colons is the user's, and no picture."""
+    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, emoji=False)
+
+
+def _beside() -> Console:
+    """The console for what is not a result."""
+    return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
 def print_error(message: str) -> None:
     """One line on stderr."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(message)}")
+    _beside().print(f"[bold red]error:[/] {escape(message)}")
 
 
 def print_note(message: str) -> None:
     """One quiet line on stderr, beside results that a script may read on stdout."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(escape(message), style="dim")
+    _beside().print(escape(message), style="dim")
 
 
 def print_json(value: Json) -> None:

@@ -110,7 +110,7 @@ def register(
     if json_output:
         print_json({"subject": subject, "version": known["version"], "id": found["id"]})
     else:
-        console().print(f"{subject} version {known['version']} has id {found['id']}")
+        _say(f"{subject} version {known['version']} has id {found['id']}")
 
 
 @app.command()
@@ -135,9 +135,9 @@ def check(
     if json_output:
         print_json(found)
     else:
-        console().print(f"{file} {'is' if is_compatible else 'is not'} compatible with {subject}")
+        _say(f"{file} {'is' if is_compatible else 'is not'} compatible with {subject}")
         for message in found.get("messages", []):
-            console().print(f"  {message}", markup=False)
+            _say(f"  {message}")
     if not is_compatible:
         raise typer.Exit(EXIT_REFUSED)
 
@@ -173,7 +173,7 @@ def diff(
         return
     for line in lines:
         style = "green" if line.startswith("+") else "red" if line.startswith("-") else None
-        console().print(line, style=style, markup=False, soft_wrap=True)
+        _say(line, style)
 
 
 @app.command()
@@ -197,7 +197,12 @@ def delete(
     if json_output:
         print_json({"subject": subject, "versions": found, "permanent": permanent})
     else:
-        console().print(f"deleted {subject} {', '.join(map(str, found))}")
+        _say(f"deleted {subject} {', '.join(map(str, found))}")
+
+
+def _say(line: str, style: str | None = None) -> None:
+    """As it is: names and schemas may have brackets, and be long."""
+    console().print(line, style=style, markup=False, soft_wrap=True)
 
 
 def _body(file: Path, type: str | None, references: Sequence[str] | None) -> dict[str, Any]:

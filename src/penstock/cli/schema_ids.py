@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from penstock.broker.schema_validation import NoSchemas
 from penstock.registry.client.config import URL, RegistryConfig
 from penstock.registry.client.errors import RegistryRefused, RegistryUnreachable
+from penstock.registry.client.recent import Recent
 from penstock.registry.client.registry import RegistryClient
 
 #: An answer is good for so long; a schema that is deleted since is taken meanwhile.
@@ -26,20 +27,29 @@ class RegisteredIds:
 
     def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = RegistryClient(RegistryConfig.from_properties({**_PATIENCE, URL: url}))
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._known: dict[int, tuple[float, frozenset[str]]] = {}
+        self._known: Recent[int, frozenset[str]] = Recent(KEPT_S, clock)
+        self._aliases: Recent[str, str] = Recent(KEPT_S, clock)  # "" where a name is a subject's own
 
     def subjects_of(self, schema_id: int, *, fresh: bool = False) -> frozenset[str]:
-        now_s = self._clock()
-        with self._lock:
-            asked_s, subjects = self._known.get(schema_id, (float("-inf"), frozenset()))
-        if not fresh and now_s - asked_s < KEPT_S:
-            return subjects
-        try:
-            found = frozenset(self._client.subjects_of(schema_id))
-        except (RegistryUnreachable, RegistryRefused) as error:
-            raise NoSchemas(f"the schema registry does not tell of schema {schema_id}: {error}") from error
-        with self._lock:
-            self._known[schema_id] = now_s, found
-        return found
+        known = None if fresh else self._known.get(schema_id)
+        if known is None:
+            with _asking(f"schema {schema_id}"):
+                known = frozenset(self._client.subjects_of(schema_id))
+            self._known.put(schema_id, known)
+        return known
+
+    def alias_of(self, subject: str, *, fresh: bool = False) -> str | None:
+        known = None if fresh else self._aliases.get(subject)
+        if known is None:
+            with _asking(f"subject {subject}"):
+                known = self._client.alias_of(subject) or ""
+            self._aliases.put(subject, known)
+        return known or None
+
+
+@contextmanager
+def _asking(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (RegistryUnreachable, RegistryRefused) as error:
+        raise NoSchemas(f"the schema registry does not tell of {what}: {error}") from error

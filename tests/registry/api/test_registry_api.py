@@ -99,6 +99,13 @@ def test_a_subject_may_have_any_characters(call: Ask, subject: str) -> None:
     assert strange in call("GET", "/subjects").body
 
 
+def test_a_subject_may_not_have_control_characters(call: Ask, subject: str) -> None:
+    for strange in ("\n", "\r\n", "\0", "\x85"):
+        path = f"/subjects/{subject}{quote(strange)}/versions"
+        assert call("POST", path, avro("R", "a")).error == 42208
+        assert call("GET", path).error == 40401
+
+
 def test_references_are_followed_and_protect_what_they_refer_to(call: Ask, subject: str) -> None:
     _registered(call, f"{subject}-inner", avro("Inner", "a"))
     outer = {
@@ -246,6 +253,10 @@ def test_bad_requests_are_told_apart(call: Ask, subject: str) -> None:
         ("GET", "/schemas/ids/seven", None, {}, 404),
         ("GET", "/schemas?limit=many", None, {}, 404),
         ("PATCH", path, None, {}, 405),
+        ("TRACE", path, None, {}, 405),
+        ("TRACE", "/nothing", None, {}, 404),
+        ("GET", "/subjects/%FF/versions", None, {}, 400),
+        ("GET", "/subjects?subjectPrefix=%ED%A0%80", None, {}, 400),
         ("POST", path, "<schema/>", {"Content_Type": "text/xml"}, 415),
         ("GET", "/subjects", None, {"Accept": "text/html"}, 406),
         ("POST", path, "{not json", {}, 400),

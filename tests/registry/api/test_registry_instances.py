@@ -14,7 +14,7 @@ from penstock.client.cluster import Cluster as KafkaCluster
 from penstock.client.config import ClientConfig
 from penstock.client.topics import NewTopic, create_topics
 from penstock.registry.api.server import RegistryServer
-from penstock.registry.store.writer import Fenced, Writer
+from penstock.registry.store.writer import Fenced, Writer, batches
 from penstock.registry.subjects import Record
 from penstock.testing import Cluster
 from registry_node import RegistryProcess, ask, avro, started
@@ -123,6 +123,19 @@ def test_the_partition_refuses_a_former_writer(servers: str, name: str) -> None:
         assert newer.append([Record(b"k", b"6")]) == 4
         former.claim()
         assert former.append([Record(b"k", b"7")]) == 5
+        # More than a batch can hold.
+        assert former.append([Record(b"%d" % number, b"x" * 400_000) for number in range(5)]) == 10
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parts"),
+    [([1], [1]), ([30] * 4, [2, 2]), ([500], [1]), ([10, 500, 10], [1, 1, 1]), ([10] * 5, [3, 2])],
+)
+def test_records_are_written_by_as_few_batches_as_hold_them(sizes: list[int], parts: list[int]) -> None:
+    records = [Record(b"k", b"x" * size) for size in sizes]
+    found = list(batches(records, 102))
+    assert [len(each) for each in found] == parts
+    assert [record for part in found for record in part] == records
 
 
 def test_what_was_written_is_there_after_a_restart(servers: str, name: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from penstock.cli import registry, schema
+from small_registry import SmallRegistry
 
 PAGE = (Path(__file__).parents[3] / "docs" / "registry.md").read_text()
 URL = "http://127.0.0.1:8081"
@@ -96,3 +97,20 @@ def test_what_is_wrong_with_a_command_is_told_in_a_line(tmp_path: Path) -> None:
         done = CliRunner().invoke(app, words)
         assert done.exit_code == code, (words, done.output)
         assert told in " ".join(done.stderr.split()), (words, done.stderr)
+
+
+def test_names_are_printed_as_they_are(tmp_path: Path) -> None:
+    """Brackets are no colours, what stands between colons is no picture, and a line is not broken."""
+    file = tmp_path / "heart.avsc"
+    file.write_text('{"type": "enum", "name": "E", "symbols": ["A"], "doc": ":heart: [red]"}')
+    for subject in ("[bold]:x:", "long" * 70):
+        with SmallRegistry().running() as small:
+            small.add(subject, '"int"')
+            for words, told in [
+                (["register", subject, str(file)], f"{subject} version 2 has id 2"),
+                (["show", subject], ":heart: [red]"),
+                (["diff", subject, "1"], '+  "doc": ":heart: [red]"'),
+                (["list"], subject[:40]),
+            ]:
+                done = CliRunner().invoke(schema.app, [*words, "--registry", small.url])
+                assert told in done.stdout, (words, done.output)

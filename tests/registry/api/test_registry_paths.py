@@ -8,7 +8,7 @@ import pytest
 
 from penstock.client.config import ClientConfig
 from penstock.registry.api import contexts, media
-from penstock.registry.api.asked import Asked
+from penstock.registry.api.asked import Asked, whole_number
 from penstock.registry.api.resources import RESOURCES
 from penstock.registry.api.routing import find, methods
 from penstock.registry.store.election import NOBODY, Election, Identity, assignment, choose
@@ -100,6 +100,11 @@ def test_a_parameter_that_is_no_number_names_no_resource() -> None:
         Asked(query=(("offset", "many"),)).page()
     assert refused.value.status == 404
     assert Asked(query=(("offset", "-3"), ("limit", "2"))).page() == {"offset": 0, "limit": 2}
+    assert whole_number("-2147483648") == -(2**31)
+    for text in ("2147483648", "-2147483649", "9" * 10_000, "٣", "+", "1_0", " 1", ""):
+        with pytest.raises(RegistryError) as refused:
+            whole_number(text)
+        assert refused.value.status == 404
 
 
 def _members(*urls: tuple[str, bool, bool]) -> dict[str, Identity]:

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import traceback
 
 import pytest
 
@@ -9,6 +10,7 @@ from penstock.client.settings import ConfigError
 from penstock.registry.client.config import RegistryConfig
 from penstock.registry.client.errors import RegistryRefused, RegistryUnreachable
 from penstock.registry.client.http import Transport
+from penstock.registry.client.recent import KEPT_MAX, Recent
 from penstock.registry.client.registry import ABSENT_S, RegistryClient
 from penstock.registry.formats import Reference
 from small_registry import SmallRegistry
@@ -83,6 +85,67 @@ def test_an_id_that_is_not_there_is_told_and_asked_again_later(registry):
     registry.schemas[7] = {"schema": RECORD}
     now[0] += ABSENT_S
     assert client.by_id(7).text == RECORD
+
+
+def test_what_is_told_again_and_again_is_not_kept_again_and_again(registry):
+    """Neither the stack of everyone who heard it, nor every id that records name."""
+    client = client_of(registry.url)
+    depths = []
+    for _ in range(3):
+        with pytest.raises(RegistryRefused) as told:
+            client.by_id(7)
+        depths.append(len(list(traceback.walk_tb(told.value.__traceback__))))
+    assert depths[2] == depths[1]
+    now = [0.0]
+    recent = Recent(10, lambda: now[0], kept_max=3)
+    for number in range(5):
+        recent.put(number, str(number))
+    assert [recent.get(number) for number in range(5)] == [None, None, "2", "3", "4"]
+    now[0] = 9.0
+    recent.put(2, "again")
+    now[0] = 10.0
+    assert [recent.get(number) for number in (2, 3, 4)] == ["again", None, None]
+    assert len(recent) == 1
+
+
+def test_what_is_not_there_is_remembered_of_so_many_ids():
+    class Empty:
+        asked = 0
+
+        def get(self, path):
+            self.asked += 1
+            raise RegistryRefused(path, 404, 40403, "Schema not found")
+
+    transport = Empty()
+    config = RegistryConfig.from_properties({"schema.registry.url": "http://h"})
+    client = RegistryClient(config, transport, lambda: 0.0)
+    for schema_id in [*range(KEPT_MAX + 1), KEPT_MAX, 1, 0]:
+        with pytest.raises(RegistryRefused) as told:
+            client.by_id(schema_id)
+        assert told.value.code == 40403
+    assert transport.asked == KEPT_MAX + 2  # the first one was forgotten
+
+
+def test_a_reference_that_is_not_there_yet_is_no_fault_of_the_schema(registry):
+    now = [0.0]
+    client = client_of(registry.url, clock=lambda: now[0])
+    references = [{"name": "R", "subject": "part", "version": 1}]
+    text = '{"type": "array", "items": "R"}'
+    known = client.by_id(registry.add("s", text, references=references))
+    for _ in range(2):
+        with pytest.raises(RegistryRefused, match="/subjects/part/versions/1 answered 404") as told:
+            client.parsed(known)
+        assert told.value.is_absence
+    assert registry.requests.count("GET /subjects/part/versions/1") == 1
+    registry.add("part", RECORD)
+    now[0] += ABSENT_S
+    assert client.parsed(known).canonical() == text.replace(" ", "")
+
+
+def test_a_wrong_path_says_nothing_of_what_is_there(registry):
+    with pytest.raises(RegistryRefused, match=r"answered 404 \(error code 404\)") as told:
+        client_of(f"{registry.url}/elsewhere").by_id(registry.add("s", RECORD))
+    assert not told.value.is_absence
 
 
 def test_the_next_registry_is_asked_and_kept(registry):

@@ -120,6 +120,41 @@ def test_a_product_of_alternatives_is_cut_off() -> None:
         check(Level.BACKWARD, parse("JSON", of("a")), [Version(1, parse("JSON", of("b")))])
 
 
+def avro_union(names: int, *, of: str = "int", spaced: bool = False, reverse: bool = False) -> str:
+    """A field of many records; ``spaced``: all of one name, each in a namespace of its own."""
+    field = {"name": "a", "type": of}
+    records = [
+        {"type": "record", "name": "N" if spaced else f"N{i}", "namespace": f"s{i}", "fields": [field]}
+        for i in range(names)
+    ]
+    if reverse:
+        records.reverse()
+    return json.dumps({"type": "record", "name": "R", "fields": [{"name": "u", "type": records}]})
+
+
+def test_a_union_of_thousands_of_records_is_held_against_another_by_their_names() -> None:
+    old, new = parse("AVRO", avro_union(3_000)), parse("AVRO", avro_union(3_000, of="long", reverse=True))
+    assert check(Level.BACKWARD, new, [Version(1, old)]) == []
+    found = old.incompatibilities(new)
+    assert {each.kind for each in found} == {"MISSING_UNION_BRANCH"}
+    assert len(found) == 1_000
+
+
+def test_thousands_of_records_of_one_name_are_cut_off() -> None:
+    old, new = (parse("AVRO", avro_union(600, of=each, spaced=True)) for each in ("long", "string"))
+    with pytest.raises(ComparisonTooLarge, match="pairs of types to compare"):
+        check(Level.BACKWARD, new, [Version(1, old)])
+
+
+def test_a_branch_is_found_by_its_alias_or_by_what_it_takes_beside_itself() -> None:
+    old = '{"type": "fixed", "name": "F", "namespace": "a", "size": 2}'
+    new = {"type": "fixed", "name": "G", "namespace": "b", "size": 2, "aliases": ["a.F"]}
+    union = json.dumps(["null", "double", new, "bytes"])
+    for writer in (old, '"int"', '"float"', '"string"', '["bytes", "long", "null"]'):
+        assert not parse("AVRO", union).incompatibilities(parse("AVRO", writer)), writer
+    assert parse("AVRO", union).incompatibilities(parse("AVRO", '"boolean"'))
+
+
 def test_recursive_alternatives_end() -> None:
     """Each definition has all others for alternatives: as a tree of comparisons that would have no end."""
     names = [f"n{i}" for i in range(15)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -87,3 +88,20 @@ class refused:
             self._info.value
         )
         return bool(swallowed)
+
+
+def calls(question: Callable[[], object]) -> int:
+    """How many functions it takes to answer: a measure of work that is the same on all machines."""
+    count = 0
+
+    def counted(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(counted)
+    try:
+        question()
+    finally:
+        sys.setprofile(before)
+    return count

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-from played import INT, STRING, Played, record, refused
+from typing import Any
 
-from penstock.registry.subjects import Settings
+import pytest
+from played import INT, STRING, Played, calls, record, refused
+
+from penstock.registry import formats
+from penstock.registry.subjects import Settings, schemas
 
 ONE = record("a:int")
 TWO = record("a:int", "b:int", default=0)
@@ -65,6 +68,80 @@ def test_subjects_and_versions_of_an_id(played: Played) -> None:
     for ask in (played.subjects_of_id, played.versions_of_id):
         with refused(40403, "Schema not found"):
             ask(9)
+
+
+def test_of_the_versions_with_an_id_the_latest_that_is_there_counts() -> None:
+    played = Played()
+    played.do(played.set_mode("s", {"mode": "IMPORT"}))
+    for version in (1, 2, 3):
+        played.put("s", STRING, id=7, version=version)
+    played.do(played.delete_version("s", "3"))
+    assert played.versions_of_id(7) == [{"subject": "s", "version": 2}]
+    for version in ("1", "2"):
+        played.do(played.delete_version("s", version))
+    assert played.versions_of_id(7, deleted=True) == [{"subject": "s", "version": 3}]
+    assert played.versions_of_id(7) == []
+    played.do(played.delete_version("s", "3", permanent=True))
+    assert played.schema_by_id(7)["version"] == 2
+
+
+def test_a_schema_that_very_many_subjects_share_costs_each_as_much_as_the_first() -> None:
+    """Keys are strings in most topics."""
+
+    def work(subjects: int) -> list[int]:
+        played = Played()
+        for number in range(subjects):
+            played.put(f"topic-{number}-key", STRING)
+        return [
+            calls(lambda: played.put("one-more-key", STRING)),
+            calls(lambda: played.schema_by_id(1)),
+            calls(lambda: played.lookup("topic-0-key", {"schema": STRING})),
+            calls(lambda: played.schemas(limit=1)) // subjects,
+        ]
+
+    for many, few in zip(work(400), work(40), strict=True):
+        assert many < 2 * few
+
+
+def test_versions_are_not_parsed_again_to_be_told_from_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them than are kept parsed."""
+    monkeypatch.setattr(schemas, "PARSED_MAX", 10)
+    parsed: list[str] = []
+    parse = formats.parse
+
+    def counted(*asked: Any, **options: Any) -> Any:
+        parsed.append(asked[1])
+        return parse(*asked, **options)
+
+    monkeypatch.setattr(schemas.formats, "parse", counted)
+    played = Played()
+    played.do(played.set_config("s", {"compatibility": "NONE"}))
+    for number in range(30):
+        played.put("s", record(f"f{number}:int"))
+    parsed.clear()
+    played.put("s", ONE)
+    assert len(parsed) <= 5, "itself, to look for it and to register it; the latest"
+    assert set(parsed) <= {ONE, record("f29:int")}
+    played.do(played.delete_version("s", "1"))
+    parsed.clear()
+    assert played.lookup("s", {"schema": ONE.replace(",", ", ")})["version"] == 31
+    assert len(parsed) <= 2, "the deletion of one has not made the others forgotten"
+
+
+def test_contexts_without_a_subject_are_passed_over() -> None:
+    played = Played()
+    played.put("s", STRING)
+
+    def look() -> None:
+        with refused(40403):
+            played.lookup("s", {"schema": TWO})
+
+    few = calls(look)
+    for number in range(50):
+        played.put(f":.c{number}:t", STRING)
+    assert calls(look) < 2 * few + 1_000, "each is named, and no more"
+    played.put(":.c7:s", TWO)
+    assert played.lookup("s", {"schema": TWO})["subject"] == ":.c7:s"
 
 
 def test_guids_are_the_same_in_all_contexts(played: Played) -> None:

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from played import STRING, Played, record, shown
+from played import STRING, Played, record, refused, shown
 from test_schema_records import CONFIG, METADATA, RULES
 
 from penstock.registry.subjects import Registry, RegistryError
@@ -112,3 +112,12 @@ def test_records_of_which_any_part_is_anything() -> None:
         reasons.add(registry.replay(data[0], None if chance.random() < 0.1 else data[1], 0))
     assert len(reasons) > 20
     shown(registry)
+
+
+def test_a_number_may_be_written_as_a_floating_one() -> None:
+    """As in JavaScript or R all are; one with a fraction is none."""
+    played = Played()
+    assert played.put("s", STRING, version=1.0)["version"] == 1
+    for number in (1.5, float("inf"), float("nan"), 1e20):
+        with refused(400, "expected a number of 32 bits"):
+            played.register("s", {"schema": STRING, "version": number})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+import uuid
+from decimal import Context, Decimal
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from penstock.registry.formats.avro.types import Type
 PRECISION_MAX: Final = 38
 DURATION_BYTES: Final = 12
 UUID_BYTES: Final = 16
+_EXACT: Final = Context(prec=PRECISION_MAX)  # the default one rounds to 28 digits
 _SIMPLE: Final = {
     "null": pa.null(),
     "boolean": pa.bool_(),
@@ -151,7 +153,12 @@ def _value(of: Type, given: Any) -> Any:
             return [(key, _value(of.items[0], each)) for key, each in given.items()]
         case "bytes" | "fixed":
             data = given.encode("latin-1")
-            return _decimal(of, data) if logical(of) == "decimal" else data
+            match logical(of):
+                case "decimal":
+                    return _decimal(of, data)
+                case "uuid":
+                    return str(uuid.UUID(bytes=data))
+            return data
         case "float" | "double":
             return float(given)
         case "int" | "long":
@@ -178,7 +185,7 @@ def _union_value(of: Type, given: Any) -> Any:
 
 def _decimal(of: Type, data: bytes) -> Decimal:
     _, scale = decimal_of(of) or (0, 0)
-    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale)
+    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, _EXACT)
 
 
 def _at(path: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,18 +22,20 @@ from penstock.arrow.varint_reading import BYTES_MAX, numbers_at, read_varints, u
 _EMPTY_ELEMENTS_MAX: Final = 1 << 16
 _DEPTH_MAX: Final = 64
 _PADDING: Final = 16
+# A step over many rows costs what some rows by themselves cost: fewer, with long arrays, are read so.
+_STEPS_MIN: Final = 64
+_ROWS_PER_STEP: Final = 4
 _US_PER_MS: Final = 1000
 _MS_MAX: Final = (2**63 - 1) // _US_PER_MS
 
 
 class Cursor:
-    """Where each row is, and where it ends, in one buffer."""
+    """Where each row is, and where it ends, in one buffer: of `padded`."""
 
-    def __init__(self, data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> None:
-        # So that a number may be looked at where the data ends; whether it belongs to its row is asked later.
-        self.data = np.concatenate([data, np.zeros(_PADDING, np.uint8)])
+    def __init__(self, data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> None:
+        self.data = data
         self.at = starts.astype(np.int64)
-        self.end = self.at + lengths
+        self.end = ends.astype(np.int64)
         self.bad: dict[int, str] = {}
         self.is_bad = np.zeros(len(starts), bool)
         self.depth = 0
@@ -88,6 +90,11 @@ class Cursor:
     def slices(self, starts: np.ndarray, lengths: np.ndarray) -> pa.BinaryArray:
         """The bytes from each start on; starts rise."""
         return cut(self.data, starts, lengths)
+
+
+def padded(data: np.ndarray) -> np.ndarray:
+    """So that a number may be looked at where the data ends; whether it belongs to its row is asked later."""
+    return np.concatenate([data, np.zeros(_PADDING, np.uint8)])
 
 
 class Node(Protocol):
@@ -368,6 +375,39 @@ class Union:
 
 
 @dataclass(frozen=True, slots=True)
+class Extent:
+    """Where elements end is known without reading them: after so many bytes, or so many varints. ``branch``:
+    of a union with null, what stands before those that are not, and is counted.
+    """
+
+    bytes: int = 0
+    varints: int = 0
+    branch: int | None = None
+
+    def ends(self, data: np.ndarray, at: int, end: int, count: int) -> np.ndarray | None:
+        """Where so many elements from a place on end, each, or as many as there are; None where some are of
+        the other branch.
+        """
+        if self.bytes:
+            ends = at + self.bytes * np.arange(1, min(count, (end - at) // self.bytes) + 1)
+        else:
+            numbers = count * self.varints
+            last = np.flatnonzero(data[at : min(end, at + BYTES_MAX * numbers)] < 0x80)[:numbers]
+            ends = at + 1 + last[self.varints - 1 :: self.varints]
+        if self.branch is None:
+            return ends
+        is_one = len(ends) == count and (data[np.append(at, ends[:-1])] == self.branch).all()
+        return ends if is_one else None
+
+
+class _Block(NamedTuple):
+    """Elements of blocks: the place of each one's row, and a cursor that has them as rows."""
+
+    places: np.ndarray
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
 class Repeated:
     """An array, or with ``is_map`` a map, in blocks; ``type`` None where it is skipped."""
 
@@ -377,15 +417,16 @@ class Repeated:
     is_map: bool
     is_empty: bool  # whether elements may take no bytes
     key: Node
+    extent: Extent | None = None
 
     def read(self, cursor: Cursor, rows: np.ndarray) -> pa.Array:
         keys: list[pa.Array] = [pa.nulls(0, pa.string())]
         items: list[pa.Array] = [pa.nulls(0, self.item_type)]
         owners: list[np.ndarray] = []
-        for places in self._elements(cursor, rows):
+        for places, inner, elements in self._elements(cursor, rows):
             if self.is_map:
-                keys.append(self.key.read(cursor, rows[places]))
-            found = self.item.read(cursor, rows[places])
+                keys.append(self.key.read(inner, elements))
+            found = self.item.read(inner, elements)
             if self.type is not None:
                 items.append(found)
                 owners.append(places)
@@ -403,8 +444,10 @@ class Repeated:
             names = pc.fill_null(names, "")
         return pa.MapArray.from_arrays(pa.array(bounds), names, values, type=self.type)
 
-    def _elements(self, cursor: Cursor, rows: np.ndarray) -> Iterator[np.ndarray]:
-        """Which rows have a next element: block by block, and in a block one by one."""
+    def _elements(self, cursor: Cursor, rows: np.ndarray) -> Iterator[tuple[np.ndarray, Cursor, np.ndarray]]:
+        """Which rows have a next element, and what it is read by: block by block, and in a block one by one;
+        or all of a block at once, where few rows have many and it is known where they end.
+        """
         active = np.arange(len(rows))
         seen = np.zeros(len(rows), np.int64)
         while len(active):
@@ -422,11 +465,47 @@ class Repeated:
             going_on = (counts > 0) & ~cursor.is_bad[rows[active]]
             active, counts = active[going_on], counts[going_on]
             seen[active] += counts
-            for number in range(int(counts.max(initial=0))):
-                places = active[(counts > number) & ~cursor.is_bad[rows[active]]]
-                if len(places):
-                    yield places
+            count_max = int(counts.max(initial=0))
+            block = None
+            if count_max > _STEPS_MIN and len(active) < count_max * _ROWS_PER_STEP:
+                block = self._block(cursor, rows, active, counts)
+            if block is not None:
+                yield block.places, block.cursor, np.arange(len(block.places))
+                for element, why in block.cursor.bad.items():
+                    cursor.fail(rows[block.places[element : element + 1]], why)
+            else:
+                for number in range(count_max):
+                    places = active[(counts > number) & ~cursor.is_bad[rows[active]]]
+                    if len(places):
+                        yield places, cursor, rows[places]
             active = active[~cursor.is_bad[rows[active]]]
+
+    def _block(
+        self, cursor: Cursor, rows: np.ndarray, active: np.ndarray, counts: np.ndarray
+    ) -> _Block | None:
+        """All elements of the next blocks, passed by; None where it is not known where each ends."""
+        if self.extent is None:
+            return None
+        ends: list[np.ndarray] = []
+        for row, count in zip(rows[active].tolist(), counts.tolist(), strict=True):
+            found = self.extent.ends(cursor.data, int(cursor.at[row]), int(cursor.end[row]), count)
+            if found is None:
+                return None
+            ends.append(found)
+        sizes = np.array([len(each) for each in ends])
+        cursor.fail(rows[active[sizes < counts]], "the data ends within an array")
+        there = np.flatnonzero(sizes == counts)
+        nothing = np.empty(0, np.int64)
+        firsts = [np.append(cursor.at[rows[active[at]]], ends[at][:-1]) for at in there]
+        cursor.at[rows[active[there]]] = [ends[at][-1] for at in there]
+        return _Block(
+            np.repeat(active[there], counts[there]),
+            Cursor(
+                cursor.data,
+                np.concatenate([nothing, *firsts]),
+                np.concatenate([nothing, *(ends[at] for at in there)]),
+            ),
+        )
 
 
 @dataclass(slots=True)

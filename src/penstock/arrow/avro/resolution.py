@@ -19,7 +19,7 @@ from penstock.arrow.avro.mapping import (
     is_spread,
     logical,
 )
-from penstock.arrow.avro.reading import Cursor, Node
+from penstock.arrow.avro.reading import Cursor, Extent, Node, padded
 from penstock.arrow.decoded import Decoded, spread
 from penstock.registry.formats.avro.types import ABSENT, Field, Type
 
@@ -48,7 +48,7 @@ class Projection:
 
     def read(self, data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> Decoded:
         """One datum from each start on: starts rise."""
-        cursor = Cursor(data, starts, lengths)
+        cursor = Cursor(padded(data), starts, starts + lengths)
         rows = np.arange(len(starts))
         found = self._node.read(cursor, rows)
         left = np.flatnonzero(cursor.at < cursor.end)
@@ -84,6 +84,7 @@ class _Plan:
                     writer.kind == "map",
                     writer.kind == "array" and _may_be_empty(writer.items[0]),
                     reading.Text(pa.string()),
+                    None if writer.kind == "map" else _extent(writer.items[0]),
                 )
             case "enum":
                 return _enum(writer, reader)
@@ -179,7 +180,9 @@ class _Plan:
         item = writer.items[0]
         is_empty = writer.kind == "array" and _may_be_empty(item)
         skipped = self.skip(item)
-        return reading.Repeated(None, skipped, pa.null(), writer.kind == "map", is_empty, reading.Skipped())
+        is_map = writer.kind == "map"
+        extent = None if is_map else _extent(item)
+        return reading.Repeated(None, skipped, pa.null(), is_map, is_empty, reading.Skipped(), extent)
 
 
 def _simple(writer: Type, reader: Type, path: str) -> Node:
@@ -270,6 +273,29 @@ def _may_be_empty(of: Type, inside: tuple[Type, ...] = ()) -> bool:
     if of.kind == "record":
         return of not in inside and all(_may_be_empty(f.type, (*inside, of)) for f in of.fields)
     return of.kind == "null" or (of.kind == "fixed" and of.size == 0)
+
+
+def _extent(of: Type, inside: tuple[Type, ...] = ()) -> Extent | None:
+    """What is known of the end of a datum before it is read."""
+    match of.kind:
+        case "int" | "long" | "enum":
+            return Extent(varints=1)
+        case "boolean" | "float" | "double":
+            return Extent(bytes={"boolean": 1, "float": 4, "double": 8}[of.kind])
+        case "fixed" if of.size:
+            return Extent(bytes=of.size)
+        case "record" if of.fields and of not in inside:
+            parts = [_extent(field.type, (*inside, of)) for field in of.fields]
+            known = [each for each in parts if each is not None and each.branch is None]
+            sizes, numbers = sum(each.bytes for each in known), sum(each.varints for each in known)
+            if len(known) == len(parts) and not (sizes and numbers):
+                return Extent(sizes, numbers)
+        case "union" if len(of.items) == 2 and "null" in (each.kind for each in of.items):
+            place = int(of.items[0].kind == "null")
+            one = _extent(of.items[place], inside)
+            if one is not None and one.branch is None:
+                return Extent(one.bytes and one.bytes + 1, one.varints and one.varints + 1, 2 * place)
+    return None
 
 
 def _told(of: Type) -> str:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -205,10 +206,10 @@ def _simple(schema: Type, kind: pa.DataType, path: str, wrong: ConfigError) -> _
         case "int" if name == "date" and pa.types.is_date32(kind):
             return lambda column: _longs(column.cast(pa.int32()).to_numpy(zero_copy_only=False))
         case "long" if "timestamp" in name and pa.types.is_timestamp(kind):
-            unit = "ms" if name.endswith("millis") else "us"
-            made = pa.timestamp(unit, kind.tz)
-            return lambda column: _longs(
-                column.cast(made, safe=False).cast(pa.int64()).to_numpy(zero_copy_only=False)
+            made = pa.timestamp("us", kind.tz)
+            us_per_unit = 1000 if name.endswith("millis") else 1
+            return lambda column: _longs(  # the moment's own millisecond, also before 1970
+                column.cast(made).cast(pa.int64()).to_numpy(zero_copy_only=False) // us_per_unit
             )
         case "int" | "long" if not name and pa.types.is_integer(kind):
             if kind.bit_width > (32 if schema.kind == "int" else 64):
@@ -229,6 +230,8 @@ def _simple(schema: Type, kind: pa.DataType, path: str, wrong: ConfigError) -> _
             return _enum(schema, path)
         case "fixed" if pa.types.is_binary(kind) and not name:
             return _of_size(schema.size, path)
+        case "fixed" if pa.types.is_string(kind) and name == "uuid":
+            return _uuid(path)
     raise wrong
 
 
@@ -312,6 +315,16 @@ def _of_size(size: int, path: str) -> _Encode:
         return column
 
     return encode
+
+
+def _uuid(path: str) -> _Encode:
+    def bytes_of(text: str) -> bytes:
+        try:
+            return uuid.UUID(text).bytes
+        except ValueError:
+            raise Unwritable(f"{told_at(path)} is {text!r}, expected a UUID") from None
+
+    return lambda column: pa.array([bytes_of(each) for each in column.to_pylist()], pa.binary())
 
 
 def _decimal(schema: Type, kind: pa.Decimal128Type, wrong: ConfigError) -> _Encode:

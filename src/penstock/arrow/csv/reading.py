@@ -18,6 +18,7 @@ from penstock.arrow.decoded import Decoded, shown, spread, valid_rows
 from penstock.client.settings import ConfigError
 
 _LINE_END: Final = r"[\r\n]"
+_BYTE_ORDER_MARK: Final = "\ufeff".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class Csv:
             raise pa.ArrowInvalid("a quote is not closed")  # and would take in the next line
         together = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
         text = pc.binary_join(together, b"\n")[0].as_py() + b"\n"
+        if text.startswith(_BYTE_ORDER_MARK):  # the parser takes one off, of the first line alone
+            text = _BYTE_ORDER_MARK + text
         table = pcsv.read_csv(
             pa.BufferReader(text),
             read_options=pcsv.ReadOptions(

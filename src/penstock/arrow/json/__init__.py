@@ -1,5 +1,5 @@
 """Columns of JSON documents to Arrow and back.
 
-`reading` reads documents of a type by Arrow's parser; `mapping` says which column a JSON Schema is, and
-`by_schema` reads documents into it; `writing` writes columns, and says which schema they have.
+`reading` reads documents of a type, mostly `at_once` by Arrow's parser; `times` are texts in them; `mapping`
+says which column a JSON Schema is; `writing` writes columns, and says which schema they have.
 """

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from penstock.arrow.encoding import told_at
 from penstock.client.settings import ConfigError
+from penstock.registry.formats.json_schema.drafts import draft_of
+from penstock.registry.formats.json_schema.loader import look_up, resolver_of, within
+from penstock.registry.formats.json_schema.schema import JsonSchema
+from penstock.registry.formats.json_text import read
+
+if TYPE_CHECKING:
+    from referencing._core import Resolver
 
 JsonValue: TypeAlias = Any
 _SIMPLE: Final = {
@@ -20,14 +26,19 @@ _SIMPLE: Final = {
 }
 _TIMES: Final = {"date": pa.date32(), "date-time": pa.timestamp("us", "UTC")}
 _LENGTH_MAX: Final = 64
+# What says which of the types that are said elsewhere are meant, and no type.
+_LIMITS: Final = {"required", "not", "minProperties", "maxProperties", "dependentRequired", "dependencies"}
+_REMARKS: Final = {"title", "description", "$comment"}
 
 
-def column_of(schema: JsonValue, resolved: Mapping[str, str]) -> tuple[pa.DataType, frozenset[str]]:
-    """The column of a schema, which may refer to ``resolved`` texts, and the paths in it of what may be
-    anything and is left as JSON text. Raises ConfigError.
+def column_of(schema: JsonSchema) -> tuple[pa.DataType, frozenset[str]]:
+    """The column of a schema, and the paths in it of what may be anything and is left as JSON text. Raises
+    ConfigError.
     """
-    mapping = _Mapping(schema, {name: json.loads(text) for name, text in resolved.items()})
-    kind = mapping.type(schema, "", ())
+    document = read(schema.canonical())
+    mapping = _Mapping(document)
+    place = _Place(document, resolver_of(document, schema.resolved))
+    kind = mapping.type(place, "", ())
     if kind is None:
         mapping.texts.add("")
     return kind or pa.string(), frozenset(mapping.texts)
@@ -70,104 +81,136 @@ def _is_written_as(kind: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(kind.id == wanted.id or pa.types.is_string(kind))
 
 
+class _Place(NamedTuple):
+    """A part of a schema, and what its references are relative to."""
+
+    schema: JsonValue
+    resolver: Resolver[JsonValue]
+
+    def at(self, schema: JsonValue) -> _Place:
+        return _Place(schema, self.resolver)
+
+
+class _Said(NamedTuple):
+    """What a schema says with all that it is put together of, each with its place."""
+
+    keywords: dict[str, _Place]
+    properties: dict[str, _Place]
+
+    def get(self, keyword: str) -> JsonValue:
+        place = self.keywords.get(keyword)
+        return None if place is None else place.schema
+
+
 class _Mapping:
-    def __init__(self, root: JsonValue, resolved: Mapping[str, JsonValue]) -> None:
-        self._documents = {"": root, **resolved}
+    def __init__(self, document: JsonValue) -> None:
+        self._document = document
+        self._draft = draft_of(document)
         self.texts: set[str] = set()
 
-    def type(self, schema: JsonValue, path: str, inside: tuple[int, ...]) -> pa.DataType | None:
+    def type(self, place: _Place, path: str, inside: tuple[int, ...]) -> pa.DataType | None:
         """None: anything."""
-        if not isinstance(schema, dict):
+        if not isinstance(place.schema, dict):
             return None
-        if id(schema) in inside or len(inside) > _LENGTH_MAX:
-            raise ConfigError(
-                f"{_at(path)} contains itself: a column has no such type. Give a reader schema that leaves "
-                "the field out, or read the text"
-            )
-        inside = (*inside, id(schema))
-        if "$ref" in schema:
-            return self.type(self._target(schema["$ref"], path), path, inside)
+        place, inside = self._entered(place, path, inside)
+        said = self._put_together(place, path, inside)
         for several in ("oneOf", "anyOf"):
-            if isinstance(schema.get(several), list):
-                others = [each for each in schema[several] if not _is_null(each)]
-                return self.type(others[0], path, inside) if len(others) == 1 else None
-        schema = self._merged(schema, path)
-        kinds = schema.get("type", "object" if "properties" in schema else _kinds_of_values(schema))
+            choices = said.get(several)
+            if isinstance(choices, list):
+                others = [each for each in choices if not _is_null(each)]
+                if all(_is_limit(each) for each in others):
+                    continue
+                one = said.keywords[several].at(others[0])
+                return self.type(one, path, inside) if len(others) == 1 else None
+        kinds = said.get("type") or ("object" if said.properties else _kinds_of_values(said))
         kinds = [each for each in (kinds if isinstance(kinds, list) else [kinds]) if each != "null"]
         if sorted(map(str, kinds)) == ["integer", "number"]:
             kinds = ["number"]
-        if len(kinds) != 1:
-            return None
-        return self._of_kind(str(kinds[0]), schema, path, inside)
+        return self._of_kind(str(kinds[0]), said, path, inside) if len(kinds) == 1 else None
 
-    def _of_kind(
-        self, kind: str, schema: dict[str, Any], path: str, inside: tuple[int, ...]
-    ) -> pa.DataType | None:
+    def _entered(self, place: _Place, path: str, inside: tuple[int, ...]) -> tuple[_Place, tuple[int, ...]]:
+        """Where references lead, one after the other."""
+        while True:
+            schema = place.schema
+            if id(schema) in inside or len(inside) > _LENGTH_MAX:
+                raise ConfigError(
+                    f"{_at(path)} contains itself: a column has no such type. Give a reader schema that "
+                    "leaves the field out, or read the text"
+                )
+            inside = (*inside, id(schema))
+            if not isinstance(schema, dict):
+                return place, inside
+            resolver = place.resolver
+            if schema is not self._document:  # whose own id its resolver knows
+                resolver = within(self._draft, schema, resolver)
+            if "$ref" not in schema:
+                return _Place(schema, resolver), inside
+            try:
+                found = look_up(resolver, str(schema["$ref"]))
+            except LookupError:
+                raise ConfigError(
+                    f"{_at(path)} refers to {schema['$ref']!r}: expected '#/…' or a reference of the schema"
+                ) from None
+            place = _Place(found.contents, found.resolver)
+
+    def _put_together(self, place: _Place, path: str, inside: tuple[int, ...]) -> _Said:
+        """With what ``allOf`` adds: of objects the properties, of all else what is not said before."""
+        schema = place.schema
+        if not isinstance(schema, dict):
+            return _Said({}, {})
+        keywords = {name: place.at(value) for name, value in schema.items()}
+        properties = {}
+        if isinstance(schema.get("properties"), dict):
+            properties = {name: place.at(value) for name, value in schema["properties"].items()}
+        parts = schema.get("allOf")
+        for part in parts if isinstance(parts, list) else ():
+            entered, within_it = self._entered(place.at(part), path, inside)
+            more = self._put_together(entered, path, within_it)
+            keywords = {**more.keywords, **keywords}
+            properties = {**properties, **more.properties}
+        return _Said(keywords, properties)
+
+    def _of_kind(self, kind: str, said: _Said, path: str, inside: tuple[int, ...]) -> pa.DataType | None:
         match kind:
             case "object":
-                return self._object(schema, path, inside)
+                return self._object(said, path, inside)
             case "array":
-                items = schema.get("items")
-                return pa.list_(pa.field("element", self._part(items, f"{path}[]", inside)))
+                items = said.keywords.get("items")
+                element = self._part(items, f"{path}[]", inside)
+                return pa.list_(pa.field("element", element))
             case "string":
-                return _TIMES.get(str(schema.get("format")), pa.string())
+                return _TIMES.get(str(said.get("format")), pa.string())
         return _SIMPLE.get(kind)
 
-    def _object(self, schema: dict[str, Any], path: str, inside: tuple[int, ...]) -> pa.DataType | None:
-        properties = schema.get("properties")
-        if isinstance(properties, dict) and properties:
+    def _object(self, said: _Said, path: str, inside: tuple[int, ...]) -> pa.DataType | None:
+        if said.properties:
+            fields = said.properties.items()
             return pa.struct(
-                [pa.field(name, self._part(of, f"{path}.{name}", inside)) for name, of in properties.items()]
+                [pa.field(name, self._part(of, f"{path}.{name}", inside)) for name, of in fields]
             )
-        if isinstance(others := schema.get("additionalProperties"), dict):
+        if isinstance(said.get("additionalProperties"), dict):
+            others = said.keywords["additionalProperties"]
             return pa.map_(pa.string(), self._part(others, f"{path}{{}}", inside))
         return None
 
-    def _part(self, schema: JsonValue, path: str, inside: tuple[int, ...]) -> pa.DataType:
-        kind = self.type(schema, path, inside)
+    def _part(self, place: _Place | None, path: str, inside: tuple[int, ...]) -> pa.DataType:
+        kind = None if place is None else self.type(place, path, inside)
         if kind is None:
             self.texts.add(path)
         return kind or pa.string()
 
-    def _merged(self, schema: dict[str, Any], path: str) -> dict[str, Any]:
-        """With what ``allOf`` adds: of objects the properties, of all else what is not said before."""
-        parts = schema.get("allOf")
-        if not isinstance(parts, list):
-            return schema
-        merged = {name: value for name, value in schema.items() if name != "allOf"}
-        for part in parts:
-            if isinstance(part, dict) and "$ref" in part:
-                part = self._target(part["$ref"], path)
-            if not isinstance(part, dict):
-                continue
-            part = self._merged(part, path)
-            properties = {**merged.get("properties", {}), **part.get("properties", {})}
-            merged = {**part, **merged}
-            if properties:
-                merged["properties"] = properties
-        return merged
 
-    def _target(self, reference: JsonValue, path: str) -> JsonValue:
-        name, _, pointer = str(reference).partition("#")
-        found = self._documents.get(name)
-        for step in pointer.split("/")[1:]:
-            step = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list) and step.isdigit() and int(step) < len(found):
-                found = found[int(step)]
-            else:
-                found = found.get(step) if isinstance(found, dict) else None
-        if found is None:
-            raise ConfigError(
-                f"{_at(path)} refers to {reference!r}: expected '#/…' or a reference of the schema"
-            )
-        return found
-
-
-def _kinds_of_values(schema: dict[str, Any]) -> list[str]:
+def _kinds_of_values(said: _Said) -> list[str]:
     """Of a schema that names values and no type."""
-    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
-    names = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+    values = said.get("enum")
+    if values is None and "const" in said.keywords:
+        values = [said.get("const")]
+    names = {str: "string", bool: "boolean", int: "integer", Decimal: "number", type(None): "null"}
     return sorted({names.get(type(value), "object") for value in values}) if isinstance(values, list) else []
+
+
+def _is_limit(schema: JsonValue) -> bool:
+    return isinstance(schema, dict) and bool(schema) and schema.keys() <= _LIMITS | _REMARKS
 
 
 def _is_null(schema: JsonValue) -> bool:

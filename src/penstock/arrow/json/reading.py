@@ -1,39 +1,52 @@
-"""Columns of JSON documents to columns of structs, by Arrow's own parser, all documents of a column at once.
+"""Columns of JSON documents: read at once where all are good, and else one by one.
 
-The parser takes a text of documents one after the other and tells which row is bad only by failing. So each
-document is wrapped as ``{"v":…}``: no damaged document can then swallow its neighbour or count for two rows,
-since between the wrappers stands ``}{``, which is valid between documents and nowhere else. What could still
-pass is a document followed by members of its own, ``1,"w":2``: that would be an error as ``{"v":[…]}``, so
-those that may be such are parsed once more so. Bad rows are found by halves, and only where there are some.
+Arrow's parser reads objects, arrays, texts and numbers. Maps, and what may be of several types (left as JSON
+text), it does not know: such columns are read one by one. So are rows around one that it refuses: it tells
+which it is only by failing, and knows no whole number that is written 1.0. What a row is read as does not
+depend on its neighbours.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as pj
 
 from penstock.arrow.decoded import Decoded, spread, valid_rows
+from penstock.arrow.json.at_once import parse, parsed_type, refuse_unreadable, typed
 from penstock.client.settings import ConfigError
 
-_OPEN: Final = b'{"v":'
-_MARK: Final = b'{"v":true,"w":'  # the document itself is parsed and left out
-_AFTER_AN_OBJECT: Final = r"\}\s*,\s*\""
-# What Arrow's parser alone takes for numbers: where it may be, then what it is outside strings. (Two
-# patterns, as those that begin with letters are found three times as fast.)
-_MAY_BE_NO_NUMBER: Final = (r"Inf(?:[\s,\]}]|$)", r"-NaN")
-_NO_NUMBER: Final = re.compile(rb"Inf(?!inity)|-NaN")
-_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
+JsonValue: TypeAlias = Any
+_NAMES: Final = {dict: "an object", list: "an array", bool: "a boolean", str: "a text", type(None): "null"}
+_WHOLE_END: Final = 2.0**64
+_DIGITS_MAX: Final = 100  # of a decimal: more than a column holds, where an exponent may say a billion
+_DECIMAL: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _SHOWN_LETTERS: Final = 80
-# What the parser says of rows and columns refers to the wrapped text.
-_ROW_NUMBER: Final = re.compile(r" in row \d+$")
-_COLUMN: Final = re.compile(r"Column\(/v/?([^)]*)\)")
+_DEPTH_MIN: Final = 200  # Python's parser goes deeper, how much depends on who calls it
+_UNREADABLE: Final = (ValueError, RecursionError, OverflowError, pa.ArrowException)
+# So many are read together, where some are not for Arrow's parser.
+_ROWS_MIN: Final = 256
+
+
+class _Real(float):
+    """A number as it is written: a double does not say all of it."""
+
+    text: str
+
+
+class _Doubled(dict[str, JsonValue]):
+    """An object in which names are twice."""
+
+    names: set[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +60,10 @@ class Json:
     def __post_init__(self) -> None:
         if not pa.types.is_struct(self.type) or not self.type.num_fields:
             raise ConfigError(f"a schema for JSON has at least one field, found {self.type}")
-        _refuse_unreadable(self.type, "")
+        refuse_unreadable(self.type)
 
     def decode(self, column: pa.BinaryArray) -> Decoded:
-        return _decode(column, self.type)
+        return JsonColumn(self.type, frozenset()).decode(column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,162 +78,243 @@ class JsonText:
         return pa.string()
 
     def decode(self, column: pa.BinaryArray) -> Decoded:
-        checked = _decode(column, None)
+        checked = _decoded(column, self._check)
         return Decoded(pc.if_else(checked.array.is_valid(), column, None).cast(pa.string()), checked.bad)
 
+    def _check(self, documents: pa.BinaryArray) -> Decoded:
+        """A mark for each that is JSON."""
+        return _by_pieces(documents, lambda piece: parse(piece, None), _marks)
 
-def _refuse_unreadable(kind: pa.DataType, path: str) -> None:
-    """Types that JSON has no one form for."""
-    if pa.types.is_struct(kind):
-        for field in kind:
-            _refuse_unreadable(field.type, f"{path}.{field.name}".lstrip("."))
-    elif pa.types.is_list(kind):
-        _refuse_unreadable(kind.value_type, f"{path}[]")
-    else:
+
+@dataclass(frozen=True, slots=True)
+class JsonColumn:
+    """``type``: the column's. ``texts``: paths of what may be anything, and is left as JSON text."""
+
+    type: pa.DataType
+    texts: frozenset[str]
+    name: str = "json-schema"
+    is_slow: bool = True
+
+    def decode(self, column: pa.BinaryArray) -> Decoded:
+        if self.texts or not pa.types.is_struct(self.type) or _has_map(self.type):
+            return _decoded(column, self._one_by_one)
+        return _decoded(column, lambda documents: _by_pieces(documents, self._at_once, self._one_by_one))
+
+    def _at_once(self, documents: pa.BinaryArray) -> pa.Array:
+        return parse(documents, self.type)
+
+    def _one_by_one(self, documents: pa.BinaryArray) -> Decoded:
+        values = documents.to_pylist()
+        found: list[Any] = []
+        bad: dict[int, str] = {}
+        for row, value in enumerate(values):
+            try:
+                found.append(self._value(_parsed(value), self.type, ""))
+            except _UNREADABLE as problem:
+                bad[row] = _told("JSON of the schema", value, problem)
+                found.append(None)
         try:
-            pj.read_json(
-                pa.BufferReader(b'{"v":null}'),
-                parse_options=pj.ParseOptions(explicit_schema=pa.schema([("v", _parsed_type(kind))])),
-            )
-            readable = not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
-        except pa.ArrowNotImplementedError:
-            readable = False
-        if not readable:
-            raise ConfigError(
-                f"field {path!r} of the JSON schema is of type {kind}, which is not read from JSON: expected "
-                "booleans, numbers, strings, dates, timestamps, arrays and structs"
-            )
+            return Decoded(self._column(found), bad)
+        except _UNREADABLE:  # a number that is out of range, or text that is none
+            for row, made in enumerate(found):
+                try:
+                    self._column([made])
+                except _UNREADABLE as problem:
+                    bad[row] = _told("JSON of the schema", values[row], problem)
+                    found[row] = None
+        return Decoded(self._column(found), bad)
+
+    def _column(self, found: list[Any]) -> pa.Array:
+        return typed(pa.array(found, parsed_type(self.type)), self.type)
+
+    def _value(self, given: JsonValue, kind: pa.DataType, path: str) -> Any:
+        """As `parsed_type` has it."""
+        if path in self.texts:
+            return None if given is None else _text(given)
+        if given is None:
+            if not path:
+                raise ValueError("it is null")
+            return None
+        if pa.types.is_struct(kind):
+            named = _object(given, path, [field.name for field in kind])
+            return {f.name: self._value(named.get(f.name), f.type, f"{path}.{f.name}") for f in kind}
+        if pa.types.is_map(kind):
+            named = _object(given, path)
+            return [(key, self._value(each, kind.item_type, f"{path}{{}}")) for key, each in named.items()]
+        if pa.types.is_list(kind):
+            items = _expect(given, list, path)
+            return [self._value(each, kind.value_type, f"{path}[]") for each in items]
+        if pa.types.is_boolean(kind):
+            return _expect(given, bool, path)
+        if pa.types.is_decimal(kind):
+            return _decimal(given, path)
+        if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_time(kind):
+            return _number(given, not pa.types.is_floating(kind), path)
+        return _expect(given, str, path)
 
 
-def _parsed_type(kind: pa.DataType) -> pa.DataType:
-    """The type to parse as: the parser takes dates for numbers, so they are cast from text afterwards."""
-    if pa.types.is_date(kind):
-        return pa.string()
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_parsed_type(field.type)) for field in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_parsed_type(kind.value_type)))
-    return kind
+# --- columns of documents -----------------------------------------------------------------------------------
+
+_Read: TypeAlias = Callable[[pa.BinaryArray], Decoded]
 
 
-def _decode(column: pa.BinaryArray, kind: pa.StructType | None) -> Decoded:
-    """Structs, or with no type a mark for each document that is one; null for nulls and bad documents."""
-    documents = column.drop_null()
+def _decoded(column: pa.BinaryArray, read: _Read) -> Decoded:
+    """``read`` takes what is not null."""
+    rows = np.flatnonzero(valid_rows(column))
+    found, bad = read(column.drop_null())
+    return Decoded(spread(found, rows, len(column)), {int(rows[row]): why for row, why in bad.items()})
+
+
+def _by_pieces(
+    documents: pa.BinaryArray, at_once: Callable[[pa.BinaryArray], pa.Array], one_by_one: _Read
+) -> Decoded:
+    """All at once, and where that is not to be, one by one as few as can be."""
+    with suppress(pa.ArrowInvalid):
+        found = at_once(documents)
+        if not found.null_count:
+            return Decoded(found, {})
+    if len(documents) > _ROWS_MIN:
+        starts = range(0, len(documents), _ROWS_MIN)
+        parts = [_by_pieces(documents.slice(start, _ROWS_MIN), at_once, one_by_one) for start in starts]
+        bad = {
+            start + row: why
+            for start, part in zip(starts, parts, strict=True)
+            for row, why in part.bad.items()
+        }
+        return Decoded(pa.concat_arrays([part.array for part in parts]), bad)
+    found, told = one_by_one(documents)
+    bad = dict(told)
+    for row in list(bad):  # what is too deep for Python's parser is not for Arrow's
+        document = documents.slice(row, 1)
+        if len(documents) > 1 and _may_be_deep(document[0].as_py()):
+            part = _by_pieces(document, at_once, one_by_one)
+            found = pa.concat_arrays([found.slice(0, row), part.array, found.slice(row + 1)])
+            if not part.bad:
+                del bad[row]
+    return Decoded(found, bad)
+
+
+def _may_be_deep(document: bytes) -> bool:
+    return document.count(b"[") + document.count(b"{") > _DEPTH_MIN
+
+
+def _marks(documents: pa.BinaryArray) -> Decoded:
+    """True for what is JSON; numbers have to be doubles, and text UTF-8."""
     bad: dict[int, str] = {}
-    try:
-        rows = _parse(documents, kind)
-    except pa.ArrowInvalid:
-        rows, bad = _parse_one_by_one(documents, kind)
-    if rows.null_count > len(bad):
-        expected = "expected a JSON object of the schema, found null"
-        bad |= {int(row): expected for row in np.flatnonzero(~valid_rows(rows)) if int(row) not in bad}
-    if not column.null_count:
-        return Decoded(rows, bad)
-    places = np.flatnonzero(valid_rows(column))
-    return Decoded(spread(rows, places, len(column)), {int(places[row]): text for row, text in bad.items()})
+    for row, document in enumerate(documents.to_pylist()):
+        try:
+            found = json.loads(document.decode(), parse_float=_finite, parse_int=_finite)
+            json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair is no text
+        except _UNREADABLE as problem:
+            bad[row] = _told("JSON", document, problem)
+    return Decoded(pa.array([None if row in bad else True for row in range(len(documents))], pa.bool_()), bad)
 
 
-def _parse(documents: pa.BinaryArray, kind: pa.StructType | None) -> pa.Array:
-    """All documents, each one valid. Raises ArrowInvalid."""
-    if not len(documents):
-        return pa.array([], pa.bool_() if kind is None else kind)
-    documents.cast(pa.string())  # the parser does not look whether it is UTF-8
-    if kind is None:
-        _parse_wrapped(documents, _MARK, b"}", pa.bool_())
-        parsed = _parse_wrapped(documents, _MARK + b"[", b"]}", pa.bool_())
-    else:
-        parsed = _parse_wrapped(documents, _OPEN, b"}", _parsed_type(kind))
-        doubtful = documents.filter(pc.match_substring_regex(documents, _AFTER_AN_OBJECT))
-        if len(doubtful):
-            _parse_wrapped(doubtful, _MARK + b"[", b"]}", pa.bool_())
-        parsed = parsed if parsed.type == kind else parsed.cast(kind)
-    _refuse_what_is_no_number(documents)
-    return parsed
+def _finite(text: str) -> float:
+    if math.isinf(found := float(text)):
+        raise ValueError(f"{text[:_SHOWN_LETTERS]} is greater than any double")
+    return found
 
 
-def _refuse_what_is_no_number(documents: pa.BinaryArray) -> None:
-    """Of documents that were parsed. Raises ArrowInvalid."""
-    inf, nan = (pc.match_substring_regex(documents, pattern) for pattern in _MAY_BE_NO_NUMBER)
-    for document in documents.filter(pc.or_(inf, nan)):
-        found = _NO_NUMBER.search(_STRING.sub(b'""', document.as_py()))
-        if found:
-            raise pa.ArrowInvalid(f"Invalid value {found.group().decode()}.")
-
-
-def _parse_wrapped(documents: pa.BinaryArray, opening: bytes, closing: bytes, kind: pa.DataType) -> pa.Array:
-    """The first member of each wrapper, as ``kind``. Raises ArrowInvalid."""
-    together = pa.ListArray.from_arrays(pa.array([0, len(documents)], pa.int32()), documents)
-    body = pc.binary_join(together, closing + b"\n" + opening)[0].as_buffer()
-    text = b"".join((opening, body, closing))
-    table = pj.read_json(
-        pa.BufferReader(text),
-        # One block: between blocks it would be cut at line ends, which documents may have inside.
-        read_options=pj.ReadOptions(use_threads=False, block_size=len(text) + 1),
-        parse_options=pj.ParseOptions(
-            explicit_schema=pa.schema([("v", kind)]), unexpected_field_behavior="ignore"
-        ),
-    )
-    if table.num_rows != len(documents):
-        raise pa.ArrowInvalid(f"JSON parse error: {table.num_rows} documents instead of {len(documents)}")
-    return table.column(0).combine_chunks()
-
-
-def _parse_one_by_one(
-    documents: pa.BinaryArray, kind: pa.StructType | None
-) -> tuple[pa.Array, dict[int, str]]:
-    """Where some are bad: the good ones in as few steps as there can be, the bad ones each by itself."""
-    suspects = np.fromiter(
-        (not _looks_good(document.as_py()) for document in documents), bool, len(documents)
-    )
-    pieces: list[pa.Array] = []
-    order: list[np.ndarray] = []
-    bad: dict[int, str] = {}
-    for rows in (np.flatnonzero(~suspects), *np.flatnonzero(suspects)[:, None]):
-        _parse_by_halves(documents, rows, kind, pieces, order, bad)
-    places = np.empty(len(documents), np.int64)
-    places[np.concatenate(order)] = np.arange(len(documents))
-    return pa.concat_arrays(pieces).take(pa.array(places)), bad
-
-
-def _looks_good(document: bytes) -> bool:
-    """A guess that saves steps; Arrow's parser decides."""
-    try:
-        json.loads(document.decode())
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _parse_by_halves(
-    documents: pa.BinaryArray,
-    rows: np.ndarray,
-    kind: pa.StructType | None,
-    pieces: list[pa.Array],
-    order: list[np.ndarray],
-    bad: dict[int, str],
-) -> None:
-    """Append the parsed ``rows`` to ``pieces`` and their numbers to ``order``; null for those in ``bad``."""
-    if not len(rows):
-        return
-    chosen = documents.take(pa.array(rows))
-    try:
-        piece = _parse(chosen, kind)
-    except pa.ArrowInvalid as problem:
-        if len(rows) > 1:
-            middle = len(rows) // 2
-            _parse_by_halves(documents, rows[:middle], kind, pieces, order, bad)
-            _parse_by_halves(documents, rows[middle:], kind, pieces, order, bad)
-            return
-        bad[int(rows[0])] = _reason(problem, chosen[0].as_py(), kind)
-        piece = pa.nulls(1, pa.bool_() if kind is None else kind)
-    pieces.append(piece)
-    order.append(rows)
-
-
-def _reason(problem: pa.ArrowInvalid, document: bytes, kind: pa.StructType | None) -> str:
-    said = _COLUMN.sub(lambda found: f"field '{found[1]}'" if found[1] else "it", str(problem))
-    said = _ROW_NUMBER.sub("", said.removeprefix("JSON parse error: "))
+def _told(expected: str, document: bytes, problem: Exception) -> str:
     shown = document[:_SHOWN_LETTERS].decode(errors="backslashreplace")
     cut = "…" if len(document) > _SHOWN_LETTERS else ""
-    expected = "JSON" if kind is None else "a JSON object of the schema"
-    return f"expected {expected}, found {len(document)} bytes {shown!r}{cut} ({said})"
+    return f"expected {expected}, found {len(document)} bytes {shown!r}{cut} ({problem})"
+
+
+def _has_map(kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind):
+        return True
+    if pa.types.is_struct(kind):
+        return any(_has_map(field.type) for field in kind)
+    return pa.types.is_list(kind) and _has_map(kind.value_type)
+
+
+# --- one document -------------------------------------------------------------------------------------------
+
+
+def _parsed(document: bytes) -> JsonValue:
+    """NaN and the infinities count, as for Arrow's parser."""
+    return json.loads(document.decode(), parse_float=_real, parse_int=_int, object_pairs_hook=_members)
+
+
+def _real(text: str) -> _Real:
+    made = _Real(text)
+    made.text = text
+    return made
+
+
+def _int(text: str) -> int | _Real:
+    return int(text) if text != "-0" else _real(text)
+
+
+def _members(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    doubled = _Doubled(made)
+    names = [name for name, _ in pairs]
+    doubled.names = {name for name in made if names.count(name) > 1}
+    return doubled
+
+
+def _text(given: JsonValue) -> str:
+    """The JSON of a value, without white space; numbers as they were written."""
+    match given:
+        case dict():
+            named = _object(given, "")
+            return "{" + ",".join(f"{_text(name)}:{_text(each)}" for name, each in named.items()) + "}"
+        case list():
+            return "[" + ",".join(map(_text, given)) + "]"
+        case _Real():
+            return given.text
+    return json.dumps(given, ensure_ascii=False)
+
+
+def _expect(given: JsonValue, kind: type, path: str) -> Any:
+    if not isinstance(given, kind):
+        raise _unfit(given, _NAMES[kind], path)
+    return given
+
+
+def _object(given: JsonValue, path: str, wanted: Collection[str] | None = None) -> Mapping[str, JsonValue]:
+    """``wanted``: the names that count, if not all."""
+    if isinstance(given, _Doubled):
+        for name in sorted(given.names):
+            if wanted is None or name in wanted:
+                raise ValueError(f"{_at(path)} has the name {name!r} twice")
+    named: Mapping[str, JsonValue] = _expect(given, dict, path)
+    return named
+
+
+def _number(given: JsonValue, is_whole: bool, path: str) -> int | float:
+    if isinstance(given, bool) or not isinstance(given, (int, float)):
+        raise _unfit(given, "a number", path)
+    if not is_whole:
+        if isinstance(given, _Real) and math.isinf(given):
+            raise ValueError(f"{_at(path)} is {given.text}, which is greater than any double")
+        return float(given)
+    if isinstance(given, int):
+        return given
+    exact = Decimal(given.text) if isinstance(given, _Real) and abs(given) <= _WHOLE_END else Decimal(given)
+    if not exact.is_finite() or exact != exact.to_integral_value():
+        raise ValueError(f"{_at(path)} is {given}, expected a whole number")
+    return int(exact)
+
+
+def _decimal(given: JsonValue, path: str) -> Decimal:
+    text = given.text if isinstance(given, _Real) else str(given)
+    if isinstance(given, bool) or not isinstance(given, (int, float, str)) or not _DECIMAL.fullmatch(text):
+        raise _unfit(given, "a number", path)
+    made = Decimal(text)
+    if abs(made.adjusted()) > _DIGITS_MAX:
+        raise ValueError(f"{_at(path)} is {text[:_SHOWN_LETTERS]}, which no decimal column holds")
+    return made
+
+
+def _unfit(given: JsonValue, expected: str, path: str) -> ValueError:
+    return ValueError(f"{_at(path)} is {_NAMES.get(type(given), 'a number')}, expected {expected}")
+
+
+def _at(path: str) -> str:
+    return path.lstrip(".") or "it"

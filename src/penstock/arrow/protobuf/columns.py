@@ -80,6 +80,7 @@ class _Rows:
         at = self.starts.copy()
         found: dict[int, list[_Values]] = {}
         known = np.array(sorted(tags), np.uint64)
+        numbers = np.unique(known >> np.uint64(3))
         rows = np.flatnonzero(at < self.ends)
         steps = 0
         while len(rows):
@@ -92,6 +93,7 @@ class _Rows:
             if not is_known.all():  # of what is passed over only the wire type counts
                 others = ~is_known
                 wrong = others & ((seen < _TAG_MIN) | (seen >= _TAG_END))
+                wrong |= others & np.isin(seen >> np.uint64(3), numbers)  # in another form than its field's
                 self._leave(rows[others if others_are_odd else wrong], at)
                 seen[others] &= np.uint64(7)
             for tag in np.unique(seen).tolist():

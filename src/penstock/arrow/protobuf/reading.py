@@ -2,7 +2,8 @@
 
 It knows the reader's message: fields that a later writer has added are left out, those that an
 earlier one did not have get their defaults, as Protobuf has it. Where reader and writer disagree about a
-field's type the parser would leave it out too, which here is an error; and numbers are parsed as wide as they
+field's type, or data is not in the form that its field has, the parser would leave it out too, which here is
+an error; and numbers are parsed as wide as they
 may have been written (`parsing`), so that none is cut to the reader's size.
 """
 
@@ -19,6 +20,7 @@ import pyarrow as pa
 from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from penstock.arrow.decoded import Decoded, shown
 from penstock.arrow.framed import NoProjection, cut
@@ -127,6 +129,29 @@ class _OutOfRange(ValueError):
 
 def _message_column(of: Descriptor, decimals: Decimals) -> _Column:
     """Makes a column of messages, None among them."""
+    make = _column_of_fields(of, decimals)
+
+    def checked(messages: Sequence[Any]) -> pa.Array:
+        for message in messages:
+            if message is not None:
+                _refuse_passed_over(of, message)
+        return make(messages)
+
+    return checked
+
+
+def _refuse_passed_over(of: Descriptor, message: Any) -> None:
+    """What the parser has left as unknown though it has the number of a field: it is in another form."""
+    for each in UnknownFieldSet(message):
+        field = of.fields_by_number.get(each.field_number)
+        if field is not None:
+            raise _OutOfRange(
+                f"field '{field.name}' (number {field.number}) has the wire type {each.wire_type} in a form "
+                f"that {_told(field)} does not have"
+            )
+
+
+def _column_of_fields(of: Descriptor, decimals: Decimals) -> _Column:
     if of.full_name == TIMESTAMP:
         return _timestamps
     if of.full_name == DATE:
@@ -169,6 +194,7 @@ def _decimals(kind: pa.Decimal128Type) -> _Column:
     expected = f"expected a decimal({kind.precision}, {kind.scale})"
 
     def number(message: Any) -> Decimal:
+        _refuse_passed_over(message.DESCRIPTOR, message)
         unscaled = int.from_bytes(message.value, "big", signed=True)
         if not message.value or unscaled.bit_length() > _DECIMAL_BITS or abs(message.scale) > _SCALE_MAX:
             found = f"{len(message.value)} bytes with a scale of {message.scale}"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import ssl
+import threading
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote
@@ -16,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import request_response
 from starlette.types import Lifespan
 
 from penstock.registry.api import contexts, media, routing
@@ -38,9 +40,12 @@ _UNKNOWN_LEADER: Final = 50004
 _BODY_BYTES_MAX: Final = 8 << 20
 # Writes wait for their turn, and for leaders and brokers that are away: in threads that reads don't miss.
 _WRITE_THREADS: Final = 64
+# Schemas are looked up and compared in others, so that plain reads needn't wait for theirs.
+_CHECK_THREADS: Final = 8
+# How many schemas of requests are looked at at once: parsed, a megabyte takes a hundred times that.
+_PARSED_MAX: Final = 4
 # How soon a leader that could not be reached is tried again.
 _LOOK_S: Final = 0.2
-_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
 
 
 class _Sent(NamedTuple):
@@ -83,16 +88,16 @@ def application(
         except RegistryError as error:
             return failure(error, kind)
 
-    routes = [Route("/{path:path}", answer, methods=_METHODS)]
     middleware = []
     if users is not None:
         middleware.append(Middleware(BasicAuthentication, users=users, refusal=_unauthorized))
-    return Starlette(
-        routes=routes,
+    application = Starlette(
         middleware=middleware,
         lifespan=lifespan,
         exception_handlers={Exception: _unexpected},
     )
+    application.router.default = request_response(answer)  # a path of a route has no line breaks
+    return application
 
 
 def _unauthorized() -> Response:
@@ -105,12 +110,12 @@ class _Api:
         self._tls = tls
         self._version = version
         self._writes = CapacityLimiter(_WRITE_THREADS)
+        self._checks = CapacityLimiter(_CHECK_THREADS)
+        self._parsing = threading.BoundedSemaphore(_PARSED_MAX)
 
     async def answer(self, sent: _Sent, kind: str) -> Response:
         """Raises RegistryError."""
-        path = sent.path.strip("/")
-        segments = [unquote(part) for part in path.split("/")] if path else []
-        query = tuple(parse_qsl(sent.query, keep_blank_values=True))
+        segments, query = _decoded(sent)
         if segments[:2] == ["v1", "metadata"] and sent.method in ("GET", "HEAD"):
             return answer_json(self._metadata(segments), kind)
         segments, query = contexts.rewritten(segments, query)
@@ -118,13 +123,20 @@ class _Api:
             return Response(headers={"allow": ", ".join([*allowed, "OPTIONS"])})
         resource, parameters = routing.find(RESOURCES, sent.method, segments)
         asked = Asked(parameters, query, _content(sent) if resource.has_body else None)
-        limiter = self._writes if resource.write is not None else None
+        limiter = self._limiter(resource)
         return await to_thread.run_sync(partial(self._answer, resource, asked, sent, kind), limiter=limiter)
+
+    def _limiter(self, resource: Resource) -> CapacityLimiter | None:
+        """Whose threads answer; None: those of the reads that have nothing to parse."""
+        if resource.write is not None:
+            return self._writes
+        return self._checks if resource.has_body else None
 
     def _answer(self, resource: Resource, asked: Asked, sent: _Sent, kind: str) -> Response:
         if resource.read is not None:
             read = resource.read
-            found = self._store.read(lambda registry: read(registry, asked))
+            with self._parsing if resource.has_body else nullcontext():
+                found = self._store.read(lambda registry: read(registry, asked))
             if found is not None or resource.write is None:
                 return answer_text(found, kind) if resource.is_text else answer_json(found, kind)
         return self._write(resource, asked, sent, kind)
@@ -204,6 +216,17 @@ async def _received(request: Request) -> _Sent:
     path = scope["raw_path"].decode("latin-1").partition("?")[0]
     query = scope["query_string"].decode("latin-1")
     return _Sent(request.method, path, query, request.headers, bytes(body))
+
+
+def _decoded(sent: _Sent) -> tuple[list[str], contexts.Query]:
+    """Segments and query of the path. Raises RegistryError: two names that are no text would become one."""
+    path = sent.path.strip("/")
+    try:
+        segments = [unquote(part, errors="strict") for part in path.split("/")] if path else []
+        query = tuple(parse_qsl(sent.query, keep_blank_values=True, errors="strict"))
+    except UnicodeDecodeError as error:
+        raise RegistryError(400, f"the path is no UTF-8: {error}") from None
+    return segments, query
 
 
 def _content(sent: _Sent) -> Any:

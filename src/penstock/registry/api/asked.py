@@ -9,6 +9,8 @@ from typing import Any
 from penstock.registry.subjects import RegistryError
 
 _INT_MAX = 2**31 - 1
+# Any number of zeros may stand before a number, and Python reads no more than some thousand.
+_DIGITS_MAX = 100
 
 
 def not_found() -> RegistryError:
@@ -19,7 +21,8 @@ def not_found() -> RegistryError:
 def whole_number(text: str) -> int:
     """As Java reads an Integer. Raises RegistryError 404."""
     digits = text[1:] if text[:1] in ("-", "+") else text
-    if not (digits.isascii() and digits.isdigit()) or not -_INT_MAX <= int(text) <= _INT_MAX:
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX
+    if not is_number or not -_INT_MAX - 1 <= int(text) <= _INT_MAX:
         raise not_found()
     return int(text)
 

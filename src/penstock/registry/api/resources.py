@@ -6,31 +6,19 @@ from typing import Any, Final
 
 from penstock.registry.api.asked import Asked, whole_number
 from penstock.registry.api.routing import Resource
-from penstock.registry.subjects import Decision, Registry, RegistryError
+from penstock.registry.subjects import Decision, Registry
 
 # Parameters
 
 
 def _subject(registry: Registry, asked: Asked) -> str:
     """That of the path, or the one it is an alias of."""
-    return _unaliased(registry, asked.path["subject"])
-
-
-def _unaliased(registry: Registry, subject: str) -> str:
-    try:
-        alias = registry.config(subject).get("alias")
-    except RegistryError:
-        return subject  # it has no configuration
-    if not alias:
-        return subject
-    if subject.startswith(":.") and not alias.startswith(":."):
-        return f":{subject.split(':')[1]}:{alias}"
-    return str(alias)
+    return registry.aliased(asked.path["subject"])
 
 
 def _subject_asked(registry: Registry, asked: Asked) -> str | None:
     subject = asked.optional("subject")
-    return _unaliased(registry, subject) if subject else subject
+    return registry.aliased(subject) if subject else subject
 
 
 def _owner(asked: Asked) -> str | None:

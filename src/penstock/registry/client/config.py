@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from penstock.client.security import SecurityConfig
 from penstock.client.settings import (
@@ -21,6 +21,7 @@ from penstock.client.settings import (
 
 URL: Final = "schema.registry.url"
 TLS_PREFIX: Final = "schema.registry."  # schema.registry.ssl.truststore.location and its kin
+_CONTEXTS: Final = "/contexts/"
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -98,6 +99,21 @@ class RegistryConfig:
                 "'bearer.auth.credentials.source' is STATIC_TOKEN: expected 'bearer.auth.token' as well"
             )
         return config
+
+    def in_context_of(self, subject: str) -> RegistryConfig:
+        """As it is asked about a subject that names its context (``:.context:name``): a context has ids of
+        its own, under a path of its own. A context that is in a URL already is left there.
+        """
+        context = subject.removeprefix(":").partition(":")[0]
+        if not subject.startswith(":.") or context == ".":
+            return self
+        return replace(
+            self,
+            urls=tuple(
+                url if _CONTEXTS in url.path else url._replace(path=url.path + _CONTEXTS + quote(context))
+                for url in self.urls
+            ),
+        )
 
     @property
     def identification(self) -> dict[str, str]:

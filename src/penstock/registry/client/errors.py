@@ -25,7 +25,13 @@ class RegistryRefused(RegistryError):
         self.code = code
         self.message = message
 
+    def again(self) -> RegistryRefused:
+        """The same, to be raised: an error that is raised twice keeps the stacks of both times."""
+        return RegistryRefused(self.url, self.status, self.code, self.message)
+
     @property
     def is_absence(self) -> bool:
-        """Whether it says that there is no such thing, and not that it can't tell."""
-        return self.status == 404
+        """Whether it says that there is no such thing, and not that it can't tell. Registries have codes for
+        that (404xx); a bare 404 is a wrong path's, or of whoever stands before a registry that is away.
+        """
+        return self.status == 404 and self.code // 100 == 404

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from penstock.registry.client.config import RegistryConfig
 from penstock.registry.client.errors import RegistryRefused, RegistryUnreachable
 from penstock.registry.client.http import Transport
+from penstock.registry.client.recent import Recent
 from penstock.registry.formats import Reference, Schema, parse
 from penstock.registry.formats.references import Found
 
@@ -37,7 +38,9 @@ class Registered:
 
 
 class RegistryClient:
-    """Safe in several threads; what is remembered is bounded by what the registry holds."""
+    """Safe in several threads; what is remembered is bounded by what the registry holds, and of what it does
+    not by what `Recent` keeps.
+    """
 
     def __init__(
         self,
@@ -47,22 +50,15 @@ class RegistryClient:
     ) -> None:
         self.config = config
         self._transport = transport or Transport(config)
-        self._clock = clock
         self._lock = threading.Lock()
         self._known: dict[Hashable, Any] = {}
-        self._absent: dict[int, tuple[float, RegistryRefused]] = {}
+        self._absent: Recent[Hashable, RegistryRefused] = Recent(ABSENT_S, clock)
 
     def by_id(self, schema_id: int) -> Registered:
         """Raises RegistryRefused (`is_absence`: there is none), RegistryUnreachable."""
-        absent = self._absent.get(schema_id)
-        if absent is not None and self._clock() < absent[0]:
-            raise absent[1]
-        try:
-            return self._once(("id", schema_id), lambda: self._ask_id(schema_id))
-        except RegistryRefused as error:
-            if error.is_absence:
-                self._absent[schema_id] = self._clock() + ABSENT_S, error
-            raise
+        return self._unless_absent(
+            ("id", schema_id), lambda: self._once(("id", schema_id), lambda: self._ask_id(schema_id))
+        )
 
     def version(self, subject: str, version: int) -> Registered:
         """A version of a subject. Raises RegistryRefused, RegistryUnreachable."""
@@ -94,6 +90,22 @@ class RegistryClient:
         if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
             raise _strange(path, "a list of subjects", found)
         return found
+
+    def alias_of(self, subject: str) -> str | None:
+        """The subject that this name stands for now, if it is configured to. Raises RegistryRefused,
+        RegistryUnreachable.
+        """
+        path = f"/config/{quote(subject, safe='')}"
+        try:
+            found = self._transport.get(path)
+        except RegistryRefused as error:
+            if error.is_absence:
+                return None
+            raise
+        alias = found.get("alias") if isinstance(found, dict) else found
+        if alias is not None and not isinstance(alias, str):
+            raise _strange(path, "an object whose alias is text", found)
+        return alias or None
 
     def register(
         self,
@@ -148,17 +160,13 @@ class RegistryClient:
     def _parse(self, registered: Registered) -> Schema:
         return parse(registered.format, registered.text, registered.references, self._find, is_new=False)
 
-    def _find(self, reference: Reference) -> Found | None:
-        try:
-            found = (
-                self.latest(reference.subject)
-                if reference.version < 0
-                else self.version(reference.subject, reference.version)
-            )
-        except RegistryRefused as error:
-            if error.is_absence:
-                return None
-            raise
+    def _find(self, reference: Reference) -> Found:
+        """One that is not there yet may be later: it is no fault of the schema."""
+        subject, version = reference.subject, reference.version
+        found = self._unless_absent(
+            ("reference", subject, version),
+            lambda: self.latest(subject) if version < 0 else self.version(subject, version),
+        )
         return Found(found.text, found.references)
 
     def _id_of(self, path: str, format: str, text: str, references: tuple[Reference, ...]) -> int:
@@ -186,6 +194,18 @@ class RegistryClient:
     def _ask_version(self, subject: str, version: str) -> Registered:
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
         return _registered(path, self._transport.get(path), {})
+
+    def _unless_absent(self, key: Hashable, ask: Callable[[], T]) -> T:
+        """Not asked again for a while where the answer was that there is no such thing."""
+        refused = self._absent.get(key)
+        if refused is not None:
+            raise refused.again()
+        try:
+            return ask()
+        except RegistryRefused as error:
+            if error.is_absence:
+                self._absent.put(key, error.again())
+            raise
 
     def _once(self, key: Hashable, ask: Callable[[], T]) -> T:
         """Errors are not remembered. Two threads may ask the same at once: they hear the same."""

@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 # News come at once; this is how often a quiet topic is asked for again.
 _MAX_WAIT_MS: Final = 500
+_ATTEMPTS: Final = 3
 
 
 class Broken(Exception):
@@ -41,6 +42,7 @@ class Image:
         self._registry = make()
         self._changed = threading.Condition(threading.RLock())
         self._position = 0
+        self._replays = 0  # counted before each, so that who has read in the midst of one sees it
         self._is_read = False
         self._error: BaseException | None = None
         self._follower = Follower(
@@ -59,12 +61,30 @@ class Image:
         self._follower.close()
 
     def read(self, question: Callable[[Registry], T]) -> T:
-        """The answer of the registry as it is now. Raises Broken, NotRead."""
+        """The answer of the registry as it is now. Raises Broken, NotRead.
+
+        Others are answered meanwhile, as it may take seconds to hold large schemas against each other. Where
+        a record was replayed in the midst of it the question is put again, and at last with no replays.
+        """
+        for _ in range(_ATTEMPTS):
+            with self._changed:
+                registry, replays = self._readable(), self._replays
+            try:
+                answer = question(registry)
+            except Exception:
+                if self._replays == replays:
+                    raise
+            else:
+                if self._replays == replays:
+                    return answer
         with self._changed:
-            self._check()
-            if not self._is_read:
-                raise NotRead(self.trouble or "the topic has not been read to its end yet")
-            return question(self._registry)
+            return question(self._readable())
+
+    def _readable(self) -> Registry:
+        self._check()
+        if not self._is_read:
+            raise NotRead(self.trouble or "the topic has not been read to its end yet")
+        return self._registry
 
     def wait_until_read(self, timeout_s: float) -> bool:
         """Until all that was committed has been replayed; False where that takes longer. Raises Broken."""
@@ -100,6 +120,7 @@ class Image:
     def begin(self, tp: TopicPartition, offset: int) -> None:
         with self._changed:
             self._registry = self._make()
+            self._replays += 1
             self._position = offset
             self._is_read = False
 
@@ -120,6 +141,7 @@ class Image:
             self._changed.notify_all()
 
     def _replay(self, key: bytes | None, value: bytes | None, offset: int, timestamp_ms: int) -> None:
+        self._replays += 1
         problem = self._registry.replay(key, value, offset, timestamp_ms)
         if problem is not None:
             logger.warning("the record at offset %d is left out: %s", offset, problem)

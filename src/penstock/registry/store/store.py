@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -20,13 +19,12 @@ from penstock.registry.store.image import Broken, Image, NotRead
 from penstock.registry.store.topic import require_topic
 from penstock.registry.store.writer import Fenced, Writer
 from penstock.registry.subjects import Decision, Record, Registry, RegistryError, Settings
+from penstock.registry.subjects.records import noop_record
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Written to know where the log ends; its key as Confluent's.
-NOOP: Final = Record(json.dumps({"keytype": "NOOP", "magic": 0}, separators=(",", ":")).encode(), None)
 STORE_ERROR: Final = 50001
 TIMED_OUT: Final = 50002
 SCHEMA_TOO_LARGE: Final = 42209
@@ -154,7 +152,7 @@ class Store:
             return
         self._claimed = None
         self._writer.claim()
-        self._append((NOOP,), generation)
+        self._append((noop_record(),), generation)
         self._claimed = generation
 
     def _append(self, records: tuple[Record, ...], generation: int) -> None:

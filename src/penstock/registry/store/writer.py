@@ -3,13 +3,14 @@
 A former leader that has not heard yet that it is none must not write. So every writer takes the same
 transactional id over: that raises the epoch of the producer id, and once the new one has written a record,
 the leader of the partition refuses whatever still comes with an older epoch. The records are in no
-transaction: one request writes them, all or none, and readers of any isolation level see them at once.
+transaction: one request writes them, all or none, and readers of any isolation level see them at once. Only
+what no batch can hold, such as the tombstones of ten thousand versions, is written by several, in order.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from penstock.client.cluster import Cluster
@@ -35,8 +36,23 @@ from penstock.registry.subjects import Record
 
 # No transaction is ever begun; brokers want a time for one.
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
+# Less than what a topic takes by default (max.message.bytes).
+_BATCH_BYTES_MAX: Final = 1 << 19
+_RECORD_OVERHEAD_BYTES: Final = 20
 _TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 _FENCED: Final = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
+
+
+def batches(records: Sequence[Record], bytes_max: int = _BATCH_BYTES_MAX) -> Iterator[Sequence[Record]]:
+    """The records in their order, in parts of so many bytes; one that is larger has a part of its own."""
+    begin = size = 0
+    for index, record in enumerate(records):
+        bytes_more = len(record.key) + len(record.value or b"") + _RECORD_OVERHEAD_BYTES
+        if index > begin and size + bytes_more > bytes_max:
+            yield records[begin:index]
+            begin, size = index, 0
+        size += bytes_more
+    yield records[begin:]
 
 
 class Fenced(ClientError):
@@ -62,11 +78,14 @@ class Writer:
         self._sequence = 0
 
     def append(self, records: Sequence[Record]) -> int:
-        """Write them in one batch, with acks=all, and give the offset of the last.
+        """Write them in one batch, or as few as will do, with acks=all, and give the offset of the last.
 
-        Raises Fenced and RecordTooLarge, with nothing written. After any other ClientError they may be
-        written, now or later, until the next claim.
+        Raises Fenced and RecordTooLarge, with nothing written of that batch and those behind it. After any
+        other ClientError they may be written, now or later, until the next claim.
         """
+        return [self._append(batch) for batch in batches(records)][-1]
+
+    def _append(self, records: Sequence[Record]) -> int:
         assert self._identity is not None, "not claimed"
         now_ms = time.time_ns() // 1_000_000
         batch = encode_batch(

@@ -5,7 +5,7 @@ gives the same image as the whole one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from penstock.registry.subjects import records
@@ -23,9 +23,13 @@ from penstock.registry.subjects.records import (
 
 @dataclass
 class ContextIds:
-    """The ids of a context: what each stands for, and the greatest that ever was."""
+    """The ids of a context: what each stands for, and the greatest that ever was.
 
-    keys: dict[int, set[SchemaKey]] = field(default_factory=lambda: defaultdict(set))
+    An id may be that of a version, or several, in each of very many subjects: all topics whose keys are
+    strings share one.
+    """
+
+    versions: dict[int, dict[str, set[int]]] = field(default_factory=lambda: defaultdict(dict))
     by_fingerprint: dict[bytes, set[int]] = field(default_factory=lambda: defaultdict(set))
     greatest: int = 0
 
@@ -68,8 +72,8 @@ class Image:
             self._remove(key)
             return None
         read = records.read_schema(key, value, timestamp_ms)
-        same_id = self.keys_of_id(context_of(key.subject), read.id)
-        if any(self.at(each).schema != read.schema for each in same_id):
+        same_id = next(self.values_of_id(context_of(key.subject), read.id), None)  # they are alike
+        if same_id is not None and same_id.schema != read.schema:
             return f"{key}: the id {read.id} is that of another schema"
         self._put(read)
         return None
@@ -92,37 +96,48 @@ class Image:
             self.contexts.add(key.context)
 
     def _put(self, value: SchemaValue) -> None:
-        if value.key.version in self.subjects.get(value.subject, {}):
-            self._remove(value.key)
+        known = self.subjects.get(value.subject, {}).get(value.version)
+        if known is not None:
+            self._take_out(known)
+            if not known.says_as(value):
+                self.on_removal()
         self.subjects.setdefault(value.subject, {})[value.version] = value
         ids = self._ids[context_of(value.subject)]
-        ids.keys[value.id].add(value.key)
+        ids.versions[value.id].setdefault(value.subject, set()).add(value.version)
         ids.by_fingerprint[value.fingerprint].add(value.id)
         ids.greatest = max(ids.greatest, value.id, 1)
         for key in targets(value):
             self.referrers[key].add(value.key)
 
     def _remove(self, key: SchemaKey) -> None:
-        versions = self.subjects.get(key.subject, {})
-        value = versions.pop(key.version, None)
-        if value is None:
-            return
+        value = self.subjects.get(key.subject, {}).get(key.version)
+        if value is not None:
+            self._take_out(value)
+            self.on_removal()
+
+    def _take_out(self, value: SchemaValue) -> None:
+        key = value.key
+        versions = self.subjects[key.subject]
+        del versions[key.version]
         if not versions:
             del self.subjects[key.subject]
-        ids = self._ids[context_of(key.subject)]
-        ids.keys[value.id].discard(key)
+        context = context_of(key.subject)
+        ids = self._ids[context]
+        of_subject = ids.versions[value.id][key.subject]
+        of_subject.discard(key.version)
+        if not of_subject:
+            del ids.versions[value.id][key.subject]
+        if not ids.versions[value.id]:
+            del ids.versions[value.id]
         fingerprint = value.fingerprint
-        if all(self.at(each).fingerprint != fingerprint for each in ids.keys[value.id]):
+        if all(each.fingerprint != fingerprint for each in self.values_of_id(context, value.id)):
             ids.by_fingerprint[fingerprint].discard(value.id)
             if not ids.by_fingerprint[fingerprint]:
                 del ids.by_fingerprint[fingerprint]
-        if not ids.keys[value.id]:
-            del ids.keys[value.id]
         for target in targets(value):
             self.referrers[target].discard(key)
             if not self.referrers[target]:
                 del self.referrers[target]
-        self.on_removal()
 
     def _delete_softly(self, subject: str, last_version: int) -> None:
         versions = self.subjects.get(subject, {})
@@ -179,8 +194,10 @@ class Image:
 
     # Ids.
 
-    def keys_of_id(self, context: str, id: int) -> set[SchemaKey]:
-        return set(self._ids[context].keys.get(id, ())) if context in self._ids else set()
+    def values_of_id(self, context: str, id: int) -> Iterator[SchemaValue]:
+        """Every version that has the id, in no order."""
+        for subject, numbers in self._versions_of_id(context, id).items():
+            yield from (self.subjects[subject][each] for each in numbers)
 
     def id_of(self, context: str, fingerprint: bytes) -> int | None:
         """The greatest, where the same schema was imported under several."""
@@ -193,16 +210,21 @@ class Image:
     def next_id(self, context: str) -> int:
         return self.greatest_id(context) + 1
 
-    def versions_of_id(self, context: str, id: int) -> dict[str, int]:
-        """By subject: the version that has the id, the latest if there are several, rather one that is not
+    def version_of_id(self, context: str, id: int, subject: str) -> int | None:
+        """The version of the subject that has the id, the latest if there are several, rather one that is not
         deleted.
         """
-        found: dict[str, SchemaValue] = {}
-        for value in sorted(map(self.at, self.keys_of_id(context, id)), key=lambda each: each.version):
-            known = found.get(value.subject)
-            if known is None or known.deleted or not value.deleted:
-                found[value.subject] = value
-        return {subject: found[subject].version for subject in sorted(found)}
+        numbers = self._versions_of_id(context, id).get(subject)
+        if numbers is None:
+            return None
+        versions = self.subjects[subject]
+        return max(numbers, key=lambda each: (not versions[each].deleted, each))
+
+    def subjects_of_id(self, context: str, id: int) -> Collection[str]:
+        return self._versions_of_id(context, id).keys()
+
+    def _versions_of_id(self, context: str, id: int) -> Mapping[str, set[int]]:
+        return self._ids[context].versions.get(id, {}) if context in self._ids else {}
 
     # References.
 

@@ -59,6 +59,8 @@ def integer(found: Mapping[str, Json], name: str, what: str) -> int | None:
             raise _mismatch(f"{what}.{name}", "a number", value) from None
     if value is None:
         return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # in some languages all numbers are floating
     if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 31) <= value < 1 << 31:
         raise _mismatch(f"{what}.{name}", "a number of 32 bits", value)
     return value

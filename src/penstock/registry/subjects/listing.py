@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from penstock.registry.subjects import answers
 from penstock.registry.subjects.errors import subject_not_found
@@ -20,9 +22,19 @@ from penstock.registry.subjects.searching import version_in_contexts
 from penstock.registry.subjects.state import State
 
 
+class Listed(NamedTuple):
+    """A version in a list. An answer is made of those alone that are on the page."""
+
+    value: SchemaValue
+    aliases: Sequence[str]
+
+    def answer(self) -> Json:
+        return answers.whole(self.value, self.aliases)
+
+
 def schemas(
     state: State, prefix: str, *, aliases: bool, deleted: bool, latest_only: bool, rule_type: str
-) -> list[Json]:
+) -> list[Listed]:
     """Versions in the order of subjects; ``aliases``: with the subjects that are another name of each."""
     named = _aliases(state, prefix) if aliases else {}
     subjects = {each for each in state.image.subjects if has_prefix(prefix, each)} | (
@@ -33,7 +45,7 @@ def schemas(
         versions = state.image.versions(subject, deleted=deleted)
         found += versions[-1:] if latest_only else versions
     return [
-        answers.whole(value, named.get(value.subject, ()))
+        Listed(value, named.get(value.subject, ()))
         for value in found
         if not rule_type or _has_rule(value, rule_type)
     ]

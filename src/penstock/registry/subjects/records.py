@@ -112,6 +112,18 @@ class SchemaValue:
     def guid(self) -> str:
         return str(uuid.UUID(bytes=self.fingerprint))
 
+    def says_as(self, other: SchemaValue) -> bool:
+        """Whether nothing tells the one schema from the other but where it stands, and since when."""
+        return replace(self, deleted=False, md5=None, timestamp_ms=None) == replace(
+            other,
+            subject=self.subject,
+            version=self.version,
+            id=self.id,
+            deleted=False,
+            md5=None,
+            timestamp_ms=None,
+        )
+
     def json(self) -> dict[str, Any]:
         return _filled(
             {

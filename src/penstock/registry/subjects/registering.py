@@ -121,14 +121,14 @@ def _known(state: State, request: Asked, parsed: Contracted) -> SchemaValue | in
     context, id = context_of(request.subject), request.id
     found = state.image.id_of(context, request.fingerprint)
     if found is not None and (id < 0 or id == found):
-        version = state.image.versions_of_id(context, found).get(request.subject)
+        version = state.image.version_of_id(context, found, request.subject)
         value = state.image.find(request.subject, version) if version is not None else None
         if request.version == 0 and value is not None:
             return value
         id = found
     if request.version == 0:
         for value in reversed(state.image.versions(request.subject)):
-            if (id < 0 or id == value.id) and parsed.finds(state.parser.stored(value)):
+            if (id < 0 or id == value.id) and state.parser.means(parsed, value):
                 return value
     return id
 
@@ -162,8 +162,10 @@ def _written(state: State, request: Asked, id: int, format: str) -> Decision:
 
 def _check_id(state: State, request: Asked, id: int) -> None:
     """An id stands for one schema."""
-    keys = state.image.keys_of_id(context_of(request.subject), id)
-    if keys and not any(request.says_as(state.image.at(each)) for each in keys):
+    context = context_of(request.subject)
+    is_known = bool(state.image.subjects_of_id(context, id))
+    asked = request.stored(0, id)
+    if is_known and not any(map(asked.says_as, state.image.values_of_id(context, id))):
         not_permitted(
             f"Overwrite new schema with id {id} in context {shown_context(request.subject)} is not permitted."
         )

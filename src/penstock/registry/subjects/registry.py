@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from penstock.registry.subjects import (
     compatibility,
@@ -18,6 +19,8 @@ from penstock.registry.subjects.names import DEFAULT_CONTEXT
 from penstock.registry.subjects.settings import Settings
 from penstock.registry.subjects.state import State
 from penstock.registry.subjects.versions import page
+
+_Item = TypeVar("_Item")
 
 
 class Registry:
@@ -178,7 +181,7 @@ class Registry:
             latest_only=latest_only,
             rule_type=rule_type,
         )
-        return self._schemas_page(found, offset, limit)
+        return [each.answer() for each in self._schemas_page(found, offset, limit)]
 
     def schema_types(self) -> Json:
         """GET /schemas/types."""
@@ -286,6 +289,6 @@ class Registry:
         settings = self._state.settings
         return page(found, offset, limit, settings.versions_default_limit, settings.versions_max_limit)
 
-    def _schemas_page(self, found: Sequence[Json], offset: int, limit: int) -> Json:
+    def _schemas_page(self, found: Sequence[_Item], offset: int, limit: int) -> list[_Item]:
         settings = self._state.settings
         return page(found, offset, limit, settings.schemas_default_limit, settings.schemas_max_limit)

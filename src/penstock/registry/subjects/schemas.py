@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from penstock.registry import formats
 from penstock.registry.formats import Reference, Schema, SchemaError
@@ -21,6 +22,9 @@ from penstock.registry.subjects.names import beside
 from penstock.registry.subjects.records import SchemaValue
 
 PARSED_MAX: Final = 1_000
+IDENTITIES_MAX: Final = 100_000
+
+_Kept = TypeVar("_Kept")
 
 
 @contextmanager
@@ -85,12 +89,6 @@ class Asked:
             self.rule_set,
         )
 
-    def says_as(self, value: SchemaValue) -> bool:
-        """Whether nothing tells it from a stored schema but subject, version and id."""
-        return replace(value, deleted=False, md5=None, timestamp_ms=None) == replace(
-            self.stored(value.version, value.id), subject=value.subject
-        )
-
 
 @dataclass(frozen=True)
 class Contracted:
@@ -132,13 +130,19 @@ class Contracted:
 
 
 class Parser:
-    """Parses with the references of an image, and keeps what it parsed of the stored schemas."""
+    """Parses with the references of an image, and keeps what it parsed of the stored schemas.
+
+    Several threads may ask at once, and one of them replay: what was parsed before that is not kept then.
+    """
 
     def __init__(self, image: Image, bytes_max: int) -> None:
         self._image = image
         self._bytes_max = bytes_max
         self._parsed: dict[SchemaValue, Contracted] = {}
-        image.on_removal = self._parsed.clear  # a reference may mean another schema from now on
+        self._identities: dict[SchemaValue, int] = {}
+        self._lock = threading.Lock()
+        self._removals = 0
+        image.on_removal = self._forget
 
     def asked(self, asked: Asked, *, is_new: bool) -> tuple[Asked, Schema]:
         """The schema of a request, and the request with the latest versions of references as numbers."""
@@ -150,12 +154,41 @@ class Parser:
     def stored(self, value: SchemaValue) -> Contracted:
         parsed = self._parsed.get(value)
         if parsed is None:
+            removals = self._removals
             schema = self._parse(value, is_new=False)
             parsed = Contracted(schema, value.metadata, value.rule_set, value.version)
-            if len(self._parsed) >= PARSED_MAX:
-                del self._parsed[next(iter(self._parsed))]
-            self._parsed[value] = parsed
+            self._keep(self._parsed, value, parsed, PARSED_MAX, removals)
         return parsed
+
+    def means(self, asked: Contracted, value: SchemaValue) -> bool:
+        """Whether a request means a stored schema. Most don't, and their hash tells: a subject may have more
+        versions than are kept parsed.
+        """
+        known = self._identities.get(value)
+        if known is not None and known != hash(asked.identity):
+            return False
+        removals = self._removals
+        stored = self.stored(value)
+        self._keep(self._identities, value, hash(stored.identity), IDENTITIES_MAX, removals)
+        return asked.finds(stored)
+
+    def _forget(self) -> None:
+        """A reference may mean another schema from now on."""
+        with self._lock:
+            self._removals += 1
+            self._parsed.clear()
+            self._identities.clear()
+
+    def _keep(
+        self, kept: dict[SchemaValue, _Kept], value: SchemaValue, found: _Kept, most: int, removals: int
+    ) -> None:
+        """In place of the oldest, where there are enough."""
+        with self._lock:
+            if removals != self._removals:
+                return
+            if value not in kept and len(kept) >= most:
+                del kept[next(iter(kept))]
+            kept[value] = found
 
     def _parse(self, asked: Asked | SchemaValue, *, is_new: bool) -> Schema:
         if asked.schema_type not in formats.FORMATS:

@@ -47,13 +47,13 @@ def found_under_subject(
     else:
         context = context_of(request.subject)
         id = image.id_of(context, request.fingerprint)
-        version = image.versions_of_id(context, id).get(request.subject) if id is not None else None
+        version = image.version_of_id(context, id, request.subject) if id is not None else None
         value = image.find(request.subject, version, deleted=deleted) if version is not None else None
         if value is not None:
             return answers.requested(request, value.version, value.id), value
         candidates = image.versions(request.subject, deleted=deleted)
     for value in reversed(candidates):
-        if parsed.finds(state.parser.stored(value)):
+        if state.parser.means(parsed, value):
             return answers.whole(value), value
     return None
 
@@ -148,13 +148,13 @@ def value_of_id(state: State, id: int, subject: str | None) -> SchemaValue | Non
     """
     name = Name.of(subject or "")
     for each in _in_each_context(state, str(name)) if name.subject else ():
-        version = state.image.versions_of_id(context_of(each), id).get(each)
-        if version is not None:
-            return state.image.at(SchemaKey(each, version))
+        found = _at(state, context_of(each), id, each)
+        if found is not None:
+            return found
     if name.subject and name.is_qualified:
         return None
-    versions = state.image.versions_of_id(name.context, id)
-    return state.image.at(SchemaKey(*next(iter(versions.items())))) if versions else None
+    first = min(state.image.subjects_of_id(name.context, id), default=None)
+    return None if first is None else _at(state, name.context, id, first)
 
 
 def versions_of_id(state: State, id: int, subject: str | None, *, deleted: bool) -> list[SchemaKey]:
@@ -162,10 +162,15 @@ def versions_of_id(state: State, id: int, subject: str | None, *, deleted: bool)
     value = value_of_id(state, id, subject)
     if value is None:
         schema_not_found()
-    found = state.image.versions_of_id(context_of(value.subject), id)
-    return [
-        SchemaKey(*each) for each in found.items() if state.image.find(*each, deleted=deleted) is not None
-    ]
+    context = context_of(value.subject)
+    found = (_at(state, context, id, each) for each in sorted(state.image.subjects_of_id(context, id)))
+    return [each.key for each in found if each is not None and (deleted or not each.deleted)]
+
+
+def _at(state: State, context: str, id: int, subject: str) -> SchemaValue | None:
+    """The version of a subject that has the id."""
+    version = state.image.version_of_id(context, id, subject)
+    return None if version is None else state.image.at(SchemaKey(subject, version))
 
 
 # By guid.
@@ -196,9 +201,9 @@ def _ids_of_guid(state: State, guid: str) -> Iterator[tuple[str, int]]:
 
 
 def _in_each_context(state: State, subject: str) -> Iterator[str]:
-    """The subject; and if it names no context, the one of that name in each."""
+    """The subject; and if it names no context, the one of that name in each that has it."""
     yield subject
     name = Name.of(subject)
     if not name.is_qualified:
-        for context in state.image.known_contexts():
-            yield str(Name(context, name.subject))
+        others = (str(Name(context, name.subject)) for context in state.image.known_contexts())
+        yield from (each for each in others if each in state.image.subjects)

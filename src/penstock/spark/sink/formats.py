@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.arrow.encoding import ENCODINGS, RECORD, TOPIC, TOPIC_RECORD, Encoding
-from penstock.arrow.schema_choice import SCHEMA_TYPES
+from penstock.arrow.schema_choice import SCHEMA_TYPES, refuse_idle_registry
 from penstock.client.settings import ConfigError, boolean, one_of, text, whole_number
 from penstock.registry.client.config import RegistryConfig
 from penstock.spark.options import Options
@@ -24,9 +24,15 @@ _STRATEGIES: Final = {
 def take_encodings(options: Options) -> tuple[Encoding, ...]:
     """One for keys and one for values, where they are not written as they are. Raises ConfigError."""
     properties = options.take_properties(RegistryConfig.names())
-    registers = options.take("auto.register.schemas", boolean, True)
-    uses_latest = options.take("use.latest.version", boolean, False)
-    normalizes = options.take("normalize.schemas", boolean, False)
+    registers = options.take("auto.register.schemas", boolean, None)
+    uses_latest = options.take("use.latest.version", boolean, None)
+    normalizes = options.take("normalize.schemas", boolean, None)
+    of_the_registry = {
+        "auto.register.schemas": registers,
+        "use.latest.version": uses_latest,
+        "normalize.schemas": normalizes,
+    }
+    idle = [*properties, *(each for each, value in of_the_registry.items() if value is not None)]
     found = []
     for part in ("key", "value"):
         name = options.take(f"{part}Format", one_of(*ENCODINGS), "")
@@ -34,18 +40,21 @@ def take_encodings(options: Options) -> tuple[Encoding, ...]:
         schema_id = options.take(f"{part}SchemaId", whole_number(0, 2**31 - 1), None)
         version = options.take(f"{part}SchemaVersion", whole_number(1), None)
         message = options.take(f"{part}SchemaMessage", text, None)
-        strategy = options.take(f"{part}.subject.name.strategy", _strategy, TOPIC)
+        strategy = options.take(f"{part}.subject.name.strategy", _strategy, None)
         if not name:
             for option, value in (
-                ("", schema),
-                ("Id", schema_id),
-                ("Version", version),
-                ("Message", message),
+                (f"{part}Schema", schema),
+                (f"{part}SchemaId", schema_id),
+                (f"{part}SchemaVersion", version),
+                (f"{part}SchemaMessage", message),
+                (f"{part}.subject.name.strategy", strategy),
             ):
                 if value is not None:
-                    raise ConfigError(f"option '{part}Schema{option}' needs '{part}Format'")
+                    raise ConfigError(f"option '{option}' needs '{part}Format'")
             continue
         is_registered = name in SCHEMA_TYPES
+        if strategy is not None and not is_registered:
+            refuse_idle_registry([f"{part}.subject.name.strategy"], [name])
         registry = RegistryConfig.from_properties(properties) if is_registered and properties else None
         found.append(
             Encoding(
@@ -53,15 +62,16 @@ def take_encodings(options: Options) -> tuple[Encoding, ...]:
                 name,
                 schema,
                 registry,
-                strategy,
-                registers,
-                uses_latest and is_registered,
-                normalizes,
+                strategy or TOPIC,
+                registers is not False,
+                bool(uses_latest) and is_registered,
+                bool(normalizes),
                 message,
                 schema_id,
                 version,
             )
         )
+    refuse_idle_registry(idle, [each.name for each in found])
     return tuple(found)
 
 

@@ -11,12 +11,17 @@ from typing import Final
 from penstock.arrow.batches import DeadLetter
 from penstock.client.config import ClientConfig
 from penstock.client.producer import ProducerConfig
+from penstock.protocol.compression import Codec
 from penstock.protocol.records import Record, encode_batch
 from penstock.spark.connections import discard_producer, shared_cluster, shared_producer
 
 PREFIX: Final = "__penstock.errors."
 # Records in a batch: a producer splits what a broker finds too large.
 _BATCH_BYTES: Final = 256 << 10
+# What may have come in a compressed batch, and has headers more now, is compressed; how large it may be then
+# the topic's max.message.bytes says alone.
+_COMPRESSED_BYTES: Final = 512 << 10
+_REQUEST_BYTES_MAX: Final = 64 << 20
 
 
 class DeadLetterTopic:
@@ -25,7 +30,7 @@ class DeadLetterTopic:
     def __init__(self, client: ClientConfig, topic: str) -> None:
         self._client = client
         self._topic = topic
-        self._config = ProducerConfig()
+        self._config = ProducerConfig(max_request_bytes=_REQUEST_BYTES_MAX)
         self._is_used = False
 
     def keep(self, letters: list[DeadLetter]) -> None:
@@ -45,10 +50,10 @@ class DeadLetterTopic:
                     batch.append(_record(letter))
                     size += len(letter.key or b"") + len(letter.value or b"")
                     if size >= _BATCH_BYTES:
-                        producer.send(self._topic, partition, bytearray(encode_batch(batch)))
+                        producer.send(self._topic, partition, _encoded(batch, size))
                         batch, size = [], 0
                 if batch:
-                    producer.send(self._topic, partition, bytearray(encode_batch(batch)))
+                    producer.send(self._topic, partition, _encoded(batch, size))
         except BaseException:
             discard_producer(self._client, self._config)
             raise
@@ -67,6 +72,12 @@ class DeadLetterTopic:
         """Forget what is not acknowledged: the task has failed."""
         if self._is_used:
             discard_producer(self._client, self._config)
+
+
+def _encoded(batch: list[Record], size: int) -> bytearray:
+    """By the codec that every client has, where it is needed."""
+    codec = Codec.GZIP if size >= _COMPRESSED_BYTES else Codec.NONE
+    return bytearray(encode_batch(batch, compression=codec))
 
 
 def _record(letter: DeadLetter) -> Record:

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from penstock.arrow.decoded import Format
 from penstock.arrow.formats import FORMAT_NAMES, REGISTERED, make_fitting
 from penstock.arrow.layout import DECODE_ERRORS, DecodeErrors, Layout
-from penstock.arrow.schema_choice import SchemaChoice
+from penstock.arrow.schema_choice import SchemaChoice, refuse_idle_registry
 from penstock.client.settings import ConfigError, boolean, one_of, text, whole_number
 from penstock.registry.client.config import RegistryConfig
 from penstock.spark.options import Options
@@ -29,20 +29,30 @@ def take_layout(options: Options, subscription: Subscription, planned: StructTyp
     """
     policy = _POLICIES[options.take("decodeErrors", one_of(*DECODE_ERRORS), "fail")]
     registry = options.take_properties(RegistryConfig.names())
+    key = _take_format(options, "key", subscription, registry, planned)
+    value = _take_format(options, "value", subscription, registry, planned)
+    refuse_idle_registry(registry, (key.name, value.name))
     return Layout(
-        key=_take_format(options, "key", subscription, registry, planned),
-        value=_take_format(options, "value", subscription, registry, planned),
+        key=key,
+        value=value,
         decode_errors=policy,
         include_headers=options.take("includeHeaders", boolean, False),
         timestamp_unit="us",
     )
 
 
-def take_dead_letter_topic(options: Options, layout: Layout) -> str | None:
-    """Where records go that are left out. Raises ConfigError."""
+def take_dead_letter_topic(options: Options, subscription: Subscription, layout: Layout) -> str | None:
+    """Where records go that are left out: not to where the query would read them again, and again leave them
+    out. Raises ConfigError.
+    """
     topic = options.take("deadLetterTopic", text, None)
     if (topic is not None) != (layout.decode_errors == "dead-letter"):
         raise ConfigError("options 'decodeErrors' dead-letter and 'deadLetterTopic' go together: found one")
+    if topic is not None and subscription.includes(topic):
+        raise ConfigError(
+            f"option 'deadLetterTopic' is {topic!r}: expected a topic that the query does not read itself, "
+            f"found {subscription}"
+        )
     return topic
 
 

@@ -97,7 +97,7 @@ def _parse(options: Options, streaming: bool | None, planned: StructType | None 
         "ending": _take_position(options, "ending", streaming, None),
     }
     layout = take_layout(options, subscription, planned)
-    dead_letter_topic = take_dead_letter_topic(options, layout)
+    dead_letter_topic = take_dead_letter_topic(options, subscription, layout)
     fail_on_data_loss = options.take("failOnDataLoss", boolean, True)
     max_offsets = options.take("maxOffsetsPerTrigger", whole_number(1, _MAX_INT64), 0)
     min_offsets = options.take("minOffsetsPerTrigger", whole_number(1, _MAX_INT64), 0)

@@ -33,6 +33,10 @@ class Topics:
                 raise UnknownPartition(name, None, cluster.config.servers_text)
         return found
 
+    def includes(self, topic: str) -> bool:
+        """Whether some of a topic of that name is read, or would be if there were one."""
+        return topic in self.names
+
     def __str__(self) -> str:
         return f"subscribe = {','.join(self.names)}"
 
@@ -55,6 +59,10 @@ class Pattern:
         """`partitions`: no topic need match yet."""
         return self.partitions(cluster)
 
+    def includes(self, topic: str) -> bool:
+        """Whether some of a topic of that name is read, or would be if there were one."""
+        return re.search(self.regex, topic) is not None
+
     def __str__(self) -> str:
         return f"subscribePattern = {self.regex}"
 
@@ -76,6 +84,10 @@ class Assigned:
             if tp not in found:
                 raise UnknownPartition(tp.topic, tp.partition, cluster.config.servers_text)
         return found
+
+    def includes(self, topic: str) -> bool:
+        """Whether some of a topic of that name is read, or would be if there were one."""
+        return any(tp.topic == topic for tp in self.wanted)
 
     def __str__(self) -> str:
         return f"assign = {', '.join(map(str, self.wanted))}"

@@ -7,11 +7,16 @@ first, with one line where they meet again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from typing import Final
 
-from penstock.registry.formats.avro.types import ABSENT, Field, Type
+from penstock.registry.formats.avro.types import ABSENT, Field, Name, Type
+from penstock.registry.formats.errors import ComparisonTooLarge
 from penstock.registry.formats.schema import REPORTED_MAX, Incompatibility
+
+#: Of the largest schemas that people write there are some hundred thousand.
+COMPARISONS_MAX: Final = 250_000
 
 # What else a reader's type takes, beside itself.
 _PROMOTED: Final[dict[str, tuple[str, ...]]] = {
@@ -20,6 +25,10 @@ _PROMOTED: Final[dict[str, tuple[str, ...]]] = {
     "double": ("int", "long", "float"),
     "bytes": ("string",),
     "string": ("bytes",),
+}
+_PROMOTED_TO: Final = {
+    written: tuple(read for read, taken in _PROMOTED.items() if written in taken)
+    for written in {each for taken in _PROMOTED.values() for each in taken}
 }
 _DESCRIPTIONS: Final = {
     "NAME_MISMATCH": "the {reader} schema has another name at {path} than the {writer} schema, and no "
@@ -47,12 +56,17 @@ class _Check:
     def __init__(self) -> None:
         # None while a pair is compared: types that contain each other are compatible unless shown otherwise.
         self._known: dict[tuple[Type, Type], list[Incompatibility] | None] = {}
+        self._branches: dict[Type, _Branches] = {}
 
     def compare(self, reader: Type, writer: Type, path: _Path) -> list[Incompatibility]:
         pair = (reader, writer)
         if pair in self._known:
             # Told in full where it was met first: types that use each other twice would double the list.
             return (self._known[pair] or [])[:1]
+        if len(self._known) >= COMPARISONS_MAX:
+            raise ComparisonTooLarge(
+                f"more than {COMPARISONS_MAX} pairs of types to compare: too many types of the same name"
+            )
         self._known[pair] = None
         found = self._compare(reader, writer, path)
         self._known[pair] = found
@@ -62,9 +76,10 @@ class _Check:
         if writer.kind == "union":
             return self._written_union(reader, writer, path)
         if reader.kind == "union":
-            if any(
-                not self.compare(branch, writer, (*path, str(i))) for i, branch in enumerate(reader.items)
-            ):
+            if reader not in self._branches:
+                self._branches[reader] = _Branches(reader)
+            likely = self._branches[reader].likely(writer)
+            if any(not self.compare(reader.items[i], writer, (*path, str(i))) for i in likely):
                 return []
             return [_lacks_branch(writer, path)]
         if reader.kind != writer.kind:
@@ -114,6 +129,28 @@ class _Check:
                 else:
                     found.append(_broken("READER_FIELD_MISSING_DEFAULT_VALUE", here, field.name))
         return found
+
+
+class _Branches:
+    """The branches of a union by what they may read: a union of a thousand records meets another such one."""
+
+    def __init__(self, union: Type) -> None:
+        self._places: dict[Hashable, list[int]] = defaultdict(list)
+        for i, branch in enumerate(union.items):
+            names: tuple[str | Name | None, ...] = (None,)
+            if branch.name is not None:
+                names = (branch.name.name, *branch.aliases)
+            for name in names:
+                self._places[branch.kind, name].append(i)
+
+    def likely(self, writer: Type) -> list[int]:
+        """Where the branches stand that the kind and name of what was written do not rule out."""
+        keys: list[Hashable]
+        if writer.name is not None:
+            keys = [(writer.kind, writer.name.name), (writer.kind, writer.name)]
+        else:
+            keys = [(kind, None) for kind in (writer.kind, *_PROMOTED_TO.get(writer.kind, ()))]
+        return sorted({i for key in keys for i in self._places.get(key, ())})
 
 
 def _source(field: Field, written: dict[str, Field]) -> Field | None:

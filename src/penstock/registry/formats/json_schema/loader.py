@@ -18,7 +18,7 @@ from penstock.registry.formats.json_text import Json, kind, read, shortened, wri
 from penstock.registry.formats.references import names
 
 if TYPE_CHECKING:
-    from referencing._core import Resolver
+    from referencing._core import Resolved, Resolver
 
 _TYPES: Final = ("string", "integer", "number", "boolean", "null", "array", "object")
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
@@ -31,6 +31,11 @@ def load(document: Json, resolved: Mapping[str, str]) -> Node:
     """The node of a document, which may refer to the documents in ``resolved`` by their names."""
     if not isinstance(document, dict | bool):
         raise SchemaError(f"expected an object or a boolean at the root, found {kind(document)}")
+    return _Loader(draft_of(document), resolved).node(document, resolver_of(document, resolved), "#")
+
+
+def resolver_of(document: Json, resolved: Mapping[str, str]) -> Resolver[Json]:
+    """Finds what references of a document lead to, in it and in the documents in ``resolved``."""
     draft = draft_of(document)
     root = draft.specification.create_resource(document)
     given = document.get(draft.id_keyword) if isinstance(document, dict) else None
@@ -38,8 +43,29 @@ def load(document: Json, resolved: Mapping[str, str]) -> Node:
     registry: Registry[Json] = REGISTRY.with_resource(base, root)
     for name, text in resolved.items():
         registry = _with_reference(registry, base, name, text)
-    loader = _Loader(draft, resolved)
-    return loader.node(document, registry.resolver(base), "#")
+    return registry.resolver(base)
+
+
+def look_up(resolver: Resolver[Json], reference: str) -> Resolved[Json]:
+    """What a reference leads to, and the resolver of what is there. Raises LookupError."""
+    try:
+        return resolver.lookup(reference)
+    except (Unresolvable, ValueError):
+        # Authors write $defs where their draft says definitions, and Confluent's registry finds it.
+        before, mark, after = reference.partition("#/$defs/")
+        if not mark:
+            raise LookupError(reference) from None
+    try:
+        return resolver.lookup(f"{before}#/definitions/{after}")
+    except (Unresolvable, ValueError):
+        raise LookupError(reference) from None
+
+
+def within(draft: Draft, schema: dict[str, Json], resolver: Resolver[Json]) -> Resolver[Json]:
+    """The resolver for what is inside a schema, which may have an id that references are relative to."""
+    if isinstance(schema.get(draft.id_keyword), str):
+        return resolver.in_subresource(draft.specification.create_resource(schema))
+    return resolver
 
 
 def _with_reference(registry: Registry[Json], base: str, name: str, text: str) -> Registry[Json]:
@@ -72,8 +98,8 @@ class _Loader:
             return known
         node = self._nodes[id(value)] = Node("anything", text=self._text(value))
         self._kept.append(value)
-        if isinstance(value.get(self._draft.id_keyword), str) and path != "#":
-            resolver = resolver.in_subresource(self._draft.specification.create_resource(value))
+        if path != "#":
+            resolver = within(self._draft, value, resolver)
         parts = _Parts(self, value, resolver, path).all()
         if len(parts) == 1:
             _become(node, parts[0])
@@ -93,19 +119,12 @@ class _Loader:
     def target(self, keyword: str, reference: str, resolver: Resolver[Json], path: str) -> Node:
         """The node that a reference leads to."""
         try:
-            found = resolver.lookup(reference)
-        except (Unresolvable, ValueError):
-            # Authors write $defs where their draft says definitions, and Confluent's registry finds it.
-            before, mark, after = reference.partition("#/$defs/")
-            try:
-                if not mark:
-                    raise ValueError(reference) from None
-                found = resolver.lookup(f"{before}#/definitions/{after}")
-            except (Unresolvable, ValueError):
-                raise UnknownReference(
-                    f"at {path}/{keyword}: {reference!r} leads nowhere; it has to be in this document or a "
-                    f"registered reference (there is {names(self._resolved)})"
-                ) from None
+            found = look_up(resolver, reference)
+        except LookupError:
+            raise UnknownReference(
+                f"at {path}/{keyword}: {reference!r} leads nowhere; it has to be in this document or a "
+                f"registered reference (there is {names(self._resolved)})"
+            ) from None
         return self.node(found.contents, found.resolver, reference if "#" in reference else f"{reference}#")
 
     def _text(self, value: Json) -> int:
