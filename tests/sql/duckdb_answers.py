@@ -23,6 +23,8 @@ _MEANINGS = (
     (r"word \+ '!'", r"coalesce(word, 'null') || '!'"),
     (r" / ", r" // "),
     (r"UCASE\(", r"upper("),
+    # LIKE of null is an error, which is never true, whatever else would be.
+    (r"(word LIKE '\S+') OR", r"\1 OR word IS NOT NULL AND"),
 )
 
 

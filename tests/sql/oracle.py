@@ -517,6 +517,7 @@ class _Sessions(Step):
         grace = step.window.grace_ms
         self.grace = grace if grace is not None else max(0, DAY_MS - self.gap)
         self.now = -1
+        self.seen: list[Row] = []
         self.sessions: list[_Session] = []
         self.closed: list[_Session] = []
 
@@ -531,11 +532,17 @@ class _Sessions(Step):
 
     def _row(self, session: _Session) -> Row:
         row = _group_row(self.step, session.key, session.rows, (session.start, session.end))
+        # What came first, or last, is so by offsets, whatever the sessions' times.
+        came = [each for each in self.seen if any(each is kept for kept in session.rows)]
+        for call in self.step.calls:
+            if call.expression.name.upper().endswith("_BY_OFFSET"):
+                row[call.name] = aggregated(call.expression, came)
         row["ROWTIME"] = session.end
         return row
 
     def _add(self, key: Key, each: Event) -> Iterator[Event]:
         assert each.row is not None
+        self.seen.append(each.row)
         time = each.time_ms
         near = [
             session

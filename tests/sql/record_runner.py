@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from penstock.sql.catalog import Catalog, DataSource
 from penstock.sql.formats import key_serde, value_serde
 from penstock.sql.plan import Plan, Sink
 from penstock.sql.statements import SetProperty
-from penstock.streams import TopologyTest
+from penstock.streams import App, TopologyTest
 from penstock.topology.serdes import Window, Windowed
 
 PARTITIONS = 1
@@ -108,11 +108,14 @@ class Queries:
         self._tests: list[tuple[TopologyTest, set[str], set[str]]] = []
         for number, (plan, catalog, settings) in enumerate(plans):
             made = build_app(plan, query_id=f"Q_{number}", catalog=catalog, settings=settings)
-            topology = made.app.topology()
-            read = {t for part in topology.sub_topologies for t in part.source_topics}
-            read |= set(topology.globals)
-            test = TopologyTest(made.app, partitions=dict(partitions))
-            self._tests.append((test, read - set(topology.repartitions), set(sinks_of([plan]))))
+            self.add(made.app, sinks_of([plan]), partitions)
+
+    def add(self, app: App, sinks: Collection[str], partitions: Mapping[str, int]) -> None:
+        topology = app.topology()
+        read = {t for part in topology.sub_topologies for t in part.source_topics}
+        read |= set(topology.globals)
+        test = TopologyTest(app, partitions=dict(partitions))
+        self._tests.append((test, read - set(topology.repartitions), set(sinks)))
 
     def pipe(self, topic: str, key: bytes | None, value: bytes | None, at: CaseRecord | Any) -> None:
         for test, read, sinks in self._tests:

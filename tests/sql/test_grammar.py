@@ -45,6 +45,15 @@ def test_a_statement_keeps_its_text_and_place() -> None:
     assert (second.text, second.place.line, second.place.column) == ("DROP TABLE\n t", 3, 2)
 
 
+def test_places_are_those_of_the_text_wherever_statements_stand() -> None:
+    text = "SHOW STREAMS;;\n\n SHOW TABLES; SHOW\nTOPICS;\n/* \n */ SHOW TYPES"
+    for each in parse_script(text):
+        before = text[: each.place.offset]
+        assert each.place.line == before.count("\n") + 1
+        assert each.place.column == len(before.rpartition("\n")[2]) + 1
+        assert text.startswith(each.text, each.place.offset)
+
+
 def test_an_error_tells_its_parts() -> None:
     with pytest.raises(SqlError) as caught:
         parse("SELECT a,\n b FROM 5")
@@ -128,6 +137,13 @@ def _mutated(text: str, other: str, choose: random.Random) -> str:
     at = choose.randrange(len(words))
     words[at] = choose.choice(other.split(" "))
     return " ".join(words)
+
+
+def test_the_words_of_a_text_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.sql.lexer.TOKENS_MAX", 10)
+    assert len(list(parse_script("SHOW TYPES;" * 3))) == 3
+    with pytest.raises(SqlError, match="line 1, column 39: found more than 10 words and symbols"):
+        list(parse_script("SHOW TYPES;" * 4))
 
 
 def test_mutated_statements_raise_nothing_else() -> None:

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 from record_cases import from_json
 
+from penstock.sql import types
 from penstock.sql.analysis import analyze
-from penstock.sql.catalog import Catalog, Role
+from penstock.sql.catalog import Catalog, Column, Role
 from penstock.sql.formats import FormatError, format_settings, key_serde, value_serde
 from penstock.sql.script import parse
 from penstock.topology.errors import SerdeError
@@ -77,3 +78,16 @@ def test_bytes_and_rows(statement, lines):
                         with pytest.raises((FormatError, SerdeError)) as refused:
                             serde.deserialize(bytes_of(given))
                         assert str(refused.value) == expected, line
+
+
+def test_objects_of_thousands_of_fields() -> None:
+    """A sum of so many texts would be too deep for Python's compiler."""
+    columns = tuple(Column(f"C{n}", types.INTEGER, Role.VALUE) for n in range(3_000))
+    serde = value_serde(columns, "JSON", {})
+    row = tuple(n if n % 2 else None for n in range(3_000))
+    data = serde.serialize(row)
+    assert (
+        data
+        == json.dumps(dict(zip([each.name for each in columns], row, strict=True))).replace(" ", "").encode()
+    )
+    assert serde.deserialize(data) == row

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from penstock.sql import parse
+from penstock.sql import parse, types
 from penstock.sql.analysis import analyze
-from penstock.sql.catalog import Catalog
-from penstock.sql.evaluation import UserFunctionError, UserFunctions, compile_value
+from penstock.sql.catalog import Catalog, Column
+from penstock.sql.evaluation import UserFunctionError, UserFunctions, compile_row, compile_value
+from penstock.sql.types import Array
 
 WORDS = """
 from decimal import Decimal
@@ -164,3 +165,20 @@ def test_only_the_files_that_are_called_travel() -> None:
     files = UserFunctions({"words.py": WORDS, "other.py": "def f(a): return a"})
     catalog = _catalog("f(a INT) RETURNS INT AS 'other.py:f'", "same(a INT) RETURNS INT AS 'words.py:same'")
     assert b"shout" not in pickle.dumps(_compiled(catalog, files, "f(1)"))
+
+
+def test_a_function_that_sorts_its_argument_changes_no_other_column() -> None:
+    files = UserFunctions({"sort.py": "def largest(values):\n    values.sort()\n    return values.pop()\n"})
+    catalog = _catalog("largest(v ARRAY<INT>) RETURNS INT AS 'sort.py:largest'")
+    schema = [Column("V", Array(types.INTEGER))]
+    query = parse("SELECT largest(v), v, largest(v) FROM s EMIT CHANGES;")
+    row = compile_row([each.expression for each in query.items], schema, catalog.functions, files)
+    assert row(([3, 9, 1],)) == (9, [3, 9, 1], 9)
+
+
+def test_a_file_that_can_t_be_read(tmp_path: Path) -> None:
+    (tmp_path / "latin.py").write_bytes(b"name = '\xe9'")
+    for name, why in (("nothing.py", "No such file or directory"), ("latin.py", "it is no UTF-8")):
+        functions = _catalog(f"f(x INT) RETURNS INT AS '{name}:f'").functions.values()
+        with pytest.raises(UserFunctionError, match=f"found no file {name} to read below .*: {why}$"):
+            UserFunctions.read(functions, tmp_path)

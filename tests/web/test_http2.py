@@ -15,7 +15,7 @@ import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
-from h2.events import DataReceived, Event, ResponseReceived, StreamEnded, StreamReset
+from h2.events import DataReceived, Event, ResponseReceived, StreamEnded, StreamReset, WindowUpdated
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -280,3 +280,25 @@ def test_an_open_stream_does_not_hold_the_end(recorded: Recorded) -> None:
     server.should_exit = True
     thread.join(20)
     assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_what_nobody_reads_of_bodies_takes_no_room_from_the_connection(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch, is_reset: bool
+) -> None:
+    """They were answered before they were read, or are not asked any more: the client may go on sending."""
+    monkeypatch.setattr("penstock.web.http2._STREAMS_MAX", 4)  # so the connection takes 1 MiB ahead
+    client = RawClient(address)
+    headers = [(":method", "POST"), (":path", "/early"), (":scheme", "http"), (":authority", "here")]
+    for _ in range(20):
+        while client.h2.outbound_flow_control_window < 100_000:
+            client.events_until(lambda event: isinstance(event, WindowUpdated))
+        number = client.h2.get_next_available_stream_id()
+        client.h2.send_headers(number, headers)
+        for _ in range(10):
+            client.h2.send_data(number, b"x" * 10_000)
+        if is_reset:
+            client.h2.reset_stream(number)
+        client.flush()
+        if not is_reset:
+            client.events_until(lambda event: isinstance(event, StreamReset))

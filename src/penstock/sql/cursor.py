@@ -88,10 +88,16 @@ class Cursor:
         return token.kind is Kind.NAME or (token.kind is Kind.WORD and token.text not in RESERVED)
 
     def name(self, what: str) -> str:
+        token = self.token
+        if token.kind is Kind.WORD and token.text in RESERVED and not self._expected:
+            problem = (
+                f"found the reserved word {token.source}, expected {what}, or `{token.text}` in back quotes"
+            )
+            raise SqlError(problem, found=token.source, expected=(what,)).at(self.text, token.start)
         if not self.at_name():
             self.wants(what)
             self.fail()
-        if not self.token.text:
+        if not token.text:
             raise self.error(f"found an empty name, expected {what}")
         return self.advance().text
 
@@ -116,12 +122,20 @@ class Cursor:
         expected = tuple(self._expected) or ("the end of the statement",)
         token = self.token
         if token.kind is Kind.END:
-            found = "the end of the text"
+            found = shown = "the end of the text"
         elif token.source == ";":
-            found = "the end of the statement"
+            found = shown = "the end of the statement"
         else:
             found = shortened(token.source)
-        problem = f"found {found}, expected {listed(expected)}"
+            # A space of another alphabet would not be seen.
+            shown = (
+                found
+                if token.kind is not Kind.SYMBOL
+                else f"'{found}'"
+                if found.isprintable()
+                else repr(found)
+            )
+        problem = f"found {shown}, expected {listed(expected)}"
         raise SqlError(problem, found=found, expected=expected).at(self.text, token.start)
 
     @contextmanager

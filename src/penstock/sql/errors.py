@@ -19,8 +19,16 @@ class Place:
 
     @classmethod
     def of(cls, text: str, offset: int) -> Place:
-        before = text[:offset]
-        return cls(offset, before.count("\n") + 1, offset - before.rfind("\n"))
+        return cls(0, 1, 1).moved(text, offset)
+
+    def moved(self, text: str, offset: int) -> Place:
+        """A place further on in the same text. It costs what lies between, so that going through a long text
+        in steps costs no more than going through it once.
+        """
+        lines = text.count("\n", self.offset, offset)
+        if lines == 0:
+            return Place(offset, self.line, self.column + offset - self.offset)
+        return Place(offset, self.line + lines, offset - text.rfind("\n", self.offset, offset))
 
 
 class SqlError(ValueError):
@@ -71,3 +79,8 @@ def listed(names: tuple[str, ...]) -> str:
     """`A, B or C`; what is no word stands in quotes."""
     shown = [name if any(map(str.isalpha, name)) else f"'{name}'" for name in names]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
+
+
+def why_unread(error: OSError | UnicodeDecodeError) -> str:
+    """Why the text of a file could not be read."""
+    return "it is no UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or str(error)

@@ -27,7 +27,11 @@ class Kind(Enum):
     END = "the end of the text"
 
 
-@dataclass(frozen=True)
+#: Of one text: each takes much more memory than what it is made of.
+TOKENS_MAX: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
 class Token:
     """``text`` is what it means (without quotes, words in upper case), ``source`` how it stands there."""
 
@@ -46,30 +50,34 @@ _PATTERN: Final = re.compile(
   | (?P<DECIMAL>\d+\.\d*|\.\d+)
   | (?P<INTEGER>\d+)
   | (?P<WORD>[A-Za-z_][A-Za-z0-9_@]*)
-  | (?P<STRING>'(?:[^']|'')*')
-  | (?P<NAME>"(?:[^"]|"")*"|`(?:[^`]|``)*`)
+  | (?P<STRING>'[^']*+(?:''[^']*+)*+')  # nothing of it is given back, so nothing is remembered
+  | (?P<NAME>"[^"]*+(?:""[^"]*+)*+"|`[^`]*+(?:``[^`]*+)*+`)
   | (?P<VARIABLE>\$\{[A-Za-z_][A-Za-z0-9_@]*\})
   | (?P<SYMBOL>->|=>|:=|<>|!=|<=|>=|\|\||/(?!\*)|[-+*%=<>()\[\],.;])
+  | (?P<stray>[^'"`/])  # part of no statement, which whoever reads it says best
     """,
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_@]*)\}", re.ASCII)
 _OPENED: Final = {"'": "string", '"': "name", "`": "name", "/*": "comment"}
+_KINDS: Final = {"digits": Kind.WORD, "stray": Kind.SYMBOL}
 # What a variable outside quotes may stand for: one token, or a negative number.
 _SUBSTITUTES: Final = frozenset({Kind.WORD, Kind.NAME, Kind.STRING, Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT})
 
 
 def tokens_of(text: str) -> list[Token]:
-    """All tokens of a text, and one of kind END."""
+    """All tokens of a text, and one of kind END. Raises SqlError."""
     found: list[Token] = []
     offset = 0
     while offset < len(text):
         match = _PATTERN.match(text, offset)
         if match is None:
-            raise _unreadable(text, offset)
+            raise _unfinished(text, offset)
         group, source = match.lastgroup, match.group()
         if group is not None and group != "space":
-            kind = Kind.WORD if group == "digits" else Kind[group]
+            if len(found) == TOKENS_MAX:
+                raise SqlError(f"found more than {TOKENS_MAX} words and symbols in one text").at(text, offset)
+            kind = _KINDS.get(group) or Kind[group]
             found.append(Token(kind, _meaning(kind, source), source, offset, match.end()))
         offset = match.end()
     found.append(Token(Kind.END, "", "", len(text), len(text)))
@@ -86,17 +94,11 @@ def _meaning(kind: Kind, source: str) -> str:
     return "<>" if source == "!=" else source
 
 
-def _unreadable(text: str, offset: int) -> SqlError:
-    for opening, what in _OPENED.items():
-        if text.startswith(opening, offset):
-            problem = f"found a {what} that does not end, expected {'*/' if opening == '/*' else opening}"
-            return SqlError(problem, found=opening, expected=("*/" if opening == "/*" else opening,)).at(
-                text, offset
-            )
-    found = text[offset]
-    return SqlError(
-        f"found {found!r}, which is part of no statement", found=found, expected=("a statement",)
-    ).at(text, offset)
+def _unfinished(text: str, offset: int) -> SqlError:
+    opening = next(each for each in _OPENED if text.startswith(each, offset))
+    closing = "*/" if opening == "/*" else opening
+    problem = f"found a {_OPENED[opening]} that does not end, expected {closing}"
+    return SqlError(problem, found=opening, expected=(closing,)).at(text, offset)
 
 
 def substituted(text: str, token: Token, variables: Mapping[str, str]) -> list[Token]:

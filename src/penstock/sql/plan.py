@@ -133,9 +133,9 @@ class JoinForm(Enum):
 @dataclass(frozen=True)
 class Join:
     """Rows of both sides whose keys are equal. ``key`` is the result's key; for a full join it is a column
-    of its own, ROWKEY. A foreign-key join keeps the left side's keys, and ``key`` is None. ``viable_keys``
-    are all columns that stand for the key: where a KEY column is one of them, its value is the key's, even
-    in a row to which that side gave nothing.
+    of its own, ROWKEY. A foreign-key join keeps the left side's keys, and ``key`` is None. ``equivalents``
+    are what the sides were joined on, in this join and those before it with the same key: each stands for
+    the key, even in a row to which its side gave nothing.
     """
 
     kind_of_join: JoinKind
@@ -147,7 +147,12 @@ class Join:
     key: str | None
     within: Within | None
     schema: Schema
-    viable_keys: tuple[str, ...] = ()
+    equivalents: tuple[exp.Expr, ...] = ()
+
+    @property
+    def viable_keys(self) -> tuple[str, ...]:
+        """The columns that stand for the key: where a KEY column is one of them, its value is the key's."""
+        return tuple(each.name for each in self.equivalents if isinstance(each, exp.Column))
 
     @property
     def kind(self) -> SourceKind:

@@ -173,7 +173,7 @@ def _(drop: s.DropSource) -> str:
 
 @print_statement.register
 def _(alter: s.AlterSource) -> str:
-    added = ", ".join(f"ADD COLUMN {quoted(name)} {type_}" for name, type_ in alter.added)
+    added = ", ".join(f"ADD COLUMN {quoted(each.name)} {each.type}" for each in alter.added)
     return _words("ALTER", alter.kind.value, quoted(alter.name), added)
 
 

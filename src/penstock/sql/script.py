@@ -30,6 +30,7 @@ def parse_script(text: str, variables: MutableMapping[str, str] | None = None) -
     its semicolon. Raises a SqlError at the first statement that is wrong.
     """
     known: MutableMapping[str, str] = {} if variables is None else variables
+    place = Place.of(text, 0)
     for tokens in _split(tokens_of(text)):
         replaced = [part for token in tokens for part in substituted(text, token, known)]
         statement = parse_statement(Cursor(text, replaced))
@@ -38,7 +39,8 @@ def parse_script(text: str, variables: MutableMapping[str, str] | None = None) -
         elif isinstance(statement, Undefine):
             known.pop(statement.name, None)
         start = tokens[0].start
-        yield ScriptStatement(statement, text[start : tokens[-2].end], Place.of(text, start))
+        place = place.moved(text, start)
+        yield ScriptStatement(statement, text[start : tokens[-2].end], place)
 
 
 def parse(text: str, variables: MutableMapping[str, str] | None = None) -> Statement:

@@ -1,5 +1,6 @@
 """What a statement says: one small class for each kind. Names are as ksqlDB resolves them (in upper case
-unless quoted); expressions are sqlglot's nodes. Equal statements compare equal, wherever they stand.
+unless quoted); expressions are sqlglot's nodes. Equal statements compare equal, wherever they stand:
+``start`` is the place of a name in the text, which errors show.
 """
 
 from __future__ import annotations
@@ -132,6 +133,7 @@ class Property:
 
     name: str
     value: exp.Expr
+    start: int = field(default=0, compare=False)
 
 
 Properties = tuple[Property, ...]
@@ -148,6 +150,7 @@ class CreateSource(Statement):
     read_only: bool = False
     or_replace: bool = False
     if_not_exists: bool = False
+    start: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -158,6 +161,7 @@ class CreateAsSelect(Statement):
     properties: Properties = ()
     or_replace: bool = False
     if_not_exists: bool = False
+    start: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,7 @@ class InsertSelect(Statement):
     name: str
     query: Query
     properties: Properties = ()
+    start: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -172,6 +177,8 @@ class InsertValues(Statement):
     name: str
     columns: tuple[str, ...]
     values: tuple[exp.Expr, ...]
+    start: int = field(default=0, compare=False)
+    column_starts: tuple[int, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -180,13 +187,15 @@ class DropSource(Statement):
     name: str
     if_exists: bool = False
     delete_topic: bool = False
+    start: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
 class AlterSource(Statement):
     kind: SourceKind
     name: str
-    added: tuple[tuple[str, SqlType], ...]
+    added: tuple[ColumnDefinition, ...]
+    start: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -194,12 +203,14 @@ class CreateType(Statement):
     name: str
     type: SqlType
     if_not_exists: bool = False
+    start: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
 class DropType(Statement):
     name: str
     if_exists: bool = False
+    start: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -211,12 +222,14 @@ class CreateFunction(Statement):
     result: SqlType
     file: str
     or_replace: bool = False
+    start: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
 class DropFunction(Statement):
     name: str
     if_exists: bool = False
+    start: int = field(default=0, compare=False)
 
 
 class ConnectorKind(Enum):
@@ -278,6 +291,7 @@ class Describe(Statement):
     what: Described
     name: str = ""
     extended: bool = False
+    start: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)

@@ -282,8 +282,14 @@ class _Stream:
     def close(self) -> None:
         """The client is gone, or wants no more of this."""
         self._is_closed = True
+        self._forget_body()
         self._has_news.set()
         self.has_room.set()
+
+    def _forget_body(self) -> None:
+        """What nobody will read any more leaves room to the connection's other streams."""
+        while self._body:
+            self._connection.h2.acknowledge_received_data(self._body.popleft()[1], self.id)
 
     # The application
 
@@ -298,6 +304,7 @@ class _Stream:
 
     def _end(self) -> None:
         if not self._is_closed:
+            self._forget_body()
             try:
                 if not self._has_begun:
                     self._connection.h2.send_headers(self.id, [(b":status", b"500")], end_stream=True)

@@ -45,6 +45,22 @@ def test_of_several_partitions_the_earliest_time_is_next(server: Server) -> None
     assert [row[1] for row in taken(server.engine.query(FOLLOW), 6)] == list("123456")
 
 
+def test_a_table_is_read_before_the_stream_it_is_joined_with(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever of the two is heard of first: here the table is not followed at all."""
+    start = Feed.start
+    monkeypatch.setattr(Feed, "start", lambda feed: start(feed) if feed._topic == "s" else None)
+    server.run(S)
+    server.run(
+        "CREATE TABLE t (id INT PRIMARY KEY, w STRING) WITH (kafka_topic='t', partitions=2, format='json');"
+    )
+    server.run("INSERT INTO t VALUES (1, 'one'); INSERT INTO t VALUES (2, 'two');")
+    result = server.engine.query("SELECT s.id, v, w FROM s JOIN t ON s.id = t.id EMIT CHANGES;")
+    server.run("INSERT INTO s VALUES (1, 'a'); INSERT INTO s VALUES (2, 'b');")
+    assert sorted(taken(result, 2)) == [(1, "a", "one"), (2, "b", "two")]
+
+
 def test_a_reader_may_hear_of_records_before_it_has_begun(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from engine_server import Server
 from penstock.sql.engine import EngineError, ErrorCode
 from penstock.sql.engine.limits import PullLimits
 from penstock.sql.engine.properties import Values
+from penstock.sql.engine.requests import steps_of
 
 S = "CREATE STREAM s (id INT KEY, v STRING) WITH (kafka_topic='s', partitions=1, format='json');"
 
@@ -45,3 +46,27 @@ def test_so_many_at_once(start: Callable[..., Server]) -> None:
             server.engine.query("SELECT * FROM t WHERE id = 1;")
         assert len(list(first.rows())) == 1
         assert server.rows("SELECT * FROM t WHERE id = 1;") == [(1, 1)]
+
+
+def test_a_request_of_many_statements_is_bounded(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.sql.engine.engine.STATEMENTS_MAX", 3)
+    assert len(server.run("SHOW TYPES;" * 3)) == 3
+    error = server.refused(f"{S} SHOW TYPES; SHOW TYPES; SHOW TYPES;", "found more than 3 statements in one")
+    assert error.code is ErrorCode.BAD_REQUEST
+    assert server.one("SHOW STREAMS;")["streams"] == []
+
+
+def test_the_answer_to_a_request_is_bounded(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.sql.engine.engine._ANSWERED_MAX", 1_000)
+    error = server.refused(f"SHOW FUNCTIONS; {S}", "found an answer of [0-9]+ characters to the statements")
+    assert (error.code, error.statement_text) == (ErrorCode.BAD_REQUEST, S)
+    assert len(error.entities) == 1
+    assert server.one("SHOW STREAMS;")["streams"] == [], "it was not carried out"
+
+
+def test_variables_are_kept_once_for_all_statements() -> None:
+    """Each of many statements behind many variables would have all of them."""
+    text = "".join(f"DEFINE v{n}='{n}'; SHOW TYPES;" for n in range(9)) + "UNDEFINE v0; SHOW VARIABLES;"
+    *others, last = steps_of(text, {}, {"v10": "ten"}, None)
+    assert not any(each.variables for each in others)
+    assert last.variables == {f"v{n}": str(n) for n in range(1, 9)} | {"v10": "ten"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
@@ -353,6 +354,18 @@ def test_assert_waits(server: Server) -> None:
     server.run(S)
     waiting.join(20)
     assert [each["exists"] for each in found] == [True]
+
+
+def test_assert_waits_no_longer_than_the_server_is_there(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_asked = threading.Event()
+    monkeypatch.setattr(server.engine._topics, "shape", lambda name: is_asked.set())
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(server.refused, "ASSERT TOPIC 's' TIMEOUT 1 HOUR;", "the server ends now")
+        assert is_asked.wait(20)
+        server.close()
+        assert waiting.result(20).code is ErrorCode.SERVER_SHUTTING_DOWN
 
 
 def test_assert_schema(start: Callable[..., Server]) -> None:

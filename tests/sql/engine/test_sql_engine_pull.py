@@ -100,6 +100,17 @@ def test_keys_of_several_columns(server: Server) -> None:
     assert sorted(server.rows("SELECT odd, g FROM pairs WHERE odd = 1;")) == [(1, "g1"), (1, "g3")]
 
 
+def test_lists_for_several_columns_are_not_multiplied_without_bounds(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.sql.engine.pull.KEYS_MAX", 100)
+    groups, numbers = ", ".join(f"'g{n}'" for n in range(1, 50)), ", ".join(map(str, range(1, 50)))
+    asked = f"SELECT * FROM pairs WHERE g IN ({groups}) AND odd IN ({numbers})"
+    assert sorted(server.rows(f"{asked};")) == [("g1", 1, 5), ("g3", 1, 5)]
+    with pytest.raises(EngineError, match="missing key column"):
+        server.rows(f"{asked};", {"ksql.query.pull.table.scan.enabled": "false"})
+
+
 def test_having_holds_for_lookups_and_scans(server: Server) -> None:
     assert sorted(server.rows("SELECT g FROM large;")) == [("g2",), ("g3",)]
     assert server.rows("SELECT g FROM large WHERE g = 'g1';") == []
@@ -507,7 +518,7 @@ _CONDITIONS = st.recursive(
 
 
 @pytest.mark.parametrize("table", ["tens", "sessions"])
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(condition=_CONDITIONS)
 def test_narrowing_loses_no_row(server: Server, table: str, condition: str) -> None:
     """Rows that are looked for where keys and windows say they are, and rows that are all looked at: the key
@@ -567,7 +578,7 @@ def walked(server: Server, table: str, text: str) -> list[Any]:
     return [entry.key[0] for entry in pull._entries(views.store(pull._store))]
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from([("INT_ROWS", "k"), ("INT_GROUPS", "v")]),
     st.sampled_from(_KEYS),
@@ -587,7 +598,7 @@ def test_ranges_of_integers(
         assert {k for k in walked(ranges, name, text) if k >= 0} <= {*wanted, first, last}
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(_TEXTS), st.sampled_from(_TEXTS))
 def test_ranges_of_texts(ranges: Server, first: str, last: str) -> None:
     text = f"SELECT * FROM text_rows WHERE k >= '{first}' AND k < '{last}';"

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from engine_server import Server
+from in_process_host import InProcessHost
 
 from penstock.sql.engine import Engine, EngineError, ErrorCode
 from penstock.sql.printing import print_statement
@@ -154,18 +155,81 @@ def test_commands_of_earlier_releases_name_queries_by_their_own_offset(server: S
         again.close()
 
 
+def write_commands(server: Server, *values: bytes | None, key: bytes = b'"stream/NOTHING/drop"') -> None:
+    """As anybody may who can write to the topic."""
+    producer = Producer({"bootstrap.servers": server.servers})
+    for value in values:
+        producer.produce(server.config.command_topic, value, key)
+    assert producer.flush(20) == 0
+
+
+DAMAGED = (b"no JSON", b'{"statement": 7}', b"[]", None, b'{"statement": "DROP STREAM nothing;"}')
+# What is right for JSON, and for nothing else.
+STRANGE = (
+    {"streamsProperties": {"cache.max.bytes.buffering": "many"}},
+    {"originalProperties": {"ksql.persistence.default.format.key": "XML"}},
+    {"queryNumber": "1"},
+    {"columns": 1},
+    {"version": "18"},
+    {"version": 19},
+)
+
+
 def test_damaged_commands_are_passed_over(server: Server) -> None:
     server.run("CREATE STREAM s (v STRING) WITH (kafka_topic='s', partitions=1, value_format='json');")
-    producer = Producer({"bootstrap.servers": server.servers})
-    for value in (b"no JSON", b'{"statement": 7}', b"[]", None, b'{"statement": "DROP STREAM nothing;"}'):
-        producer.produce(server.config.command_topic, value, b'"stream/NOTHING/drop"')
-    assert producer.flush(20) == 0
+    statement = "CREATE TABLE u WITH (kafka_topic='s') AS SELECT v, COUNT(*) AS n FROM s GROUP BY v;"
+    strange = [json.dumps({"statement": statement, **each}).encode() for each in STRANGE]
+    strange.append(json.dumps({"statement": "CREATE FUNCTION f AS 'f.py:f';", "file": 5}).encode())
+    write_commands(server, *DAMAGED, *strange)
     again = server.restarted()
     try:
         assert again.engine.statuses() == {"stream/S/create": "SUCCESS", "stream/NOTHING/drop": "ERROR"}
         again.run("CREATE STREAM u AS SELECT * FROM s;")
     finally:
         again.close()
+
+
+@pytest.mark.parametrize("is_understood", [True, False])
+def test_queries_of_commands_that_were_not_understood_are_kept(server: Server, is_understood: bool) -> None:
+    server.run(
+        "CREATE STREAM s (v STRING) WITH (kafka_topic='s', partitions=1, value_format='json');"
+        "CREATE STREAM u AS SELECT * FROM s;"
+    )
+    [query] = server.engine.state.queries.values()
+    if not is_understood:
+        write_commands(server, b'{"statement": "CREATE STREAM later BY MAGIC;", "version": 19}')
+    server.close()
+    host = InProcessHost(server.servers)
+    host.add("CSAS_LATER_7", query.planned.app.topology())  # as the checkpoint knows it
+    engine = Engine(server.config, host)
+    engine.start()
+    try:
+        assert host.retained == ([{query.id}] if is_understood else [])
+        assert host.states()[query.id].status.value == "RUNNING"
+        if not is_understood:
+            assert host.states()["CSAS_LATER_7"].status.value == "PAUSED"
+    finally:
+        engine.close()
+
+
+def test_queries_outlive_a_command_topic_that_is_gone(server: Server) -> None:
+    server.run(
+        "CREATE STREAM s (v STRING) WITH (kafka_topic='s', partitions=1, value_format='json');"
+        "CREATE STREAM u AS SELECT * FROM s;"
+    )
+    [query] = server.engine.state.queries.values()
+    server.close()
+    server.delete_topic(server.config.command_topic)
+    host = InProcessHost(server.servers)
+    host.add(query.id, query.planned.app.topology())  # as the checkpoint knows it
+    engine = Engine(server.config, host)
+    engine.start()
+    try:
+        assert not engine.state.queries
+        assert host.retained == []
+        assert host.states()[query.id].status.value == "PAUSED"
+    finally:
+        engine.close()
 
 
 def test_nothing_is_served_before_the_start(servers: str, server: Server) -> None:

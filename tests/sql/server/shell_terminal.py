@@ -1,7 +1,8 @@
-"""`penstock sql` as a process: with pipes, and on a terminal."""
+"""`penstock sql` with pipes, and as a process on a terminal."""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -14,6 +15,10 @@ import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from typer.testing import CliRunner, Result
+
+from penstock.cli import sql
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[()][A-Z0-9]|\x1b[=>]|\r")
 
@@ -30,21 +35,17 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def command(url: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "penstock", "sql", "--server", url, *arguments]
+    return [sys.executable, "-m", "penstock", "sql", *words(url, *arguments)]
 
 
-def run_shell(url: str, home: Path, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    """``text`` is its standard input."""
-    return subprocess.run(
-        command(url, *arguments),
-        input=text,
-        env=environment(home),
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def words(url: str, *arguments: str) -> list[str]:
+    return ["--server", url, *arguments]
+
+
+def run_shell(url: str, home: Path, *arguments: str, text: str = "") -> Result:
+    """In this process: another would take most of a second to start. ``text`` is its standard input."""
+    with contextlib.chdir(home):
+        return CliRunner().invoke(sql.app, words(url, *arguments), input=text, env=environment(home))
 
 
 class Terminal:

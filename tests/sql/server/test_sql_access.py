@@ -62,9 +62,9 @@ def test_the_shell_names_a_user(guarded: Service, tmp_path: Path) -> None:
     done = run_shell(
         guarded.url, tmp_path, "--user", "ann", "--password", "secret:with:colons", "-e", "SHOW STREAMS;"
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.exit_code, done.stderr) == (0, "")
     refused = run_shell(guarded.url, tmp_path, "-e", "SHOW STREAMS;")
-    assert refused.returncode == 1
+    assert refused.exit_code == 1
     assert "expected the name and the password of a user" in refused.stderr
 
 

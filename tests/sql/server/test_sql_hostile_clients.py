@@ -8,6 +8,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -61,7 +62,7 @@ def request(path: str, body: bytes, *headers: str) -> bytes:
     return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.sampled_from(PATHS), body=BODIES, kind=st.sampled_from(TYPES))
 def test_whatever_a_body_says_the_answer_is_one_of_the_api(
     service: Service, path: str, body: bytes, kind: str
@@ -140,6 +141,23 @@ def test_many_slow_clients_hold_nobody_up(service: Service) -> None:
     finally:
         for each in waiting:
             each.close()
+
+
+def test_statements_that_wait_do_not_hide_how_the_server_is(
+    penstock_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.sql.server.application._STATEMENT_THREADS", 1)
+    is_asked = threading.Event()
+    with served(penstock_cluster.bootstrap_servers) as service, ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(service.server.engine._topics, "shape", lambda name: is_asked.set())
+        asked = {"ksql": "ASSERT TOPIC 'nothing' TIMEOUT 1 HOUR;"}
+        waiting = pool.submit(service.ask, "POST", "/ksql", asked)
+        assert is_asked.wait(20)
+        for path in ("/info", "/healthcheck", "/v1/metadata/id"):
+            assert service.ask("GET", path).status == 200
+        assert not waiting.done()
+        service.server.close()
+        assert waiting.result(20).status == 500
 
 
 # Clients of push queries

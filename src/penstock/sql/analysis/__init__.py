@@ -41,13 +41,23 @@ def analyze(
     defaults: DefaultFormats = STANDARD_FORMATS,
 ) -> Analysis:
     """``text`` is the script that the statement was read from, ``start`` its offset there: errors show their
-    place. ``registered`` are the columns of key and value that a schema registry knows, for a CREATE that
-    lists none of them; ``defaults`` are the formats where it names none.
+    place, that of the name in question where there is no closer one. ``registered`` are the columns of key
+    and value that a schema registry knows, for a CREATE that lists none of them; ``defaults`` are the formats
+    where it names none.
     """
     try:
         return _analyzed(statement, catalog, text, registered, defaults)
     except SqlError as error:
-        raise error.at(text, start) from None
+        raise error.at(text, _name_start(statement) or start) from None
+
+
+def _name_start(statement: s.Statement) -> int:
+    """Where the name of what a statement makes, changes or shows stands."""
+    if isinstance(statement, s.Explain) and statement.statement is not None:
+        return _name_start(statement.statement)
+    start = getattr(statement, "start", 0)
+    assert isinstance(start, int)
+    return start
 
 
 def _analyzed(
@@ -69,7 +79,7 @@ def _analyzed(
         case s.InsertValues():
             return Analysis(catalog, row=inserts.insert_values(statement, catalog, text))
         case s.AlterSource():
-            return Analysis(catalog.with_source(definitions.alter_source(statement, catalog)))
+            return Analysis(catalog.with_source(definitions.alter_source(statement, catalog, text)))
         case s.DropSource():
             return Analysis(definitions.drop_source(statement, catalog))
         case s.Explain(statement=s.Statement() as explained):

@@ -22,6 +22,8 @@ _OF_TABLES: Final = (
     *("ATTR", "AVG", "COLLECT_LIST", "CORRELATION", "COUNT"),
     *("HISTOGRAM", "STDDEV_SAMP", "STDDEV_SAMPLE", "SUM", "SUM_LIST"),
 )
+# Which argument says how many values are held, where there is more than one argument.
+_COUNTS: Final = {"EARLIEST_BY_OFFSET": 1, "LATEST_BY_OFFSET": 1, "TOPK": -1, "TOPKDISTINCT": -1}
 # Of these a group's state is one plain value, so that a format of plain values alone can hold it.
 _OF_PLAIN_STATE: Final = ("COUNT", "MAX", "MIN", "SUM", "SUM_LIST")
 
@@ -48,10 +50,11 @@ class Aggregation:
                 self._types.of(each.expression)  # an unknown function may have been meant
             raise self._error("found GROUP BY without an aggregate function, expected one", self._keys[0])
         made = [self._computed(call, number, step) for number, call in enumerate(found)]
-        names: list[tuple[exp.Expr, str]] = [
+        parts: list[tuple[exp.Expr, str]] = [
             (call, each.name) for call, each in zip(found, made, strict=True)
         ]
-        names += [(node, key.name) for node, key in zip(self._keys, keys, strict=True)]
+        parts += [(node, key.name) for node, key in zip(self._keys, keys, strict=True)]
+        names = calls.Replacements(parts)
         after: Step = Aggregate(step, tuple(keys), tuple(made), self._query.window, self._schema(keys, made))
         allowed = {each.name for each in after.schema}
         if self._query.emit is Emit.FINAL:
@@ -85,15 +88,14 @@ class Aggregation:
 
     def _calls(self, nodes: list[exp.Expr]) -> list[exp.Anonymous]:
         """Each different aggregation of the query, once."""
-        found: list[exp.Anonymous] = []
+        found: dict[exp.Expr, exp.Anonymous] = {}
         for node in [*nodes, *([] if self._having is None else [self._having])]:
             for call in calls.calls_of(node, FunctionKind.AGGREGATE, self._catalog):
                 where = f"the arguments of {call.name}"
                 for argument in call.expressions:
                     calls.refuse([argument], FunctionKind.AGGREGATE, where, self._catalog, self._types.text)
-                if all(calls.bare(call) != calls.bare(each) for each in found):
-                    found.append(call)
-        return found
+                found.setdefault(calls.bare(call), call)
+        return list(found.values())
 
     def _computed(self, call: exp.Anonymous, number: int, step: Step) -> Computed:
         if step.kind is SourceKind.TABLE and call.name not in _OF_TABLES:
@@ -107,6 +109,10 @@ class Aggregation:
         found = self._types.of(call)
         if found is None:
             raise self._error(f"found {call.name} of NULL, expected a value of a type", call)
+        if call.name in _COUNTS and len(call.expressions) > 1:
+            held = call.expressions[_COUNTS[call.name]]
+            if isinstance(held, exp.Literal) and int(held.name) == 0:
+                raise self._error(f"found {call.name} of no values, expected one at least", held)
         return Computed(f"KSQL_AGG_{number}", call, found)
 
     def _format(self) -> str:
@@ -121,11 +127,9 @@ class Aggregation:
         pseudo = (Column(name, type_, Role.PSEUDO) for name, type_ in system.items() if name not in known)
         return (*(key.column for key in keys), *(each.column for each in made), *pseudo)
 
-    def _over(
-        self, node: exp.Expr, names: list[tuple[exp.Expr, str]], allowed: set[str], clause: str
-    ) -> exp.Expr:
+    def _over(self, node: exp.Expr, names: calls.Replacements, allowed: set[str], clause: str) -> exp.Expr:
         """An expression over the aggregation's columns."""
-        made = calls.replaced(node, names)
+        made = names.made_in(node)
         for column in made.find_all(exp.Column):
             if column.name not in allowed | lambda_names(column):
                 shown = shortened(print_expression(node))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
@@ -56,13 +56,21 @@ def bare(node: exp.Expr) -> exp.Expr:
     return node.copy().transform(lambda each: each.unnest() if isinstance(each, exp.Paren) else each)
 
 
-def replaced(node: exp.Expr, replacements: Sequence[tuple[exp.Expr, str]]) -> exp.Expr:
-    """The expression with equal parts replaced by columns; outer parts first."""
-    made = node.copy()
-    for part, name in replacements:
-        wanted = bare(part)
-        if bare(made) == wanted:
-            return column(name, node)
-        for found in [each for each in made.find_all(type(wanted)) if bare(each) == wanted]:
-            found.replace(column(name, found))
-    return made
+class Replacements:
+    """Parts of expressions, and the columns that stand for them; of several that match, the first ones."""
+
+    def __init__(self, parts: Iterable[tuple[exp.Expr, str]]) -> None:
+        self._names: dict[exp.Expr, tuple[int, str]] = {}
+        for number, (part, name) in enumerate(parts):
+            self._names.setdefault(bare(part), (number, name))
+
+    def made_in(self, node: exp.Expr) -> exp.Expr:
+        """The expression with equal parts replaced by columns; outer parts first."""
+        made = node.copy()
+        there = {each: self._names[each] for each in map(bare, made.walk()) if each in self._names}
+        for wanted, (_, name) in sorted(there.items(), key=lambda each: each[1]):
+            if bare(made) == wanted:
+                return column(name, node)
+            for found in [each for each in made.find_all(type(wanted)) if bare(each) == wanted]:
+                found.replace(column(name, found))
+        return made

@@ -70,10 +70,8 @@ def create_source(
     key_format, value_format = settings.format("KEY", defaults.key), settings.format("VALUE", defaults.value)
     for role in (Role.KEY, Role.VALUE):
         if f"{role.value}_SCHEMA_ID" in settings.numbers and any(each.role is role for each in columns):
-            raise SqlError(
-                f"found {role.value}_SCHEMA_ID beside columns of the {role.value.lower()}, "
-                "expected one of them"
-            )
+            problem = f"found {role.value}_SCHEMA_ID beside columns of the {role.value.lower()}"
+            raise settings.error(f"{problem}, expected one of them", f"{role.value}_SCHEMA_ID")
     if key_format in REGISTERED_FORMATS and not any(each.role is Role.KEY for each in columns):
         columns = (*(each for each in registered if each.role is Role.KEY), *columns)
     if value_format in REGISTERED_FORMATS and not any(each.role is Role.VALUE for each in columns):
@@ -90,7 +88,8 @@ def create_source(
     settings.check_side("VALUE", value_format)
     window = settings.window()
     if window is not None and not keys:
-        raise SqlError(f"found WINDOW_TYPE without a key, expected a column that is KEY for {create.name}")
+        problem = f"found WINDOW_TYPE without a key, expected a column that is KEY for {create.name}"
+        raise settings.error(problem, "WINDOW_TYPE")
     made = DataSource(
         create.name,
         create.kind,
@@ -207,20 +206,21 @@ def _timestamp(settings: Settings, columns: tuple[Column, ...]) -> str | None:
     pattern = settings.texts.get("TIMESTAMP_FORMAT")
     if written is None:
         if pattern is not None:
-            raise SqlError("found TIMESTAMP_FORMAT without TIMESTAMP, expected both")
+            raise settings.error(
+                "found TIMESTAMP_FORMAT without TIMESTAMP, expected both", "TIMESTAMP_FORMAT"
+            )
         return None
     name = written.strip("`") if written.startswith("`") else written.upper()
     found = next((each for each in columns if each.name == name), None)
     if found is None:
         known = ", ".join(each.name for each in columns)
-        raise SqlError(f"found no column {name} for TIMESTAMP, expected one of {known}")
+        raise settings.error(f"found no column {name} for TIMESTAMP, expected one of {known}", "TIMESTAMP")
     wanted = (types.STRING,) if pattern is not None else (types.BIGINT, types.TIMESTAMP)
     if found.type not in wanted:
         names = listed(tuple(map(str, wanted)))
         with_format = "with" if pattern is not None else "without"
-        raise SqlError(
-            f"found TIMESTAMP {name} of {found.type}, expected {names} {with_format} TIMESTAMP_FORMAT"
-        )
+        problem = f"found TIMESTAMP {name} of {found.type}, expected {names} {with_format} TIMESTAMP_FORMAT"
+        raise settings.error(problem, "TIMESTAMP")
     return name
 
 
@@ -287,7 +287,7 @@ def create_as_select(
         if before == after:
             inherited |= settings.inherited(side, after, others)
     if not keys and "KEY_FORMAT" in settings.texts and key_format != "NONE":
-        raise SqlError("found KEY_FORMAT for a result without a key, expected none")
+        raise settings.error("found KEY_FORMAT for a result without a key, expected none", "KEY_FORMAT")
     window = _window(project)
     made = DataSource(
         create.name,
@@ -337,16 +337,17 @@ def replaced(old: DataSource, new: DataSource) -> None:
         raise SqlError(f"found another topic or format for {old.name}, expected those it has")
 
 
-def alter_source(alter: AlterSource, catalog: Catalog) -> DataSource:
+def alter_source(alter: AlterSource, catalog: Catalog, text: str) -> DataSource:
     """The source with its new columns."""
     source = of_kind(catalog, alter.name, alter.kind)
     if source.read_only:
         raise SqlError(f"found {alter.name} as a SOURCE, which is read only, expected another one to alter")
     columns = list(source.columns)
-    for name, type_ in alter.added:
-        if name in SYSTEM_COLUMNS or any(each.name == name for each in columns):
-            raise SqlError(f"found the column {name} to add, which is there, expected a new name")
-        columns.append(Column(name, catalog.resolved(type_)))
+    for added in alter.added:
+        if any(each.name == added.name for each in columns):
+            problem = f"found the column {added.name} to add, which is there, expected a new name"
+            raise SqlError(problem).at(text, added.start)
+        columns.append(_column(added, source.kind, catalog, text))
     return replace(source, columns=tuple(columns))
 
 

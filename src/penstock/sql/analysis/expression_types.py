@@ -11,7 +11,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql import types
+from penstock.sql import times, types
+from penstock.sql.analysis.calls import located
 from penstock.sql.catalog import Catalog
 from penstock.sql.datatypes import type_of as node_type
 from penstock.sql.dialect import print_expression
@@ -58,8 +59,7 @@ class Types:
 
     def located(self, error: SqlError, node: exp.Expr) -> SqlError:
         """The error at a node's place, if it came from a text and the error has no closer place."""
-        start = node.meta.get("start")
-        return error.at(self.text, start) if start is not None else error
+        return located(error, node, self.text)
 
     def expect(self, node: exp.Expr, wanted: SqlType, what: str) -> None:
         """That an expression is of a type, or becomes it by itself."""
@@ -141,16 +141,25 @@ class Types:
     def compare(self, left: exp.Expr, right: exp.Expr, *, ordered: bool) -> None:
         """That = (or <) may stand between them."""
         one, other = self.of(left), self.of(right)
-        if (is_time_column(left), other) == (True, types.STRING):
-            return
-        if (is_time_column(right), one) == (True, types.STRING):
-            return
+        for time, beside in ((left, right), (right, left)):
+            if is_time_column(time) and self.of(beside) == types.STRING:
+                self._expect_time(beside)
+                return
         if not types.is_comparable(one, other, ordered=ordered):
             sides = f"{one or 'NULL'} and {other or 'NULL'}"
             raise SqlError(
                 f"found a comparison of {sides}, expected types that "
                 f"{'have an order among each other' if ordered else 'compare with each other'}"
             )
+
+    def _expect_time(self, node: exp.Expr) -> None:
+        """That a text in quotes reads as a time: ksqlDB, too, looks at once beside ROWTIME and its kin."""
+        if not isinstance(node, exp.Literal):
+            return
+        try:
+            times.parse_timestamp(node.name)
+        except ValueError as error:
+            raise self.located(SqlError(str(error)), node) from None
 
     def _comparison(self, node: exp.Expr) -> SqlType | None:
         self.compare(node.this, node.expression, ordered=isinstance(node, _ORDERINGS))

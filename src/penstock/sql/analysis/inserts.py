@@ -19,11 +19,14 @@ from penstock.sql.types import SqlType
 
 @dataclass(frozen=True)
 class Row:
-    """One row to write; ``rowtime`` is given, or None for the time of writing."""
+    """One row to write; ``rowtime`` is given, or None for the time of writing. ``text`` is where its values
+    stand.
+    """
 
     target: DataSource
     values: tuple[tuple[Column, exp.Expr], ...]
     rowtime: exp.Expr | None = None
+    text: str = ""
 
 
 def _writable(catalog: Catalog, name: str) -> DataSource:
@@ -75,15 +78,14 @@ def insert_values(insert: InsertValues, catalog: Catalog, text: str) -> Row:
             _check(name, value, known[name].type, catalog, text)
             values.append((known[name], value))
         else:
-            raise located(
-                SqlError(f"found no column {name} to write, expected one of {', '.join(known)}"), value, text
-            )
+            error = SqlError(f"found no column {name} to write, expected one of {', '.join(known)}")
+            raise error.at(text, insert.column_starts[insert.columns.index(name)])
     if target.kind is SourceKind.TABLE:
         given = {column.name for column, value in values if not isinstance(value, exp.Null)}
         missing = [each.name for each in target.keys if each.name not in given]
         if missing:
             raise SqlError(f"found no value for {missing[0]}, expected one for each PRIMARY KEY")
-    return Row(target, tuple(values), rowtime)
+    return Row(target, tuple(values), rowtime, text)
 
 
 def _check(name: str, value: exp.Expr, wanted: SqlType, catalog: Catalog, text: str) -> None:

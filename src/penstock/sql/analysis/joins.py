@@ -6,12 +6,13 @@ from typing import Final
 
 from sqlglot import exp
 
+from penstock.sql.analysis.calls import column, located
 from penstock.sql.analysis.expression_types import Types
 from penstock.sql.analysis.properties import REGISTERED_FORMATS
 from penstock.sql.analysis.scope import Scope, ScopedSource
 from penstock.sql.catalog import Catalog, Column, Role
 from penstock.sql.dialect import print_expression
-from penstock.sql.errors import SqlError
+from penstock.sql.errors import SqlError, shortened
 from penstock.sql.keywords import quoted
 from penstock.sql.plan import Join, JoinForm, Step
 from penstock.sql.statements import JoinedRelation, JoinKind, Query, SourceKind
@@ -49,7 +50,8 @@ class JoinPlanner:
         if left_type is None or left_type != self._types(right_step).of(right_key):
             found = f"{left_type or 'NULL'} = {self._types(right_step).of(right_key) or 'NULL'}"
             raise self._error(f"found a join on {found}, expected equal types", join.condition)
-        form = self._form(left, left_key, right, right_key, join)
+        key_before = _key_for(left, left_key)
+        form = self._form(left, key_before, right, right_key, join)
         if form is JoinForm.FOREIGN_KEY and right.source.window is not None:
             raise self._error(
                 "found a foreign-key join of tables of windows, expected tables without them", join.condition
@@ -68,7 +70,7 @@ class JoinPlanner:
         key = (
             None
             if form is JoinForm.FOREIGN_KEY
-            else _key(join.kind, left_key, right_key, self._scope.synthetic_key)
+            else _key(join.kind, key_before, right_key, self._scope.synthetic_key)
         )
         schema = _schema(left, right_step, key, left_type, form, self._scope.synthetic_key)
         return Join(
@@ -76,12 +78,12 @@ class JoinPlanner:
             form,
             left,
             right_step,
-            left_key,
+            key_before,
             right_key,
             key,
             join.within,
             schema,
-            () if key is None or join.kind is JoinKind.FULL else _viable(left, left_key, right_key),
+            () if key is None or join.kind is JoinKind.FULL else _equivalents(left, left_key, right_key),
         )
 
     def _check_sources(self, known: set[str], right: ScopedSource, join: JoinedRelation) -> None:
@@ -130,9 +132,7 @@ class JoinPlanner:
         return Types(self._catalog, {each.name: each.type for each in step.schema}, self._scope.text)
 
     def _error(self, problem: str, node: exp.Expr) -> SqlError:
-        start = node.meta.get("start")
-        error = SqlError(problem)
-        return error if start is None else error.at(self._scope.text, start)
+        return located(SqlError(problem), node, self._scope.text)
 
     def _sides(self, join: JoinedRelation, known: set[str], right: ScopedSource) -> tuple[exp.Expr, exp.Expr]:
         """What the sides are joined on: the left's expression, the right's."""
@@ -140,7 +140,8 @@ class JoinPlanner:
         while isinstance(condition, exp.Paren):
             condition = condition.this
         if not isinstance(condition, exp.EQ):
-            raise self._error("found a join on something else, expected one equality", condition)
+            found = shortened(print_expression(condition))
+            raise self._error(f"found a join on {found}, expected one equality", condition)
         sides = (condition.this, condition.expression)
         # A name that means nothing is told before anything else.
         for side in sides:
@@ -192,22 +193,25 @@ class JoinPlanner:
 
 
 def _key(kind: JoinKind, left: exp.Expr, right: exp.Expr, synthetic: str) -> str:
-    """The result's key: a column that always has the value, or one of its own."""
+    """The result's key: a column that stands for it, if one can that always has the value; or its own."""
     if kind is JoinKind.FULL:
         return synthetic
     sides = (right, left) if kind is JoinKind.RIGHT else (left, right)
-    for side in sides if kind is JoinKind.INNER else sides[:1]:
-        if isinstance(side, exp.Column):
-            return side.name
-    return synthetic
+    return next((side.name for side in sides if isinstance(side, exp.Column)), synthetic)
 
 
-def _viable(left: Step, *keys: exp.Expr) -> tuple[str, ...]:
-    """The columns that hold the key: a projection may take any of them for it."""
-    names = [key.name for key in keys if isinstance(key, exp.Column)]
-    if isinstance(left, Join) and keys[0] in (left.left_key, left.right_key):
-        names += [name for name in left.viable_keys if name not in names]
-    return tuple(names)
+def _key_for(left: Step, written: exp.Expr) -> exp.Expr:
+    """What the rows of the left side are joined by: their key, where what is written stands for it. So a row
+    stays where it is, and in a chain of outer joins it has its key though a side in between gave nothing.
+    """
+    if isinstance(left, Join) and left.key is not None and written in left.equivalents:
+        return column(left.key, written)
+    return written
+
+
+def _equivalents(left: Step, left_key: exp.Expr, right_key: exp.Expr) -> tuple[exp.Expr, ...]:
+    before = left.equivalents if isinstance(left, Join) and left_key in left.equivalents else ()
+    return tuple(dict.fromkeys((*before, left_key, right_key)))
 
 
 def _schema(

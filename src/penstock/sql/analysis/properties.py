@@ -8,8 +8,9 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.errors import SqlError, listed
-from penstock.sql.keywords import WINDOW_UNITS
+from penstock.sql.dialect import print_expression
+from penstock.sql.errors import SqlError, listed, shortened
+from penstock.sql.keywords import DURATION_DAYS_MAX, DURATION_MS_MAX, WINDOW_UNITS
 from penstock.sql.statements import Property, WindowKind
 
 FORMATS: Final = ("AVRO", "DELIMITED", "JSON", "JSON_SR", "KAFKA", "NONE", "PROTOBUF", "PROTOBUF_NOSR")
@@ -21,9 +22,16 @@ _TEXTS: Final = """
     WINDOW_TYPE WINDOW_SIZE KEY_SCHEMA_FULL_NAME VALUE_SCHEMA_FULL_NAME VALUE_AVRO_SCHEMA_FULL_NAME
     KEY_PROTOBUF_NULLABLE_REPRESENTATION VALUE_PROTOBUF_NULLABLE_REPRESENTATION CLEANUP_POLICY
 """
-_NUMBERS: Final = frozenset(["PARTITIONS", "REPLICAS", "KEY_SCHEMA_ID", "VALUE_SCHEMA_ID", "RETENTION_MS"])
+# What Kafka's protocol has room for; a retention of -1 has no end.
+_NUMBERS: Final = {
+    "PARTITIONS": range(1, 2**31),
+    "REPLICAS": range(1, 2**15),
+    "KEY_SCHEMA_ID": range(2**31),
+    "VALUE_SCHEMA_ID": range(2**31),
+    "RETENTION_MS": range(-1, 2**63),
+}
 _FLAGS: Final = frozenset(["WRAP_SINGLE_VALUE"])
-_KNOWN: Final = frozenset(_TEXTS.split()) | _NUMBERS | _FLAGS
+_KNOWN: Final = frozenset(_TEXTS.split()) | frozenset(_NUMBERS) | _FLAGS
 
 
 # What is for one side's format alone: the end of the property's name, and the formats that know it.
@@ -58,36 +66,48 @@ STANDARD_FORMATS: Final = DefaultFormats()
 
 @dataclass(frozen=True)
 class Settings:
-    """The properties of one statement, checked."""
+    """The properties of one statement, checked. ``starts`` are the places of their values in ``text``."""
 
     texts: dict[str, str]
     numbers: dict[str, int]
+    text: str
+    starts: dict[str, int]
 
     @classmethod
     def of(cls, properties: Iterable[Property], text: str) -> Settings:
         texts: dict[str, str] = {}
         numbers: dict[str, int] = {}
+        starts: dict[str, int] = {}
         for each in properties:
             name = each.name.upper()
+            if name not in _KNOWN:
+                problem = f"found the property {name}, expected one of {', '.join(sorted(_KNOWN))}"
+                raise SqlError(problem).at(text, each.start)
+            starts[name] = each.value.meta.get("start", each.start)
             try:
                 if name in _NUMBERS:
                     numbers[name] = _number(name, each.value)
                 else:
                     texts[name] = _text(name, each.value)
             except SqlError as error:
-                start = each.value.meta.get("start")
-                raise (error if start is None else error.at(text, start)) from None
-        return cls(texts, numbers)
+                raise error.at(text, starts[name]) from None
+        return cls(texts, numbers, text, starts)
+
+    def error(self, problem: str, *names: str) -> SqlError:
+        """What is wrong, at the place of the first of these properties that is set."""
+        found = next((self.starts[name] for name in names if name in self.starts), None)
+        return SqlError(problem) if found is None else SqlError(problem).at(self.text, found)
 
     def format(self, side: str, default: str | None) -> str:
         """The KEY's or VALUE's format, in upper case."""
         if "FORMAT" in self.texts and f"{side}_FORMAT" in self.texts:
-            raise SqlError(f"found FORMAT beside {side}_FORMAT, expected one of them")
+            raise self.error(f"found FORMAT beside {side}_FORMAT, expected one of them", f"{side}_FORMAT")
         found = self.texts.get(f"{side}_FORMAT", self.texts.get("FORMAT", default))
         if found is None:
             raise SqlError(f"found no {side}_FORMAT, expected it or FORMAT in WITH (…)")
         if found.upper() not in FORMATS:
-            raise SqlError(f"found the format {found}, expected {listed(FORMATS)}")
+            problem = f"found the format {found}, expected {listed(FORMATS)}"
+            raise self.error(problem, f"{side}_FORMAT", "FORMAT")
         return found.upper()
 
     def check_side(self, side: str, format_: str) -> None:
@@ -97,9 +117,10 @@ class Settings:
             if name not in self.texts and name not in self.numbers:
                 continue
             if format_ not in formats:
-                raise SqlError(f"found {name} with the format {format_}, expected {listed(formats)} for it")
+                problem = f"found {name} with the format {format_}, expected {listed(formats)} for it"
+                raise self.error(problem, name)
             if not self.texts.get(name, "x").strip(" " if end != "DELIMITER" else ""):
-                raise SqlError(f"found an empty text for {name}, expected one that is not empty")
+                raise self.error(f"found an empty text for {name}, expected one that is not empty", name)
 
     def inherited(self, side: str, format_: str, source_settings: Mapping[str, str]) -> dict[str, str]:
         """What a source's settings say for a result of the same format."""
@@ -115,41 +136,51 @@ class Settings:
         kind, size = self.texts.get("WINDOW_TYPE"), self.texts.get("WINDOW_SIZE")
         if kind is None:
             if size is not None:
-                raise SqlError("found WINDOW_SIZE without WINDOW_TYPE, expected both")
+                raise self.error("found WINDOW_SIZE without WINDOW_TYPE, expected both", "WINDOW_SIZE")
             return None
         names = tuple(each.value for each in WindowKind)
         if kind.upper() not in names:
-            raise SqlError(f"found WINDOW_TYPE {kind}, expected {listed(names)}")
+            raise self.error(f"found WINDOW_TYPE {kind}, expected {listed(names)}", "WINDOW_TYPE")
         made = WindowKind(kind.upper())
         if (size is None) is not (made is WindowKind.SESSION):
-            raise SqlError(
+            problem = (
                 f"found WINDOW_TYPE {made.value} {'without' if size is None else 'with'} WINDOW_SIZE, "
                 "expected a size for TUMBLING and HOPPING alone"
             )
-        return made, None if size is None else _duration_ms(size)
+            raise self.error(problem, "WINDOW_SIZE", "WINDOW_TYPE")
+        return made, None if size is None else self._duration_ms(size)
 
-
-def _duration_ms(text: str) -> int:
-    words = text.upper().split()
-    if len(words) != 2 or not words[0].isdecimal() or words[1] not in WINDOW_UNITS:
-        raise SqlError(f"found WINDOW_SIZE {text!r}, expected a number and a unit, such as '10 SECONDS'")
-    return int(words[0]) * WINDOW_UNITS[words[1]]
+    def _duration_ms(self, text: str) -> int:
+        words = text.upper().split()
+        if len(words) != 2 or not words[0].isdecimal() or words[1] not in WINDOW_UNITS:
+            problem = f"found WINDOW_SIZE {text!r}, expected a number and a unit, such as '10 SECONDS'"
+            raise self.error(problem, "WINDOW_SIZE")
+        duration = int(words[0][:20]) * WINDOW_UNITS[words[1]]
+        if not 0 < duration <= DURATION_MS_MAX:
+            problem = f"found WINDOW_SIZE {text!r}, expected more than 0, and up to {DURATION_DAYS_MAX} DAYS"
+            raise self.error(problem, "WINDOW_SIZE")
+        return duration
 
 
 def _number(name: str, value: exp.Expr) -> int:
-    text = value.name if isinstance(value, exp.Literal) else ""
-    if not text.isdecimal() or (int(text) == 0 and name in ("PARTITIONS", "REPLICAS")):
-        raise SqlError(f"found {value.name or value.key} for {name}, expected a positive integer")
-    return int(text)
+    sign, digits = (-1, value.this) if isinstance(value, exp.Neg) else (1, value)
+    text = digits.name if isinstance(digits, exp.Literal) else ""
+    allowed = _NUMBERS[name]
+    if not text.isdecimal() or sign * int(text) not in allowed:
+        least, most = allowed[0], allowed.stop - 1
+        raise SqlError(f"found {_shown(value)} for {name}, expected an integer from {least} to {most}")
+    return sign * int(text)
 
 
 def _text(name: str, value: exp.Expr) -> str:
-    if name not in _KNOWN:
-        raise SqlError(f"found the property {name}, expected one of {', '.join(sorted(_KNOWN))}")
     if name in _FLAGS:
         if not isinstance(value, exp.Boolean):
-            raise SqlError(f"found {value.name or value.key} for {name}, expected TRUE or FALSE")
+            raise SqlError(f"found {_shown(value)} for {name}, expected TRUE or FALSE")
         return "true" if value.this else "false"
     if not isinstance(value, exp.Literal) or not value.is_string:
-        raise SqlError(f"found {value.name or value.key} for {name}, expected a text in quotes")
+        raise SqlError(f"found {_shown(value)} for {name}, expected a text in quotes")
     return value.name
+
+
+def _shown(value: exp.Expr) -> str:
+    return shortened(print_expression(value))

@@ -78,9 +78,10 @@ class QueryPlanner:
         return self._projected(step, selected)
 
     def _error(self, problem: str, node: exp.Expr | None = None) -> SqlError:
-        if node is not None and "start" in node.meta:
-            return SqlError(problem).at(self._text, node.meta["start"])
-        return SqlError(problem).at(self._text, self._query.source.start)
+        error = SqlError(problem)
+        if node is not None:
+            calls.located(error, node, self._text)
+        return error.at(self._text, self._query.source.start)
 
     def _types(self, step: Step) -> Types:
         return Types(self._catalog, {each.name: each.type for each in step.schema}, self._text)
@@ -187,8 +188,8 @@ class QueryPlanner:
         if not isinstance(step, Rekey):
             return selected
         # What stands in PARTITION BY, and in the list too, is the key.
-        keys = [(key.expression, key.name) for key in step.keys]
-        return tuple(replace(each, expression=calls.replaced(each.expression, keys)) for each in selected)
+        keys = calls.Replacements((key.expression, key.name) for key in step.keys)
+        return tuple(replace(each, expression=keys.made_in(each.expression)) for each in selected)
 
     def _aggregation(self, step: Step) -> Aggregation:
         keys = [self._scope.resolved(node) for node in self._query.group_by or (exp.Literal.number(0),)]
@@ -223,9 +224,9 @@ class QueryPlanner:
             if type_ is None:
                 raise self._error(f"found {call.name} of NULL, expected a value of a type", call)
             made.append(Computed(f"KSQL_SYNTH_{number}", call, type_))
-        names = [(call, each.name) for call, each in zip(found, made, strict=True)]
+        names = calls.Replacements((call, each.name) for call, each in zip(found, made, strict=True))
         return Flatten(step, tuple(made)), tuple(
-            replace(each, expression=calls.replaced(each.expression, names)) for each in selected
+            replace(each, expression=names.made_in(each.expression)) for each in selected
         )
 
     def _check_table_call(self, call: exp.Anonymous, step: Step) -> None:

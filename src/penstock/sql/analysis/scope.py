@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from penstock.sql.analysis.calls import with_types
+from penstock.sql.analysis.calls import located, with_types
 from penstock.sql.analysis.generated_names import GeneratedNames
 from penstock.sql.catalog import Catalog, Column, DataSource, Role
 from penstock.sql.errors import SqlError
+from penstock.sql.keywords import quoted
 from penstock.sql.plan import Source
 from penstock.sql.statements import Query, Relation
 
@@ -82,11 +83,19 @@ class Scope:
         for each in self.sources:
             if each.alias == alias:
                 return each
+        raise self._no_source(alias, "")
+
+    def _no_source(self, alias: str, field: str) -> SqlError:
         known = ", ".join(each.alias for each in self.sources)
-        raise SqlError(f"found the source {alias}, expected one of FROM: {known}", found=alias)
+        problem = f"found the source {alias}, expected one of FROM: {known}"
+        if field and any(each.source.column(alias) is not None for each in self.sources):
+            problem += f"; a field of the column {alias} is {quoted(alias)}->{quoted(field)}"
+        return SqlError(problem, found=alias)
 
     def find(self, node: exp.Column) -> tuple[ScopedSource, Column]:
         """The source and column that a name means."""
+        if node.table and node.table not in (each.alias for each in self.sources):
+            raise self._no_source(node.table, node.name)
         candidates: Sequence[ScopedSource] = [self.source(node.table)] if node.table else self.sources
         found = [
             (source, column) for source in candidates for column in source.columns if column.name == node.name
@@ -120,8 +129,7 @@ class Scope:
             try:
                 source, meant = self.find(column)
             except SqlError as error:
-                start = column.meta.get("start")
-                raise (error if start is None else error.at(self.text, start)) from None
+                raise located(error, column, self.text) from None
             replacement = exp.Column(this=exp.Identifier(this=source.inner(meant.name), quoted=False))
             replacement.meta.update(column.meta)
             if column is made:

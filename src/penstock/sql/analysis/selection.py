@@ -45,7 +45,9 @@ class Selection:
         for item in self._query.items:
             for selected in self._item(item):
                 if selected.name in self._names:
-                    raise self._error(f"found two columns with the name {selected.name}", item)
+                    raise self._error(
+                        f"found two columns with the name {selected.name}, expected an alias", item
+                    )
                 self._names.add(selected.name)
                 found.append(selected)
         return tuple(found)

@@ -25,6 +25,7 @@ from penstock.sql.formats import FormatError
 from penstock.sql.plan import Plan, Sink
 from penstock.sql.planning import CACHE, Planned, build_app
 from penstock.sql.planning.processing_log import FAIL_ON_NO_TIME, FAIL_ON_UNREADABLE, LOG_ROWS, LOG_TOPIC
+from penstock.sql.planning.sources import check_source
 from penstock.sql.printing import print_statement
 from penstock.sql.script import parse
 from penstock.sql.statements import Constraint, SourceKind
@@ -133,6 +134,10 @@ class Applier:
             return Applied(state, exists_already(create.kind, create.name, state.catalog))
         made = replace(state, catalog=catalog, texts={**state.texts, create.name: command.statement})
         source = catalog.sources[create.name]
+        try:
+            check_source(source)
+        except SqlError as error:
+            raise error.at(said.text, create.start) from None
         if not (source.read_only and source.kind is SourceKind.TABLE):
             return Applied(made, f"{kind} created")
         query_id = f"{QueryPurpose.SOURCE_TABLE.value}_{source.name}_{number}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Final
@@ -17,8 +18,10 @@ from penstock.sql.engine.topics import Topics
 _LOOK_S: Final = 0.1
 
 
-def assert_topic(check: s.AssertTopic, text: str, topics: Topics, values: Values) -> AssertTopicEntity:
-    """Raises EngineError where it does not hold in time."""
+def assert_topic(
+    check: s.AssertTopic, text: str, topics: Topics, values: Values, closing: threading.Event
+) -> AssertTopicEntity:
+    """Raises EngineError where it does not hold in time, or before the engine is ``closing``."""
 
     def problem() -> str | None:
         found = topics.shape(check.topic)
@@ -39,14 +42,14 @@ def assert_topic(check: s.AssertTopic, text: str, topics: Topics, values: Values
                 )
         return "\n".join(wrong) or None
 
-    _wait(problem, check.timeout_ms, values.number("ksql.assert.topic.default.timeout.ms"))
+    _wait(problem, check.timeout_ms, values.number("ksql.assert.topic.default.timeout.ms"), closing)
     return AssertTopicEntity(statement_text=text, topic_name=check.topic, exists=not check.absent)
 
 
 def assert_schema(
-    check: s.AssertSchema, text: str, client: RegistryClient, values: Values
+    check: s.AssertSchema, text: str, client: RegistryClient, values: Values, closing: threading.Event
 ) -> AssertSchemaEntity:
-    """Raises EngineError where it does not hold in time, RegistryUnreachable."""
+    """Raises EngineError as `assert_topic`, RegistryUnreachable."""
     named = "" if check.subject is None else f" subject name {check.subject}"
     numbered = "" if check.schema_id is None else f" id {check.schema_id}"
 
@@ -56,7 +59,7 @@ def assert_schema(
             return None
         return f"Schema with{named}{numbered} {'exists' if there else 'does not exist'}"
 
-    _wait(problem, check.timeout_ms, values.number("ksql.assert.schema.default.timeout.ms"))
+    _wait(problem, check.timeout_ms, values.number("ksql.assert.schema.default.timeout.ms"), closing)
     return AssertSchemaEntity(
         statement_text=text, subject=check.subject, id=check.schema_id, exists=not check.absent
     )
@@ -79,9 +82,12 @@ def _has_schema(check: s.AssertSchema, client: RegistryClient) -> bool:
         raise
 
 
-def _wait(problem: Callable[[], str | None], timeout_ms: int | None, default_ms: int) -> None:
+def _wait(
+    problem: Callable[[], str | None], timeout_ms: int | None, default_ms: int, closing: threading.Event
+) -> None:
     deadline = time.monotonic() + (default_ms if timeout_ms is None else timeout_ms) / 1000
     while (found := problem()) is not None:
         if time.monotonic() >= deadline:
             raise EngineError(found, ErrorCode.ASSERTION_FAILED)
-        time.sleep(_LOOK_S)
+        if closing.wait(_LOOK_S):
+            raise EngineError(f"{found}; the server ends now", ErrorCode.SERVER_SHUTTING_DOWN)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from penstock.sql import statements as s
@@ -19,9 +19,11 @@ from penstock.sql.script import parse
 VERSION: Final = 18
 """Of ksqlDB's Command, whose fields these are."""
 
+T = TypeVar("T")
+
 
 class BadCommand(ValueError):
-    """A record of the command topic that is no command."""
+    """A record of the command topic that is no command, or one of a later release."""
 
 
 @dataclass(frozen=True)
@@ -64,20 +66,30 @@ class Command:
             statement = content["statement"]
             if not isinstance(statement, str) or not isinstance(command_id, str):
                 raise TypeError(f"found {statement!r} under {command_id!r}, expected texts")
+            if (version := _held(content, "version", int) or 0) > VERSION:
+                raise ValueError(f"found version {version}, expected up to {VERSION}")
             return cls(
                 command_id,
                 statement,
                 _texts(content.get("streamsProperties")),
                 _texts(content.get("originalProperties")),
-                content.get("columns"),
-                content.get("file"),
-                content.get("queryNumber"),
+                _held(content, "columns", str),
+                _held(content, "file", str),
+                _held(content, "queryNumber", int),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadCommand(f"found no command in {(value or b'')[:80]!r}: {error!r}") from None
 
     def parsed(self) -> s.Statement:
         return parse(self.statement)
+
+
+def _held(content: Mapping[str, Any], name: str, type_: type[T]) -> T | None:
+    """Raises TypeError."""
+    found = content.get(name)
+    if found is None or type(found) is type_:
+        return found
+    raise TypeError(f"found {name} {found!r}, expected {type_.__name__}")
 
 
 def _texts(given: Mapping[str, object] | None) -> dict[str, str]:

@@ -90,10 +90,12 @@ class Distributor:
             make_topic(self._config)
             self._log.start()
             before = self.state
+            is_understood = True
             for record in self._log.read():
-                self._apply(record)
+                is_understood &= self._apply(record)
             self._runner.follow(before, self.state)
-            self._runner.retain(self.state)
+            # Without any statement it may be the wrong cluster, or somebody has deleted the topic.
+            self._runner.retain(self.state, is_whole=is_understood and self._sequence >= 0)
             threading.Thread(target=self._tend, name="SQL commands", daemon=True).start()
             return self._sequence < 0
 
@@ -278,21 +280,23 @@ class Distributor:
 
     # The log
 
-    def _apply(self, record: Appended) -> None:
+    def _apply(self, record: Appended) -> bool:
+        """Whether it could be done. Whatever others have written, what stands behind it is read, too."""
         self._sequence = record.offset
         try:
             command = Command.of(record.key, record.value)
         except BadCommand as error:
             logger.error("the command at offset %d is passed over: %s", record.offset, error)
-            return
+            return False
         try:
             applied = self.applier.apply(self.state, command, record.offset)
-        except EngineError as error:
-            logger.error("the command %s at offset %d failed: %s", command.id, record.offset, error)
-            self._statuses[_plain(command.id)] = CommandStatus("ERROR", error.message)
-            return
+        except Exception as error:
+            logger.error("the command %s at offset %d failed: %r", command.id, record.offset, error)
+            self._statuses[_plain(command.id)] = CommandStatus("ERROR", str(error) or repr(error))
+            return False
         self.state = applied.state
         self._statuses[_plain(command.id)] = CommandStatus("SUCCESS", applied.message, applied.query_id)
+        return True
 
 
 def _check_partitions(query: PersistentQuery, topics: KnownTopics) -> None:

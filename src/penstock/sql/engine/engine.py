@@ -10,8 +10,10 @@ All methods may be called by any thread once it is started.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, NoReturn
 
 from penstock.client.errors import ClientError
@@ -45,7 +47,7 @@ from penstock.sql.engine.processing_log import log_stream, make_log_topic
 from penstock.sql.engine.properties import Values, checked_override, require_mutable
 from penstock.sql.engine.queries import names_of_sources
 from penstock.sql.engine.registries import required_registry
-from penstock.sql.engine.requests import Step, steps_of
+from penstock.sql.engine.requests import STATEMENTS_MAX, Step, steps_of
 from penstock.sql.engine.results import QueryResult, QueuedRows
 from penstock.sql.engine.running import Runner
 from penstock.sql.engine.selecting import Selector
@@ -64,6 +66,8 @@ logger = logging.getLogger(__name__)
 
 #: Of ksqlDB whose language and API this is, as clients ask for it.
 KSQLDB_VERSION: Final = "0.29.0"
+#: Characters, about, of the answers to a request, behind which no further statement of it is carried out.
+_ANSWERED_MAX: Final = 16 << 20
 _WRONG: Final = (SqlError, FormatError, UserFunctionError, StreamsError, ConfigError, RegistryRefused)
 
 
@@ -82,6 +86,7 @@ class Engine:
         self._selector = Selector(config, self._distributor.applier, self._runner)
         self._inserter = Inserter(config.client)
         self._is_started = False
+        self._closing = threading.Event()
 
     def start(self) -> None:
         """Read the command topic to its end and let the host run what is there; a server of the same service
@@ -100,6 +105,7 @@ class Engine:
     def close(self) -> None:
         """Stop; everything goes on with the next start."""
         self._is_started = False
+        self._closing.set()
         self._selector.close()
         self._inserter.close()
         self._distributor.close()
@@ -128,13 +134,21 @@ class Engine:
         steps = self._steps(text, properties, variables)
         self._check(steps)
         entities: list[Entity] = []
+        answered = 0
         for step in steps:
             try:
+                if answered > _ANSWERED_MAX:
+                    raise EngineError(
+                        f"found an answer of {answered} characters to the statements before this one, "
+                        f"expected up to {_ANSWERED_MAX} in one request: this one was not carried out",
+                        ErrorCode.BAD_REQUEST,
+                    )
                 entity = self._execute(step)
             except Exception as error:
                 _refuse(error, step.text, entities)
             if entity is not None:
                 entities.append(entity)
+                answered += len(repr(entity))
         return entities
 
     def terminate_cluster(self, topics: Sequence[str] = ()) -> list[Entity]:
@@ -155,9 +169,16 @@ class Engine:
         given = {name: value for name, value in (properties or {}).items() if value is not None}
         overrides = dict(checked_override(name, value) for name, value in given.items())
         try:
-            return list(steps_of(text, overrides, dict(variables or {}), self.config.scripts))
+            read = steps_of(text, overrides, dict(variables or {}), self.config.scripts)
+            steps = list(islice(read, STATEMENTS_MAX + 1))
         except Exception as error:
             _refuse(error, text, ())
+        if len(steps) > STATEMENTS_MAX:
+            raise EngineError(
+                f"found more than {STATEMENTS_MAX} statements in one request, expected fewer",
+                ErrorCode.BAD_REQUEST,
+            )
+        return steps
 
     def _check(self, steps: list[Step]) -> None:
         """That every statement is right, given those before it."""
@@ -200,11 +221,11 @@ class Engine:
             case s.Describe():
                 return self._describe(statement, step)
             case s.AssertTopic():
-                return assert_topic(statement, step.text, self._topics, self._values(step))
+                return assert_topic(statement, step.text, self._topics, self._values(step), self._closing)
             case s.AssertSchema():
                 values = self._values(step)
                 client = required_registry(values, "ASSERT SCHEMA")
-                return assert_schema(statement, step.text, client, values)
+                return assert_schema(statement, step.text, client, values, self._closing)
             case s.Explain():
                 return self._explain(statement, step)
             case s.InsertValues():

@@ -24,6 +24,8 @@ from penstock.protocol.records import Record, decode_batches
 from penstock.topology.common_reading import CommonReading, Read
 from penstock.topology.context import Input
 
+Offsets = dict[TopicPartition, int]
+
 #: Of each topic, the records that came last: whoever is not far behind takes them from here.
 KEPT_BYTES: Final = 16 << 20
 #: What a record's objects take beside its bytes.
@@ -94,19 +96,23 @@ class Feeds:
         self._feeds: dict[str, Feed] = {}
         self._lock = threading.Lock()
 
-    def offsets(self, topics: Mapping[str, bool]) -> dict[TopicPartition, int]:
-        """Where each partition of some topics is read from now: from its end, where ``topics`` says so.
-        Raises ClientError.
+    def bounds(self, topics: Mapping[str, bool]) -> tuple[Offsets, Offsets]:
+        """Where each partition of some topics is read from now, and where its committed records end: which is
+        the same where ``topics`` says so, else it is read from its beginning. Raises ClientError.
         """
         with self._asking:
             self._cluster.refresh(topics)
             found = self._cluster.require_topics(topics)
-            asked = {
-                TopicPartition(name, number): LATEST if topics[name] else EARLIEST
-                for name, each in found.items()
-                for number in each.partitions
-            }
-            listed = list_offsets(self._cluster, asked, IsolationLevel.READ_COMMITTED)
+            partitions = [
+                TopicPartition(name, number) for name, each in found.items() for number in each.partitions
+            ]
+            ends = self._listed(partitions, LATEST)
+            begins = self._listed([tp for tp in partitions if not topics[tp.topic]], EARLIEST)
+        return ends | begins, ends
+
+    def _listed(self, partitions: Collection[TopicPartition], timestamp: int) -> Offsets:
+        asked = dict.fromkeys(partitions, timestamp)
+        listed = list_offsets(self._cluster, asked, IsolationLevel.READ_COMMITTED)
         return {tp: each.offset for tp, each in listed.items()}
 
     def join(self, topics: Collection[str], reader: Follows) -> dict[str, Feed]:

@@ -168,10 +168,9 @@ def _with(create: s.CreateAsSelect, **given: exp.Expr) -> s.CreateAsSelect:
 def _shape(
     name: str, settings: Settings, partitions: int, replication: int, config: dict[str, str]
 ) -> TopicShape:
-    """Replication 0 leaves the number to the brokers."""
+    """What a statement says, or else these."""
     count = settings.numbers.get("PARTITIONS", partitions)
-    replicas = settings.numbers.get("REPLICAS", replication)
-    return TopicShape(name, (replicas,) * count, config)
+    return TopicShape(name, count, settings.numbers.get("REPLICAS", replication), config)
 
 
 def _config_of_result(create: s.CreateAsSelect, settings: Settings, source: TopicShape) -> dict[str, str]:

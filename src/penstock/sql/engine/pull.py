@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 from typing import Any, Final
 
 from sqlglot import exp
@@ -26,6 +27,8 @@ from penstock.topology.records import Record
 from penstock.topology.serdes import Window, Windowed
 from penstock.views import Entry, KeyValueView, Views
 
+#: Looked up one by one; where lists of several columns say more, the table is looked through.
+KEYS_MAX: Final = 100_000
 _WITH_ORDER: Final = (types.STRING, types.INTEGER, types.BIGINT)
 # What a comparison with a time says of the first and the last one: how far they are from it.
 _BOUNDS: Final[dict[type, tuple[int | None, int | None]]] = {
@@ -230,7 +233,7 @@ class _Narrowing:
                 from_ms = max(from_ms, low)
                 to_ms = high if to_ms is None else to_ms if high is None else min(to_ms, high)
         keys = None
-        if len(values) == len(self._keys):
+        if len(values) == len(self._keys) and prod(map(len, values.values())) <= KEYS_MAX:
             ordered = [values[name] for name in self._keys]
             # By their texts: arrays and structs can't be told apart by a hash.
             different = {repr(key): key for key in product(*ordered) if None not in key}

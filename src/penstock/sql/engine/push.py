@@ -99,8 +99,7 @@ def computed(feeds: Feeds, workers: Workers, app: App, result: QueuedRows, state
     """
     topology = app.topology()
     topics = topics_read(topology)
-    places = feeds.offsets(topics if result.is_push else dict.fromkeys(topics, False))
-    ends = None if result.is_push else feeds.offsets(dict.fromkeys(topics, True))
+    places, ends = feeds.bounds(topics if result.is_push else dict.fromkeys(topics, False))
     counts = {topic: sum(tp.topic == topic for tp in places) for topic in topics}
     taker = Computing(LocalTasks(topology, counts), result, state_max_bytes)
-    return Reader(feeds, workers, taker, places, ends)
+    return Reader(feeds, workers, taker, places, ends, follows=result.is_push)

@@ -70,8 +70,8 @@ class Taker(Protocol):
 class Reader(Job):
     """Gives the records of topics to a taker, until it is closed.
 
-    ``places``: where each partition is read from, as `Feeds.offsets` gives them. ``ends``: where to finish;
-    without, it goes on. `start` begins, and any thread may `close` it.
+    ``places``, ``ends``: where each partition is read from and where it ends now, as `Feeds.bounds` gives
+    them. ``follows``: go on behind the ends. `start` begins, and any thread may `close` it.
     """
 
     def __init__(
@@ -80,7 +80,9 @@ class Reader(Job):
         workers: Workers,
         taker: Taker,
         places: Mapping[TopicPartition, int],
-        ends: Mapping[TopicPartition, int] | None = None,
+        ends: Mapping[TopicPartition, int],
+        *,
+        follows: bool,
     ) -> None:
         super().__init__()
         self._feeds = feeds
@@ -88,7 +90,9 @@ class Reader(Job):
         self._taker = taker
         #: Where the chunk behind the one that is held begins.
         self._places = dict(places)
-        self._ends = ends
+        #: What is there already is read in the order of times, though each feed hears of its topic by itself.
+        self._ends = dict(ends)
+        self._follows = follows
         self._topics = {tp.topic for tp in places}
         self._followed: Mapping[str, Feed] = {}
         self._held: dict[TopicPartition, _Held] = {}
@@ -100,7 +104,7 @@ class Reader(Job):
 
     def start(self) -> None:
         self._followed = self._feeds.join(self._topics, self)
-        if self._ends is None:
+        if self._follows:
             for feed in self._followed.values():
                 feed.start()
         self.wake()
@@ -157,7 +161,7 @@ class Reader(Job):
         if self._is_over:
             return None
         self._taker.turn_over()
-        if self._ends is not None and not self._heads:
+        if not self._follows and not self._heads:
             self.close()
             self._taker.finished()
         return 0.0 if left <= 0 else None
@@ -183,7 +187,7 @@ class Reader(Job):
         return stop - start
 
     def _hold_all(self) -> None:
-        if self._ends is None:
+        if self._follows:
             for feed in self._followed.values():
                 for tp in list(feed.ends):
                     self._places.setdefault(tp, 0)  # a partition is new
@@ -212,14 +216,15 @@ class Reader(Job):
                 return
 
     def _end(self, tp: TopicPartition) -> int:
-        ends = self._followed[tp.topic].ends if self._ends is None else self._ends
-        return ends.get(tp, 0)
+        end = self._ends.get(tp, 0)
+        return max(end, self._followed[tp.topic].ends.get(tp, 0)) if self._follows else end
 
     def _begin_anew(self) -> None:
         with self._lock:
             anew, self._anew = self._anew, {}
         if anew:
             self._places |= anew
+            self._ends = {tp: end for tp, end in self._ends.items() if tp not in anew}
             self._held = {tp: held for tp, held in self._held.items() if tp not in anew}
             self._heads = [each for each in self._heads if each[1] not in anew]
             heapify(self._heads)

@@ -10,15 +10,18 @@ from typing import Final
 from penstock.sql import statements as s
 from penstock.sql.engine.errors import EngineError
 from penstock.sql.engine.properties import checked_override, known_property
+from penstock.sql.errors import why_unread
 from penstock.sql.script import parse_script
 
 SCRIPTS_DEPTH_MAX: Final = 16
+#: In one request, with those of scripts.
+STATEMENTS_MAX: Final = 10_000
 
 
 @dataclass(frozen=True)
 class Step:
-    """``text`` is the statement as it was written, in ``script`` from ``start`` on. ``overrides`` and
-    ``variables`` are those after SET, UNSET, DEFINE and UNDEFINE that stand before it.
+    """``text`` is the statement as it was written, in ``script`` from ``start`` on. ``overrides`` are those
+    after SET and UNSET that stand before it; ``variables`` are there where the statement shows them.
     """
 
     statement: s.Statement
@@ -57,7 +60,10 @@ def steps_of(
                 script = _script(path, scripts, depth, shown)
                 yield from steps_of(script, overrides, variables, scripts, depth + 1)
                 continue
-        yield Step(statement, shown, text, found.place.offset, dict(overrides), dict(variables))
+        # Many statements may stand behind many variables, which were put in their places already.
+        is_listed = isinstance(statement, s.Show) and statement.what is s.Listed.VARIABLES
+        held = dict(variables) if is_listed else {}
+        yield Step(statement, shown, text, found.place.offset, dict(overrides), held)
 
 
 def _named(text: str, name: str, value: str) -> tuple[str, str]:
@@ -85,8 +91,8 @@ def _script(name: str, scripts: Path | None, depth: int, text: str) -> str:
             f"found the script {name}, expected one below the folder of scripts", statement_text=text
         )
     try:
-        return (scripts / path).read_text()
+        return (scripts / path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise EngineError(
-            f"found no script {name} to read below {scripts}: {error}", statement_text=text
+            f"found no script {name} to read below {scripts}: {why_unread(error)}", statement_text=text
         ) from None

@@ -118,8 +118,8 @@ class Selector:
         values = self._applier.values(state, step.overrides)
         result = QueuedRows(f"print_{next(self._numbers)}", (), is_push=True, limit=None, text=step.text)
         printing = Printing(statement, values.registry(), result)
-        places = self._feeds.offsets({statement.topic: not statement.from_beginning})
-        reader = Reader(self._feeds, self._workers, printing, places)
+        places, ends = self._feeds.bounds({statement.topic: not statement.from_beginning})
+        reader = Reader(self._feeds, self._workers, printing, places, ends, follows=True)
         self._begin(result, reader, _nothing)
         return result
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from penstock.client.cluster import Cluster
@@ -23,19 +23,15 @@ RETENTION_MS: Final = "retention.ms"
 
 @dataclass(frozen=True)
 class TopicShape:
-    """``replicas``: how many each partition has, in order."""
+    """``replication`` is how many replicas partitions have; 0 leaves it to the brokers. ``replicas``: how
+    many each partition of a topic that is there has, in order.
+    """
 
     name: str
-    replicas: tuple[int, ...]
+    partitions: int
+    replication: int
     config: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def partitions(self) -> int:
-        return len(self.replicas)
-
-    @property
-    def replication(self) -> int:
-        return self.replicas[0] if self.replicas else 0
+    replicas: tuple[int, ...] = ()
 
 
 class KnownTopics(Protocol):
@@ -64,7 +60,7 @@ class Topics:
             resource = ConfigResource(ResourceType.TOPIC, name)
             configs = describe_configs(self._cluster, [resource], [CLEANUP_POLICY, RETENTION_MS])
         values = {each.name: each.value for each in configs.get(resource, ()) if each.value is not None}
-        return TopicShape(name, found[0].replicas, values)
+        return replace(found[0], config=values)
 
     def all(self) -> list[TopicShape]:
         """All topics by their names, without their configurations."""
@@ -75,17 +71,7 @@ class Topics:
         asked = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
         answer = self._cluster.retry(lambda: self._cluster.call_any(request, MetadataResponse))
-        return [
-            TopicShape(
-                topic.name or "",
-                tuple(
-                    len(each.replica_nodes)
-                    for each in sorted(topic.partitions, key=lambda each: each.partition_index)
-                ),
-            )
-            for topic in answer.topics
-            if topic.error_code == 0
-        ]
+        return [_shape(topic) for topic in answer.topics if topic.error_code == 0]
 
     def create(self, topic: TopicShape) -> None:
         made = NewTopic(topic.name, topic.partitions, topic.config, topic.replication or BROKER_DEFAULT)
@@ -121,6 +107,12 @@ class Topics:
             first = list_offsets(self._cluster, dict.fromkeys(asked, EARLIEST))
             last = list_offsets(self._cluster, dict.fromkeys(asked, LATEST))
         return {tp.partition: (first[tp].offset, last[tp].offset) for tp in asked}
+
+
+def _shape(topic: MetadataResponse.MetadataResponseTopic) -> TopicShape:
+    in_order = sorted(topic.partitions, key=lambda each: each.partition_index)
+    replicas = tuple(len(each.replica_nodes) for each in in_order)
+    return TopicShape(topic.name or "", len(replicas), replicas[0] if replicas else 0, replicas=replicas)
 
 
 class PlannedTopics:

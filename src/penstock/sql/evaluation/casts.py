@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from penstock.sql import types
-from penstock.sql.evaluation import numbers, texts, times
+from penstock.sql import times, types
+from penstock.sql.evaluation import numbers, texts
 from penstock.sql.types import Array, Decimal, Map, SqlType, Struct
 
 Cast = Callable[[Any], Any]

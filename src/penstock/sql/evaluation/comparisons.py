@@ -4,23 +4,17 @@ is false, but for IS DISTINCT FROM, to which NULL is a value like others.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from penstock.sql import types
-from penstock.sql.evaluation import times
+from penstock.sql import times, types
+from penstock.sql.evaluation import order
 from penstock.sql.evaluation.code import Code
 from penstock.sql.evaluation.numbers import shortest_decimal
 from penstock.sql.evaluation.writer import Names
 from penstock.sql.types import Decimal, SqlType
 
 _TIMES: Final = (types.TIME, types.TIMESTAMP, types.DATE)
-_PARSERS: Final[dict[SqlType, Callable[[str], int]]] = {
-    types.TIME: times.parse_time,
-    types.DATE: times.parse_date,
-    types.TIMESTAMP: times.parse_timestamp,
-}
 
 
 def sides(names: Names, one: Code, other: Code) -> tuple[str, str, SqlType | None]:
@@ -58,17 +52,13 @@ def _as_time(names: Names, code: Code, wanted: SqlType) -> str:
         )
     if code.value is not None:
         with suppress(ValueError):
-            return repr(_PARSERS[wanted](code.value))
-    return f"{names.constant(_PARSERS[wanted])}({code.text})"
-
-
-def _by_utf16(text: str) -> bytes:
-    return text.encode("utf-16-be", "surrogatepass")
+            return repr(times.PARSERS[wanted](code.value))
+    return f"{names.constant(times.PARSERS[wanted])}({code.text})"
 
 
 def _less(one: str, other: str) -> bool:
-    """In Java's order of UTF-16 units, which differs from Python's beyond U+FFFF alone."""
-    return _by_utf16(one) < _by_utf16(other)
+    """In Java's order, which differs from Python's beyond U+FFFF alone."""
+    return order.of_text(one) < order.of_text(other)
 
 
 def compared(names: Names, symbol: str, left: str, right: str, type_: SqlType | None) -> str:
@@ -80,4 +70,7 @@ def compared(names: Names, symbol: str, left: str, right: str, type_: SqlType | 
         one, other = (left, right) if symbol in ("<", ">=") else (right, left)
         beyond = f"{'' if symbol in '<>' else 'not '}{less}({one}, {other})"
         return f"({left} {symbol} {right} if {left}.isascii() or {right}.isascii() else {beyond})"
+    if type_ == types.BYTES and symbol not in ("==", "!="):
+        key = names.constant(order.of_bytes)
+        return f"{key}({left}) {symbol} {key}({right})"
     return f"{left} {symbol} {right}"

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal as Number
 from typing import Any, Final
 
-from penstock.sql import types
-from penstock.sql.evaluation import times
+from penstock.sql import times, types
 from penstock.sql.evaluation.numbers import BIGINT_BOUND, INTEGER_BOUND, fitted
 from penstock.sql.types import Array, Decimal, Map, SqlType, Struct
 

@@ -15,10 +15,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from penstock.sql import types
-from penstock.sql.errors import shortened
+from penstock.sql.errors import shortened, why_unread
 from penstock.sql.evaluation.numbers import BIGINT_BOUND, INTEGER_BOUND, at_scale, fitted
-from penstock.sql.evaluation.times import DAY_MS
 from penstock.sql.functions import Call, Function
+from penstock.sql.times import DAY_MS
 from penstock.sql.types import Array, Decimal, Map, SqlType, Struct
 
 
@@ -73,10 +73,13 @@ class UserFunctions:
         where = f"function {function.name} of {file}:{name}"
         assert call.result is not None
         checked = _checker(call.result)
+        copies = [_copier(type_) for type_ in call.arguments]
 
         def called(*arguments: Any) -> Any:
             try:
-                result = found(*arguments)
+                # What it changes in a list is not seen by other columns.
+                given_it = [copy(each) for copy, each in zip(copies, arguments, strict=True)]
+                result = found(*given_it)
             except Exception as error:
                 given = shortened(", ".join(map(repr, arguments)))
                 raise UserFunctionError(
@@ -105,9 +108,9 @@ def _read(folder: Path, name: str) -> str:
     if path.is_absolute() or ".." in path.parts:
         raise UserFunctionError(f"found the file {name}, expected one below the folder of extensions")
     try:
-        return (folder / path).read_text()
+        return (folder / path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserFunctionError(f"found no file {name} to read below {folder}: {error}") from None
+        raise UserFunctionError(f"found no file {name} to read below {folder}: {why_unread(error)}") from None
 
 
 def _parameters(found: Callable[..., Any]) -> str:
@@ -128,6 +131,27 @@ def _module(file: str, text: str) -> dict[str, Any]:
             f"found {file}, which does not run: {type(error).__name__}: {error}"
         ) from error
     return namespace
+
+
+def _copier(type_: object) -> Callable[[Any], Any]:
+    """Gives a value's lists and dictionaries anew."""
+    match type_:
+        case Array(element):
+            part = _copier(element)
+            return lambda value: None if value is None else [part(each) for each in value]
+        case Map(_, inner):
+            part = _copier(inner)
+            return lambda value: None if value is None else {name: part(each) for name, each in value.items()}
+        case Struct(fields):
+            parts = {name: _copier(inner) for name, inner in fields}
+            return lambda value: (
+                None if value is None else {name: parts[name](each) for name, each in value.items()}
+            )
+    return _same
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 # The Python types of values, and the bounds of those that are integers.

@@ -14,7 +14,12 @@ from __future__ import annotations
 from penstock.sql.formats.errors import FormatError
 from penstock.sql.formats.headers import headers_reader
 from penstock.sql.formats.inserts import Record, record_of, record_of_json
-from penstock.sql.formats.registration import format_settings, register_schemas, registered_columns
+from penstock.sql.formats.registration import (
+    format_settings,
+    register_schemas,
+    registered_columns,
+    sides_of,
+)
 from penstock.sql.formats.serdes import key_serde, value_serde
 from penstock.sql.formats.settings import Side
 
@@ -29,5 +34,6 @@ __all__ = [
     "record_of_json",
     "register_schemas",
     "registered_columns",
+    "sides_of",
     "value_serde",
 ]

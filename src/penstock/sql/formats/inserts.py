@@ -12,6 +12,7 @@ from sqlglot import exp
 from penstock.registry.client.errors import RegistryRefused
 from penstock.registry.client.registry import RegistryClient, shared_registry
 from penstock.sql import types
+from penstock.sql.analysis.calls import located
 from penstock.sql.analysis.inserts import Row
 from penstock.sql.catalog import DataSource, Role
 from penstock.sql.errors import SqlError
@@ -50,12 +51,16 @@ def record_of(
     """
     source = row.target
     _check_insertable(source)
-    given = {column.name: _value(column.name, value, column.type, functions) for column, value in row.values}
+    given = {
+        column.name: _value(column.name, value, column.type, functions, row.text)
+        for column, value in row.values
+    }
     time = now_ms
     if row.rowtime is not None:
-        time = _value("ROWTIME", row.rowtime, types.BIGINT, functions)
+        time = _value("ROWTIME", row.rowtime, types.BIGINT, functions, row.text)
         if time is None or time < 0:
-            raise SqlError(f"found {'NULL' if time is None else time} for ROWTIME, expected 0 or later")
+            problem = f"found {'NULL' if time is None else time} for ROWTIME, expected 0 or later"
+            raise located(SqlError(problem), row.rowtime, row.text)
     return _record(source, given, properties, time)
 
 
@@ -140,11 +145,14 @@ def _serdes(source: DataSource, settings: tuple[tuple[str, str], ...]) -> tuple[
     )
 
 
-def _value(name: str, expression: exp.Expr, type_: SqlType, functions: Mapping[str, Function]) -> Any:
+def _value(
+    name: str, expression: exp.Expr, type_: SqlType, functions: Mapping[str, Function], script: str
+) -> Any:
     compiled = compile_value(expression, (), functions, wanted=type_)
 
     def refuse(text: str, error: Exception) -> None:
-        raise SqlError(f"found {text} for {name}, which has no value: {error}")
+        problem = f"found {text} for {name}, which has no value: {error}"
+        raise located(SqlError(problem), expression, script)
 
     compiled.report = refuse
     return compiled(())

@@ -1,5 +1,5 @@
 """Rows as JSON, byte for byte as ksqlDB's converter writes them: keys are compared and partitioned by their
-bytes. For each list of columns a function is generated that is one f-string.
+bytes. For each list of columns a function is generated that is one expression.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from penstock.sql.formats.errors import FormatError, mismatch
 from penstock.sql.formats.numbers import real_text
 from penstock.sql.types import Array, Map, SqlType, Struct
 
+#: In one expression: each is a level deeper for Python's compiler, which has an end.
+_SUMMANDS_MAX: Final = 100
 _HEX_ESCAPE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u00[01][a-f]")
 
 
@@ -120,7 +122,10 @@ def object_writer(
         f"{('{' if index == 0 else ',') + quote(name) + ':'!r} + {_expression(index, type_)}"
         for index, (name, type_) in enumerate(fields)
     ]
-    body = f"    {names}= row\n    return {' + '.join(parts)} + '}}'\n" if fields else "    return '{}'\n"
+    parts.append("'}'")
+    sums = [" + ".join(parts[at : at + _SUMMANDS_MAX]) for at in range(0, len(parts), _SUMMANDS_MAX)]
+    text = sums[0] if len(sums) == 1 else f"''.join(({', '.join(sums)}))"
+    body = f"    {names}= row\n    return {text}\n" if fields else "    return '{}'\n"
     namespace: dict[str, Any] = dict(writers)
     exec(compile(f"def write(row):\n{body}", "<generated JSON writer>", "exec"), namespace)
     write: Callable[[Sequence[Any]], str] = namespace["write"]

@@ -29,7 +29,8 @@ def format_settings(source: DataSource, properties: Mapping[str, str] | None = N
     return made
 
 
-def _sides(source: DataSource) -> list[SideFormat]:
+def sides_of(source: DataSource) -> list[SideFormat]:
+    """How keys and values are written. Raises FormatError for settings that can't be followed."""
     settings = format_settings(source)
     values = [each for each in source.columns if each.role is Role.VALUE]
     return [
@@ -44,7 +45,7 @@ def register_schemas(source: DataSource, registry: RegistryClient, *, is_result:
     RegistryUnreachable.
     """
     found: dict[str, int] = {}
-    for side in _sides(source):
+    for side in sides_of(source):
         kind = kinds().get(side.format)
         if kind is None or not side.fields:
             continue

@@ -89,7 +89,7 @@ def _json(chosen: SideFormat) -> Pair:
 
 
 def _delimited(chosen: SideFormat) -> Pair:
-    mark = delimited.delimiter(chosen.delimiter)
+    mark = chosen.delimiter
     return delimited.row_writer(chosen.fields, mark), delimited.row_reader(chosen.fields, mark)
 
 

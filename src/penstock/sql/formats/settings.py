@@ -9,6 +9,7 @@ from typing import Final
 
 from penstock.registry.client.config import URL, RegistryConfig
 from penstock.sql.catalog import Column
+from penstock.sql.formats.delimited import delimiter
 from penstock.sql.formats.errors import FormatError
 from penstock.sql.types import SqlType
 
@@ -37,7 +38,7 @@ class SideFormat:
     fields: Fields
     is_alone: bool
     topic: str | None = None
-    delimiter: str | None = None
+    delimiter: str = ","
     schema_id: int | None = None
     full_name: str | None = None
     nullables: str | None = None
@@ -76,7 +77,7 @@ def side_format(
         fields,
         is_alone,
         topic,
-        settings.get(f"{name}_DELIMITER"),
+        delimiter(settings.get(f"{name}_DELIMITER")),
         None if schema_id is None else int(schema_id),
         full_name,
         None if nullables is None else nullables.upper(),

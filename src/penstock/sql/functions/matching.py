@@ -19,6 +19,7 @@ from penstock.sql.functions.notation import (
     Signature,
     Special,
     StructShape,
+    legend,
 )
 from penstock.sql.types import Array, Decimal, Map, SqlType, Struct
 
@@ -275,7 +276,7 @@ def _best(function: Function, arguments: Sequence[Argument]) -> _Match:
         return best[0]
     found = f"{function.name}({', '.join(map(str, arguments))})"
     known = [match.signature for match in best] or function.signatures
-    expected = " or ".join(f"{function.name}{str(each).partition(' →')[0]}" for each in known)
+    expected = " or ".join(f"{function.name}{str(each).partition(' →')[0]}" for each in known) + legend(known)
     if best:
         raise SqlError(f"found {found}, which is ambiguous, expected a CAST to one of {expected}")
     raise SqlError(f"found {found}, expected {expected}")

@@ -14,9 +14,10 @@ common size of all decimals, WHOLE, the same without its scale, or RANKED, what 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from penstock.sql import types
 from penstock.sql.types import SqlType
@@ -117,6 +118,26 @@ class Function:
     description: str
     signatures: tuple[Signature, ...]
     file: str | None = None
+
+
+_MEANINGS: Final = {
+    "N": "N is a number",
+    "C": "C has an order",
+    "O": "O has no parts",
+    "UNIT": "UNIT is a word such as DAYS",
+    "...": "... stands for any number of arguments",
+    "!": "! asks for a literal",
+}
+
+
+def legend(signatures: Iterable[Signature]) -> str:
+    """What the signs in the parameters of these mean, to stand behind them; letters for any type say that
+    themselves.
+    """
+    written = " ".join(str(parameter) for each in signatures for parameter in each.parameters)
+    signs = set(re.findall(r"\b[A-Z]+\b|\.\.\.|!", written))
+    told = [meaning for sign, meaning in _MEANINGS.items() if sign in signs]
+    return f", where {', '.join(told)}" if told else ""
 
 
 _TOKEN = re.compile(r"=>|→|\.\.\.|[A-Z]+|[<>(),!]")

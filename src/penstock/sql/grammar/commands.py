@@ -75,9 +75,11 @@ def _describe(cursor: Cursor) -> Describe:
         return Describe(Described.CONNECTOR, cursor.name("a connector's name"))
     if cursor.sees("FUNCTION") and cursor.ahead().text not in (";", "", "EXTENDED"):
         cursor.advance()
-        return Describe(Described.FUNCTION, cursor.name("a function's name").upper())
+        start = cursor.token.start
+        return Describe(Described.FUNCTION, cursor.name("a function's name").upper(), start=start)
+    start = cursor.token.start
     name = cursor.name("a stream or table")
-    return Describe(Described.SOURCE, name, cursor.accept("EXTENDED"))
+    return Describe(Described.SOURCE, name, cursor.accept("EXTENDED"), start)
 
 
 def _explain(cursor: Cursor) -> Explain:

@@ -52,12 +52,13 @@ def create(cursor: Cursor) -> Statement:
     read_only = cursor.accept("SOURCE")
     kind = SourceKind(cursor.expect_one("STREAM", "TABLE"))
     if_not_exists = _if_not_exists(cursor)
+    start = cursor.token.start
     name = cursor.name(f"a {kind.value.lower()}'s name")
     columns = _columns(cursor) if cursor.accept("(") else ()
     properties = _with(cursor)
     if not columns and not read_only and cursor.accept("AS"):
-        return CreateAsSelect(kind, name, parse_query(cursor), properties, or_replace, if_not_exists)
-    return CreateSource(kind, name, columns, properties, read_only, or_replace, if_not_exists)
+        return CreateAsSelect(kind, name, parse_query(cursor), properties, or_replace, if_not_exists, start)
+    return CreateSource(kind, name, columns, properties, read_only, or_replace, if_not_exists, start)
 
 
 def _if_not_exists(cursor: Cursor) -> bool:
@@ -77,7 +78,7 @@ def _columns(cursor: Cursor) -> tuple[ColumnDefinition, ...]:
         token = cursor.token
         name = cursor.name("a column's name")
         if name in found:
-            raise cursor.error(f"found the column {name} twice", token)
+            raise cursor.error(f"found the column {name} twice, expected different names", token)
         found[name] = _column(cursor, name, token.start)
     cursor.expect(")")
     return tuple(found.values())
@@ -109,13 +110,13 @@ def _property_list(cursor: Cursor) -> Properties:
     found: dict[str, Property] = {}
     while not found or cursor.accept(","):
         token = cursor.token
-        is_text = token.kind is Kind.STRING
-        name = cursor.string() if is_text else cursor.name("a property's name")
-        name = name if is_text else name.upper()
+        # Reserved words are no properties, which is told where the others are known.
+        is_plain = token.kind in (Kind.STRING, Kind.WORD)
+        name = cursor.advance().text if is_plain else cursor.name("a property's name").upper()
         cursor.expect("=")
         if name in found:
-            raise cursor.error(f"found the property {name} twice", token)
-        found[name] = Property(name, literal(cursor, constant_only=True))
+            raise cursor.error(f"found the property {name} twice, expected different names", token)
+        found[name] = Property(name, literal(cursor, constant_only=True), token.start)
     cursor.expect(")")
     return tuple(found.values())
 
@@ -131,12 +132,14 @@ def _create_connector(cursor: Cursor) -> CreateConnector:
 
 def _create_type(cursor: Cursor) -> CreateType:
     if_not_exists = _if_not_exists(cursor)
+    start = cursor.token.start
     name = cursor.name("a type's name")
     cursor.expect("AS")
-    return CreateType(name, parse_type(cursor), if_not_exists)
+    return CreateType(name, parse_type(cursor), if_not_exists, start)
 
 
 def _create_function(cursor: Cursor, or_replace: bool) -> CreateFunction:
+    start = cursor.token.start
     name = cursor.name("a function's name").upper()
     cursor.expect("(")
     parameters: dict[str, SqlType] = {}
@@ -146,7 +149,7 @@ def _create_function(cursor: Cursor, or_replace: bool) -> CreateFunction:
         token = cursor.token
         parameter = cursor.name("a parameter's name")
         if parameter in parameters:
-            raise cursor.error(f"found the parameter {parameter} twice", token)
+            raise cursor.error(f"found the parameter {parameter} twice, expected different names", token)
         parameters[parameter] = parse_type(cursor)
     cursor.expect("RETURNS")
     result = parse_type(cursor)
@@ -156,61 +159,67 @@ def _create_function(cursor: Cursor, or_replace: bool) -> CreateFunction:
     path, separator, function = file.rpartition(":")
     if not separator or not path.endswith(".py") or not function.isidentifier():
         raise cursor.error(f"found {token.source}, expected 'file.py:function'", token)
-    return CreateFunction(name, tuple(parameters.items()), result, file, or_replace)
+    return CreateFunction(name, tuple(parameters.items()), result, file, or_replace, start)
 
 
 def drop(cursor: Cursor) -> Statement:
     what = cursor.expect_one("STREAM", "TABLE", "CONNECTOR", "TYPE", "FUNCTION")
     if_exists = _if_exists(cursor)
+    start = cursor.token.start
     name = cursor.name(f"a {what.lower()}'s name")
     if what == "CONNECTOR":
         return DropConnector(name, if_exists)
     if what == "TYPE":
-        return DropType(name, if_exists)
+        return DropType(name, if_exists, start)
     if what == "FUNCTION":
-        return DropFunction(name.upper(), if_exists)
+        return DropFunction(name.upper(), if_exists, start)
     delete_topic = cursor.accept("DELETE")
     if delete_topic:
         cursor.expect("TOPIC")
-    return DropSource(SourceKind(what), name, if_exists, delete_topic)
+    return DropSource(SourceKind(what), name, if_exists, delete_topic, start)
 
 
 def alter_source(cursor: Cursor, kind: SourceKind) -> AlterSource:
+    start = cursor.token.start
     name = cursor.name(f"a {kind.value.lower()}'s name")
-    added: list[tuple[str, SqlType]] = []
+    added: list[ColumnDefinition] = []
     while not added or cursor.accept(","):
         cursor.expect("ADD")
         if cursor.sees("COLUMN") and cursor.ahead(2).text not in (",", ";", ""):
             cursor.advance()
+        place = cursor.token.start
         column = cursor.name("a column's name")
-        added.append((column, parse_type(cursor)))
-    return AlterSource(kind, name, tuple(added))
+        added.append(ColumnDefinition(column, parse_type(cursor), start=place))
+    return AlterSource(kind, name, tuple(added), start)
 
 
 def insert(cursor: Cursor) -> Statement:
     cursor.expect("INTO")
+    start = cursor.token.start
     name = cursor.name("a stream or table")
     if cursor.sees("("):
-        columns = _names(cursor)
+        places = _names(cursor)
+        columns = tuple(places)
         cursor.expect("VALUES")
-        return InsertValues(name, columns, _values(cursor, columns))
+        return InsertValues(name, columns, _values(cursor, columns), start, tuple(places.values()))
     if cursor.accept("VALUES"):
-        return InsertValues(name, (), _values(cursor, ()))
+        return InsertValues(name, (), _values(cursor, ()), start)
     properties = _with(cursor)
-    return InsertSelect(name, parse_query(cursor), properties)
+    return InsertSelect(name, parse_query(cursor), properties, start)
 
 
-def _names(cursor: Cursor) -> tuple[str, ...]:
+def _names(cursor: Cursor) -> dict[str, int]:
+    """Columns, and where they stand."""
     cursor.expect("(")
-    found: list[str] = []
+    found: dict[str, int] = {}
     while not found or cursor.accept(","):
         token = cursor.token
         name = cursor.name("a column's name")
         if name in found:
-            raise cursor.error(f"found the column {name} twice", token)
-        found.append(name)
+            raise cursor.error(f"found the column {name} twice, expected different names", token)
+        found[name] = token.start
     cursor.expect(")")
-    return tuple(found)
+    return found
 
 
 def _values(cursor: Cursor, columns: tuple[str, ...]) -> tuple[exp.Expr, ...]:
@@ -251,7 +260,7 @@ def assert_(cursor: Cursor) -> Statement:
 
 def _asserted_columns(cursor: Cursor) -> tuple[str, tuple[str, ...]]:
     name = cursor.name("a stream or table")
-    return name, _names(cursor) if cursor.sees("(") else ()
+    return name, tuple(_names(cursor)) if cursor.sees("(") else ()
 
 
 def resource(cursor: Cursor, what: str) -> str:

@@ -369,7 +369,7 @@ def _struct(cursor: Cursor) -> exp.Expr:
         token = cursor.token
         name = cursor.name("a field's name")
         if name in fields:
-            raise cursor.error(f"found the field {name} twice", token)
+            raise cursor.error(f"found the field {name} twice, expected different names", token)
         cursor.expect(":=")
         fields[name] = exp.PropertyEQ(this=identifier(name), expression=_expression(cursor))
     return exp.Struct(expressions=list(fields.values()))

@@ -13,7 +13,7 @@ from penstock.sql.grammar.expressions import (
     parse_value,
     placed,
 )
-from penstock.sql.keywords import WINDOW_UNITS
+from penstock.sql.keywords import DURATION_DAYS_MAX, DURATION_MS_MAX, WINDOW_UNITS
 from penstock.sql.statements import (
     Emit,
     JoinedRelation,
@@ -122,8 +122,14 @@ def _grace(cursor: Cursor) -> int:
 
 def duration_ms(cursor: Cursor) -> int:
     """`5 MINUTES`."""
+    token = cursor.token
     count = cursor.integer("a duration")
-    return count * WINDOW_UNITS[cursor.expect_one(*WINDOW_UNITS)]
+    unit = cursor.expect_one(*WINDOW_UNITS)
+    duration = count * WINDOW_UNITS[unit]
+    if duration > DURATION_MS_MAX:
+        problem = f"found {count} {unit}, expected a duration of up to {DURATION_DAYS_MAX} DAYS"
+        raise cursor.error(problem, token)
+    return duration
 
 
 def _window(cursor: Cursor) -> Window:

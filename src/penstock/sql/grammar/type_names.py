@@ -63,6 +63,6 @@ def _struct(cursor: Cursor) -> Struct:
         token = cursor.token
         name = cursor.name("a field's name")
         if name in fields:
-            raise cursor.error(f"found the field {name} twice", token)
+            raise cursor.error(f"found the field {name} twice, expected different names", token)
         fields[name] = parse_type(cursor)
     return Struct(tuple(fields.items()))

@@ -134,13 +134,17 @@ def _keyed(
 
 
 class Pair:
-    """A row of both sides; what a side does not give is null. A join with a key of its own has it first."""
+    """A row of both sides; what a side does not give is null, but for the key. A join with a key of its own
+    has it first.
+    """
 
     def __init__(self, join: Join) -> None:
         self._join = join
         left, right = join.left.schema, join.right.schema
         self._no_left, self._no_right = (None,) * len(left), (None,) * len(right)
         self._has_own_key = len(join.schema) > len(left) + len(right)
+        places = {each.name: place for place, each in enumerate(join.schema)}
+        self._key_place = -1 if self._has_own_key or join.key is None else places[join.key]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Pair, (self._join,)
@@ -152,11 +156,13 @@ class Pair:
         return self.of_values(left, right)
 
     def with_key(self, key: Any, row: Row) -> Row:
-        if not self._has_own_key:
+        place = self._key_place
+        if not self._has_own_key and (place < 0 or row[place] is not None):
             return row
         if type(key) is Windowed:
             key = key.key
-        return (None if key is None else key[0], *row)
+        value = None if key is None else key[0]
+        return (value, *row) if self._has_own_key else (*row[:place], value, *row[place + 1 :])
 
     def __call__(self, key: Any, left: Row | None, right: Row | None) -> Row:
         return self.with_key(key, self.of_values(left, right))

@@ -10,7 +10,8 @@ from penstock.sql import types
 from penstock.sql.catalog import DataSource, Role
 from penstock.sql.errors import SqlError
 from penstock.sql.evaluation.builtin import SCALARS
-from penstock.sql.formats import FormatError, format_settings, key_serde, value_serde
+from penstock.sql.evaluation.builtin.time_patterns import pattern_of
+from penstock.sql.formats import FormatError, format_settings, key_serde, sides_of, value_serde
 from penstock.topology.records import Record
 from penstock.topology.serdes import Serde, Windowed
 
@@ -73,6 +74,15 @@ def serdes_of(source: DataSource, registry: Mapping[str, str]) -> tuple[Serde[An
     return keys, value_serde(columns, source.value_format, settings, topic=source.topic)
 
 
+def check_source(source: DataSource) -> None:
+    """That what a source says of its records' times and formats can be followed. Raises SqlError."""
+    SourceTime(source)
+    try:
+        sides_of(source)
+    except FormatError as error:
+        raise SqlError(str(error)) from None
+
+
 class SourceTime:
     """The time of a record as its source has it: its own, or that of a column. Raises NoTime."""
 
@@ -121,6 +131,10 @@ def time_reader(pattern: str | None) -> Callable[[Any], int | None]:
     """Reads a time from a text, None where it is not of the pattern."""
     if pattern is None:
         raise SqlError("found a TIMESTAMP column of type STRING, expected TIMESTAMP_FORMAT with it")
+    try:
+        pattern_of(pattern)
+    except ValueError as error:
+        raise SqlError(f"found no pattern of times in TIMESTAMP_FORMAT: {error}") from None
     parse = SCALARS["PARSE_TIMESTAMP"].bind((types.STRING, types.STRING), types.TIMESTAMP)
 
     def parsed(value: Any) -> int | None:

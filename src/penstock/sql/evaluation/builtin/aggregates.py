@@ -8,12 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal as Number
 from functools import partial
-from itertools import count
 from typing import Any, Final
 
 from penstock.sql import types
 from penstock.sql.evaluation.builtin import cardinality
 from penstock.sql.evaluation.numbers import fitted
+from penstock.sql.evaluation.order import largest, order_of, smallest
 from penstock.sql.types import Array, Decimal, SqlType
 
 Types = Sequence[SqlType | None]
@@ -145,6 +145,10 @@ class Average(Aggregate):
         return state[0] / state[1] if state[1] else 0.0
 
 
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
 class Extreme(Aggregate):
     def __init__(self, choose: Callable[[Any, Any], Any]) -> None:
         self._choose = choose
@@ -220,7 +224,16 @@ class CountDistinct(Aggregate):
         return cardinality.estimate(state)
 
 
-_sequence = count(time.time_ns())
+_last_number = 0
+
+
+def _next_number() -> int:
+    """Greater than all before it, also than those of another process: a group's values come to whichever
+    worker has its partition in a batch.
+    """
+    global _last_number
+    _last_number = max(_last_number + 1, time.time_ns())
+    return _last_number
 
 
 class ByOffset(Aggregate):
@@ -244,7 +257,7 @@ class ByOffset(Aggregate):
             return state
         if not self._latest and len(state) >= self._size:
             return state
-        return self._kept([*state, [next(_sequence), values[0]]])
+        return self._kept([*state, [_next_number(), values[0]]])
 
     def _kept(self, state: list[Any]) -> list[Any]:
         return state[-self._size :] if self._latest else state[: self._size]
@@ -266,6 +279,7 @@ class Largest(Aggregate):
         self._size = int(constants[-1])
         self._columns = len(types_) - 1
         self._distinct = distinct
+        self._order = order_of(types_[0]) or _as_it_is
 
     def initial(self) -> list[Any]:
         return []
@@ -278,7 +292,8 @@ class Largest(Aggregate):
     def _kept(self, rows: list[Any]) -> list[Any]:
         if self._distinct:
             rows = [row for place, row in enumerate(rows) if row not in rows[:place]]
-        return sorted(rows, key=lambda row: row[0], reverse=True)[: self._size]
+        order = self._order
+        return sorted(rows, key=lambda row: order(row[0]), reverse=True)[: self._size]
 
     def merge(self, one: list[Any], other: list[Any]) -> list[Any]:
         return self._kept([*one, *other])
@@ -457,8 +472,8 @@ AGGREGATES: Final[Mapping[str, AggregateFunction]] = {
     ),
     "HISTOGRAM": AggregateFunction(Histogram),
     "LATEST_BY_OFFSET": AggregateFunction(lambda kinds, constants: ByOffset(kinds, constants, latest=True)),
-    "MAX": AggregateFunction(lambda kinds, constants: Extreme(max)),
-    "MIN": AggregateFunction(lambda kinds, constants: Extreme(min)),
+    "MAX": AggregateFunction(lambda kinds, constants: Extreme(largest(kinds[0]))),
+    "MIN": AggregateFunction(lambda kinds, constants: Extreme(smallest(kinds[0]))),
     "STDDEV_SAMP": AggregateFunction(lambda kinds, constants: Deviation(kinds, constants, is_root=False)),
     "STDDEV_SAMPLE": AggregateFunction(lambda kinds, constants: Deviation(kinds, constants, is_root=True)),
     "SUM": AggregateFunction(Sum),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from penstock.sql.evaluation.builtin.nulls import strict
+from penstock.sql.evaluation.order import largest, of_text, order_of, smallest
 from penstock.sql.evaluation.texts import formatter
 from penstock.sql.types import Array, SqlType
 
@@ -40,13 +41,25 @@ def _remove(values: list[Any] | None, unwanted: Any) -> list[Any] | None:
     return None if values is None else [value for value in values if value != unwanted]
 
 
-def _sort(values: list[Any], order: str = "ASC") -> list[Any] | None:
-    """Nulls stand last, whatever the order."""
-    directions = {"ASC": False, "ASCENDING": False, "DESC": True, "DESCENDING": True}
-    if order.upper() not in directions:
-        return None
-    there = sorted((value for value in values if value is not None), reverse=directions[order.upper()])
-    return there + [None] * (len(values) - len(there))
+_DIRECTIONS: Final = {"ASC": False, "ASCENDING": False, "DESC": True, "DESCENDING": True}
+
+
+def _sort(given: Sequence[Any], result: SqlType) -> Callable[..., Any]:
+    """Nulls stand last, whatever the direction."""
+    key = order_of(_element(given))
+
+    def in_order(values: list[Any], direction: str = "ASC") -> list[Any] | None:
+        if direction.upper() not in _DIRECTIONS:
+            return None
+        there = [value for value in values if value is not None]
+        there.sort(key=key, reverse=_DIRECTIONS[direction.upper()])
+        return there + [None] * (len(values) - len(there))
+
+    return strict(in_order)
+
+
+def _element(given: Sequence[Any]) -> SqlType | None:
+    return given[0].element if isinstance(given[0], Array) else None
 
 
 def _as_map(keys: list[str], values: list[Any]) -> dict[str, Any]:
@@ -56,7 +69,7 @@ def _as_map(keys: list[str], values: list[Any]) -> dict[str, Any]:
 def _entries(values: dict[str, Any] | None, is_sorted: bool | None) -> list[dict[str, Any]] | None:
     if values is None:
         return None
-    keys = sorted(values) if is_sorted else list(values)
+    keys = sorted(values, key=of_text) if is_sorted else list(values)
     return [{"K": key, "V": values[key]} for key in keys]
 
 
@@ -123,7 +136,8 @@ def _slice(values: list[Any] | None, first: int | None, last: int | None) -> lis
 
 
 def _join(given: Sequence[Any], result: SqlType) -> Callable[..., Any]:
-    shown = formatter(given[0].element) if isinstance(given[0], Array) else str
+    element = _element(given)
+    shown = str if element is None else formatter(element)
 
     def joined(values: list[Any] | None, delimiter: str | None = ",") -> str | None:
         if values is None:
@@ -140,10 +154,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "ARRAY_EXCEPT": strict(lambda one, other: _once([value for value in one if value not in other])),
     "ARRAY_INTERSECT": strict(lambda one, other: _once([value for value in one if value in other])),
     "ARRAY_LENGTH": strict(len),
-    "ARRAY_MAX": _extreme(max),
-    "ARRAY_MIN": _extreme(min),
     "ARRAY_REMOVE": _remove,
-    "ARRAY_SORT": strict(_sort),
     "ARRAY_UNION": strict(lambda one, other: _once([*one, *other])),
     "AS_MAP": strict(_as_map),
     "ENTRIES": _entries,
@@ -156,4 +167,9 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "SLICE": _slice,
     "TRANSFORM": _transform,
 }
-BY_TYPE: Final[dict[str, Callable[[Sequence[Any], SqlType], Callable[..., Any]]]] = {"ARRAY_JOIN": _join}
+BY_TYPE: Final[dict[str, Callable[[Sequence[Any], SqlType], Callable[..., Any]]]] = {
+    "ARRAY_JOIN": _join,
+    "ARRAY_MAX": lambda given, result: _extreme(largest(result)),
+    "ARRAY_MIN": lambda given, result: _extreme(smallest(result)),
+    "ARRAY_SORT": _sort,
+}

@@ -9,9 +9,8 @@ from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import SplitResult, quote_plus, unquote, unquote_plus, urlsplit
 
-from penstock.sql import types
+from penstock.sql import times, types
 from penstock.sql.catalog import Column
-from penstock.sql.evaluation import times
 from penstock.sql.evaluation.builtin.nulls import strict
 from penstock.sql.types import SqlType
 

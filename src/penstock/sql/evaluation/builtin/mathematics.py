@@ -12,6 +12,7 @@ from typing import Any, Final
 from penstock.sql import types
 from penstock.sql.evaluation.builtin.nulls import strict
 from penstock.sql.evaluation.numbers import wrapped_bigint, wrapped_integer
+from penstock.sql.evaluation.order import largest, smallest
 from penstock.sql.types import Decimal, SqlType
 
 _EARTH_RADIUS: Final = {"KM": 6371.0, "MILES": 3959.0}
@@ -173,8 +174,6 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "DEGREES": _safe(math.degrees),
     "EXP": _safe(math.exp),
     "GEO_DISTANCE": _geo_distance,
-    "GREATEST": _extreme(max),
-    "LEAST": _extreme(min),
     "LN": _safe(_ln),
     "LOG": _safe(_log),
     "PI": lambda: math.pi,
@@ -196,6 +195,8 @@ BY_TYPE: Final[dict[str, Callable[[Sequence[Any], SqlType], Callable[..., Any]]]
     "ABS": _absolute,
     "CEIL": _next(math.ceil),
     "FLOOR": _next(math.floor),
+    "GREATEST": lambda given, result: _extreme(largest(result)),
+    "LEAST": lambda given, result: _extreme(smallest(result)),
     "ROUND": _rounding(_half_up),
     "TRUNC": _rounding(_down),
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Final
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 DAY_MS: Final = 86_400_000
 _TOKEN: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|([^A-Za-z'])")
@@ -37,7 +37,10 @@ def zone_of(name: str) -> timezone | ZoneInfo:
         return UTC
     offset = re.fullmatch(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?", name)
     if offset is None:
-        return ZoneInfo(name)
+        try:
+            return ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError):
+            raise ValueError(f"found {name!r}, expected a time zone such as Europe/Berlin") from None
     minutes = int(offset[2]) * 60 + int(offset[3] or 0)
     return timezone(timedelta(minutes=-minutes if offset[1] == "-" else minutes))
 

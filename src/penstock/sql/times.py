@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
+from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Final
+
+from penstock.sql import types
+from penstock.sql.types import SqlType
 
 DAY_MS: Final = 86_400_000
 _EPOCH: Final = date(1970, 1, 1).toordinal()
@@ -123,3 +127,10 @@ def format_timestamp(timestamp_ms: int) -> str:
     sign = "+" if of_era > 9999 else ""
     clock = f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}.{milliseconds:03}"
     return f"{sign}{of_era:04}-{month:02}-{day:02}T{clock}"
+
+
+PARSERS: Final[Mapping[SqlType | None, Callable[[str], int]]] = {
+    types.TIME: parse_time,
+    types.DATE: parse_date,
+    types.TIMESTAMP: parse_timestamp,
+}
