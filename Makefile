@@ -10,7 +10,7 @@ KERNELS := $(wildcard $(addprefix src/penstock/protocol/kernels/*., pyx pxd h))
 # images of containers do), each would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test lint types tests docs bench bench-kafka bench-cluster bench-spark bench-views bench-sql fuzz soak soak-streams soak-simulation test-cluster librdkafka go-clients clean
+.PHONY: help install demo test lint types compiled-tests tests docs bench bench-kafka bench-cluster bench-spark bench-views bench-sql fuzz soak soak-streams soak-simulation test-cluster librdkafka go-clients ksqldb-tests clean
 
 help:
 	@echo "make demo     real flights through a streams application, the result checked; DEMO=--chaos kills it meanwhile"
@@ -28,6 +28,7 @@ help:
 	@echo "make soak-simulation  clusters made up from SIMULATION_SEEDS (0-19999): hours (docs/simulator.md)"
 	@echo "make test-cluster  real nodes: faults, kills under verifiable clients, docs/operations.md step by step"
 	@echo "make librdkafka  librdkafka's own integration tests against one node and three; NODES=3 for one of them"
+	@echo "make ksqldb-tests  ksqlDB's own tests of queries, from a copy of its repository (KSQLDB_TESTS)"
 	@echo "make go-clients  franz-go's own tests on three nodes, Sarama's on five that they stop and cut off"
 
 install: $(INSTALLED)
@@ -51,9 +52,10 @@ DEMO ?=
 demo: $(INSTALLED)
 	@$(BIN)/penstock demo $(DEMO)
 
-# Types are checked beside the first tests: by themselves they would leave a core idle.
+# Types are checked while the tests are compiled, once for all workers, and found: each would leave a core idle.
 test: lint
-	@$(MAKE) --no-print-directory --jobs 2 types tests
+	@$(MAKE) --no-print-directory --jobs 2 types compiled-tests
+	@$(MAKE) --no-print-directory tests
 	@echo "== all passed: lint, format, types, tests"
 
 lint: $(INSTALLED)
@@ -65,9 +67,15 @@ types: $(INSTALLED)
 	@echo "== types"
 	@$(BIN)/mypy
 
+compiled-tests: $(INSTALLED)
+	@$(BIN)/python -m pytest --collect-only -qq >$(VENV)/collected 2>&1 || { cat $(VENV)/collected; exit 1; }
+
+# A test that fails runs once more, alone, after all others: tests/reruns.py. RERUN=0 turns that off.
+RERUN ?= 1
+
 tests: $(INSTALLED)
 	@echo "== tests"
-	@$(BIN)/python -m pytest -n 3 -q
+	@RERUN=$(RERUN) $(BIN)/python -m pytest -n 3 -q
 
 docs: $(INSTALLED)
 	@$(BIN)/python docs/generate.py || true
@@ -75,6 +83,11 @@ docs: $(INSTALLED)
 NODES ?= 1 3
 librdkafka: $(INSTALLED)
 	@for nodes in $(NODES); do $(BIN)/python tests/clients/librdkafka_suite.py --nodes $$nodes || exit 1; done
+
+KSQLDB_TESTS ?= ksql/ksqldb-functional-tests/src/test/resources/query-validation-tests
+
+ksqldb-tests: $(INSTALLED)
+	@$(BIN)/python tests/sql/ksqldb_suite.py $(KSQLDB_TESTS)
 
 go-clients: $(INSTALLED)
 	@$(BIN)/python tests/clients/franz_go_suite.py
@@ -105,6 +118,8 @@ FUZZ_SECONDS ?= 300
 fuzz: $(INSTALLED)
 	@echo "== every decoder, then a live node for $(FUZZ_SECONDS) s"
 	@PENSTOCK_FUZZ_EXAMPLES=300 $(BIN)/python -m pytest --timeout 0 -n 2 -q tests/protocol/test_messages_fuzz.py
+	@echo "== every property, with ten times the examples"
+	@PENSTOCK_EXAMPLES=600 $(BIN)/python -m pytest --timeout 0 -n 2 -q -m hypothesis
 	@PENSTOCK_FUZZ_FRAMES=20000 $(BIN)/python -m pytest --timeout 0 -q -s tests/broker/test_connection.py -k random_frames
 	@PENSTOCK_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest --timeout 0 -q -s tests/cluster/test_hostile_clients.py
 
@@ -112,8 +127,8 @@ SOAK_SECONDS ?= 3600
 SOAK := $(BIN)/python -m pytest --timeout 0 -q -s
 
 soak: $(INSTALLED)
-	@echo "== 10,000 histories on a file system that crashes"
-	@PENSTOCK_HISTORIES=10000 $(SOAK) tests/storage/test_crash_histories.py
+	@echo "== 10,000 histories on a file system that crashes, and of compaction"
+	@PENSTOCK_HISTORIES=10000 $(SOAK) tests/storage/test_crash_histories.py tests/storage/test_compaction_histories.py
 	@echo "== kills in the middle of transactions, of compaction, of concurrent clients"
 	@PENSTOCK_TRANSACTION_KILLS=50 $(SOAK) tests/cluster/test_kill_transactions.py
 	@PENSTOCK_KILLS=200 $(SOAK) tests/cluster/test_kill.py tests/cluster/test_kill_admin.py tests/cluster/test_kill_compaction.py
@@ -139,6 +154,8 @@ soak-streams: $(INSTALLED)
 SIMULATION_SEEDS ?= 0-19999
 
 soak-simulation: $(INSTALLED)
+	@echo "== 5,000 seeds of a quorum alone"
+	@PENSTOCK_QUORUM_SEEDS=5000 $(SOAK) tests/consensus/test_simulated_quorum.py
 	@echo "== bugs that are planted and have to be found, then seeds $(SIMULATION_SEEDS)"
 	@PENSTOCK_PLANTED_BUGS=1 $(SOAK) tests/simulation/test_planted_bugs.py
 	@$(BIN)/python -m penstock.testing.simulator --seeds $(SIMULATION_SEEDS) --jobs $$(nproc)
@@ -150,7 +167,7 @@ test-cluster: $(INSTALLED)
 	@echo "== the pages of operations, and the same tests on Apache Kafka"
 	@PENSTOCK_OPERATIONS_PAGE=1 PENSTOCK_KAFKA_CLUSTERS=1 $(SOAK) tests/cluster/test_operations_page.py tests/cluster/test_kafka_tools.py tests/cluster/test_controller_alone.py tests/cli/test_cluster_commands.py
 	@echo "== clusters of Apache Kafka and Penstock nodes together"
-	@PENSTOCK_KAFKA_CLUSTERS=1 $(SOAK) tests/cluster/test_mixed_quorum.py tests/cluster/test_mixed_replication.py tests/registry/api/test_registry_kafka.py
+	@PENSTOCK_KAFKA_CLUSTERS=1 $(SOAK) tests/cluster/test_mixed_quorum.py tests/cluster/test_mixed_replication.py tests/cluster/test_interchange.py tests/registry/api/test_registry_kafka.py
 	@echo "== failovers, brokers added, groups whose coordinator dies"
 	@PENSTOCK_CLUSTER_FAULTS=$(CLUSTER_FAULTS) $(SOAK) tests/cluster/test_failover.py tests/cluster/test_scale_out.py tests/cluster/test_group_failover.py
 	@echo "== faults under load: nodes that die or hang, networks, disks, clocks"

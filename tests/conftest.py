@@ -1,5 +1,7 @@
 """Fixtures that every part of the suite shares, and how its tests are spread over workers."""
 
+import gc
+import os
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,11 @@ from xdist.scheduler import LoadScopeScheduling
 
 from kafka_node import record_classes
 from maven_jars import cache_root, jars_of
+from reruns import Reruns, are_requested
 
-# A busy machine is no failure: pytest-timeout ends what hangs.
-settings.register_profile("penstock", deadline=None)
+# A busy machine is no failure: pytest-timeout ends what hangs. `make fuzz` asks for more examples.
+EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", "60"))
+settings.register_profile("penstock", deadline=None, max_examples=EXAMPLES)
 settings.load_profile("penstock")
 
 KAFKA_VERSION = "4.3.1"
@@ -48,7 +52,6 @@ LONGEST_FIRST = (
     "pipeline/test_sink_exactly_once.py",
     "pipeline/test_sql_flights.py",
     "pipeline/test_sql_server_spark.py",
-    "cluster/test_kill_exactly_once.py",
     "simulation/test_seeds.py",
     "demo/test_demo_job.py",
     "streams/test_operators_kafka.py",
@@ -84,6 +87,23 @@ class ByFile(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
     config.option.loadscopereorder = False  # in the order of the collection, not by the number of tests
     return ByFile(config, log)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if are_requested() and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Reruns())
+
+
+def pytest_collection() -> None:
+    """No test that is found is garbage before the end, and each look at them all takes a quarter of a second:
+    looks begin with the first test, and at what tests make.
+    """
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

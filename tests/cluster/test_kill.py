@@ -19,7 +19,7 @@ from segment_tail import read_tail
 
 from penstock.testing import Cluster
 
-KILLS = int(os.environ.get("PENSTOCK_KILLS", "15"))
+KILLS = int(os.environ.get("PENSTOCK_KILLS", "6"))
 PARTITIONS = 2
 SEGMENT_BYTES = 1 << 20  # the smallest that Kafka 4 allows (KIP-1030)
 VALUE_SIZES = (100, 2_000, 40_000)

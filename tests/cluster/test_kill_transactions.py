@@ -27,6 +27,9 @@ from kafka_node import JAVA
 from penstock.testing import Cluster
 
 KILLS = int(os.environ.get("PENSTOCK_TRANSACTION_KILLS", "2"))
+MANY_ONLY = pytest.mark.skipif(
+    KILLS <= 3, reason="half a minute: more PENSTOCK_TRANSACTION_KILLS, or make soak"
+)
 PARTITIONS = 3
 WORKERS = 2
 HERE = Path(__file__).parent
@@ -144,7 +147,7 @@ def workers_of(command: list[str], cluster: Cluster, scratch: Path) -> Iterator[
         workers.close()
 
 
-@pytest.mark.parametrize("nodes", [1, 3])
+@pytest.mark.parametrize("nodes", [pytest.param(1, marks=MANY_ONLY), 3])
 def test_confluent_kafka(tmp_path: Path, nodes: int) -> None:
     run([sys.executable, str(HERE / "transform_confluent.py")], tmp_path, nodes)
 
@@ -157,12 +160,7 @@ def test_kafka_python(tmp_path: Path) -> None:
 @pytest.mark.kafka
 @pytest.mark.parametrize(
     "nodes",
-    [
-        1,
-        pytest.param(
-            3, marks=pytest.mark.skipif(KILLS <= 3, reason="half a minute: more PENSTOCK_TRANSACTION_KILLS")
-        ),
-    ],
+    [1, pytest.param(3, marks=MANY_ONLY)],
 )
 def test_java_client(tmp_path: Path, kafka_libs: Path, nodes: int) -> None:
     classes = tmp_path / "classes"

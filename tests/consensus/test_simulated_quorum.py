@@ -10,7 +10,8 @@ from penstock.consensus.voters import ReplicaKey
 
 FOUND = (19772,)
 """An observer had the leader's id from its disk, and of the two it could ask only the leader answered."""
-SEEDS = [int(os.environ["PENSTOCK_SEED"])] if "PENSTOCK_SEED" in os.environ else [*range(200), *FOUND]
+COUNT = int(os.environ.get("PENSTOCK_QUORUM_SEEDS", "100"))
+SEEDS = [int(os.environ["PENSTOCK_SEED"])] if "PENSTOCK_SEED" in os.environ else [*range(COUNT), *FOUND]
 
 
 def disturb(quorum: SimulatedQuorum, rng: random.Random, *, change_voters: bool) -> None:

@@ -37,8 +37,12 @@ def servers(servers_of_ours: str) -> str:
 
 @pytest.fixture(scope="session")
 def kafka_servers(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An Apache Kafka node of the target release, for tests with the marker `kafka`."""
-    with KafkaNode(kafka_libs, tmp_path_factory.mktemp("kafka")) as node:
+    """An Apache Kafka node of the target release, for tests with the marker `kafka`.
+
+    Records of 1970 stay, in topics that applications create, too: every five minutes it looks for old ones.
+    """
+    directory = tmp_path_factory.mktemp("kafka")
+    with KafkaNode(kafka_libs, directory, config={"log.retention.ms": "-1"}) as node:
         yield node.bootstrap_servers
 
 

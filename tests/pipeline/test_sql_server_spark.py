@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from typer.testing import CliRunner
 
+from penstock.cli import sql
 from penstock.testing import Cluster
 
 READY_S = 90.0
@@ -59,11 +61,9 @@ class Server:
 
     def sql(self, text: str) -> str:
         """What the shell shows."""
-        words = [*PENSTOCK_SQL, "--server", self.url, "--set", "auto.offset.reset=earliest", "-e", text]
-        done = subprocess.run(
-            words, env=environment(), capture_output=True, text=True, timeout=60, check=False
-        )
-        assert done.returncode == 0, done.stderr
+        words = ["--server", self.url, "--set", "auto.offset.reset=earliest", "-e", text]
+        done = CliRunner().invoke(sql.app, words)
+        assert done.exit_code == 0, done.output
         return done.stdout
 
     def end(self, kind: signal.Signals) -> int:
@@ -87,7 +87,7 @@ def until(holds: Callable[[], bool], timeout_s: float) -> None:
     deadline_s = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < deadline_s, "it did not happen in time"
-        time.sleep(1)  # the shell that looks takes half a second of the processors
+        time.sleep(0.3)
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +112,19 @@ def start(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[[], Server]]:
 
 
 @pytest.mark.timeout(300)
-def test_queries_go_on_after_a_restart(start: Callable[[], Server]) -> None:
+def test_a_server_through_two_lives(start: Callable[[], Server], cluster: Cluster) -> None:
+    """One test: a start takes longest."""
     server = start()
+    queries_run_and_pause(server)
+    assert server.end(signal.SIGTERM) == 0
+    server = start()
+    queries_go_on_after_a_restart(server)
+    queries_that_fail_leave_the_others_alone(server, cluster)
+    what_was_dropped_stays_away(server, cluster)
+    assert server.end(signal.SIGINT) == 0
+
+
+def queries_run_and_pause(server: Server) -> None:
     server.sql(
         f"{ORDERS} {TOTALS} INSERT INTO orders VALUES ('ann', 2.5); INSERT INTO orders VALUES ('bert', 4.0);"
     )
@@ -121,9 +132,9 @@ def test_queries_go_on_after_a_restart(start: Callable[[], Server]) -> None:
     assert "CTAS_TOTALS" in server.sql("SHOW QUERIES;")
     server.sql("PAUSE ALL; INSERT INTO orders VALUES ('ann', 1.0);")
     assert "PAUSED" in server.sql("SHOW QUERIES;")
-    assert server.end(signal.SIGTERM) == 0
 
-    server = start()
+
+def queries_go_on_after_a_restart(server: Server) -> None:
     assert "PAUSED" in server.sql("SHOW QUERIES;")
     server.sql("RESUME ALL;")
     until(lambda: "3.5" in server.sql("SELECT * FROM totals WHERE customer = 'ann';"), 60)
@@ -137,14 +148,9 @@ def test_queries_go_on_after_a_restart(start: Callable[[], Server]) -> None:
     assert "TOTALS" not in server.sql("SHOW TABLES; SHOW TOPICS; SHOW QUERIES;")
     # What is left of queries that ended goes a moment later, or with the next start from this checkpoint.
     until(lambda: "-changelog" not in server.sql("SHOW ALL TOPICS;"), 60)
-    assert server.end(signal.SIGINT) == 0
 
 
-@pytest.mark.timeout(300)
-def test_queries_that_fail_leave_the_others_alone_and_what_was_dropped_stays_away(
-    start: Callable[[], Server], cluster: Cluster
-) -> None:
-    server = start()
+def queries_that_fail_leave_the_others_alone(server: Server, cluster: Cluster) -> None:
     server.sql(
         "CREATE STREAM bids (id INT KEY, v STRING) WITH (kafka_topic='bids', format='json', partitions=1);"
         "CREATE STREAM kept AS SELECT id, UCASE(v) AS v FROM bids;"
@@ -178,6 +184,9 @@ def test_queries_that_fail_leave_the_others_alone_and_what_was_dropped_stays_awa
     until(lambda: bool(counted.search(server.sql("DESCRIBE bids EXTENDED;"))), 30)
     until(lambda: "  total-messages:         2 " in server.sql("DESCRIBE kept EXTENDED;"), 30)
 
+
+def what_was_dropped_stays_away(server: Server, cluster: Cluster) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     for number in range(500):
         producer.produce("bids", b'{"V": "more"}', b"%d" % number)
     producer.flush(20)
@@ -193,4 +202,3 @@ def test_queries_that_fail_leave_the_others_alone_and_what_was_dropped_stays_awa
         assert json.load(answer)[0]["warnings"] == []
     left = producer.list_topics(timeout=20).topics
     assert not [each for each in left if each.startswith(("_confluent-ksql-default_", "default_"))]
-    assert server.end(signal.SIGTERM) == 0

@@ -13,7 +13,7 @@ import pytest
 from penstock.spark.python import worker_python
 
 HOME = Path(pyspark.__file__).parent
-ARCHIVES = sorted(map(str, (HOME / "python" / "lib").glob("*.zip")))
+ARCHIVES = sorted(map(str, [*(HOME / "python" / "lib").glob("*.zip"), *HOME.glob("jars/spark-core_*.jar")]))
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def told(python: str, path: list[str], script: str) -> str:
 
 
 def test_pyspark_is_not_imported_from_the_archive(python: str) -> None:
-    assert len(ARCHIVES) == 2
+    assert len(ARCHIVES) == 3
     where = told(python, [*ARCHIVES, "/elsewhere"], "import pyspark; print(pyspark.__file__)")
     assert where == pyspark.__file__
 
@@ -40,9 +40,12 @@ def test_pyspark_is_not_imported_from_the_archive(python: str) -> None:
         [*ARCHIVES, "/one", "/two"],
         ["/one", *ARCHIVES, "/two"],
         ["/one", "/two", *reversed(ARCHIVES)],
+        # Spark names them twice for the process that plans a stream
+        [*ARCHIVES, "/one", *ARCHIVES, "/two"],
+        ["/one", *(archive for archive in ARCHIVES for _ in range(2)), "/two"],
         ["/one", "/two"],
     ],
-    ids=["first", "between", "last", "none"],
+    ids=["first", "between", "last", "twice", "in a row", "none"],
 )
 def test_the_rest_of_the_path_stays(python: str, path: list[str]) -> None:
     assert told(python, path, "import os; print(os.environ['PYTHONPATH'])") == "/one:/two"

@@ -234,7 +234,7 @@ def test_parts_together_are_the_whole(
 
 
 @pytest.mark.skipif(len(KERNELS) < 2, reason="the compiled kernel was not built")
-@settings(max_examples=300)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(batches=batch_lists, data=st.data(), check_crc=st.booleans())
 def test_twins_agree_on_damage_among_many_batches(
     batches: list[tuple[list[Record], Codec, int]], data: st.DataObject, check_crc: bool
@@ -364,7 +364,7 @@ def test_headers_that_lie_are_refused(kernel: ModuleType, change: dict[str, int]
 
 
 @pytest.mark.skipif(len(KERNELS) < 2, reason="the compiled kernel was not built")
-@settings(max_examples=400)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(rows=record_lists, data=st.data(), headers=st.booleans())
 def test_twins_agree_on_damaged_records(rows: list[Record], data: st.DataObject, headers: bool) -> None:
     good = encode_batch(rows)
@@ -376,7 +376,7 @@ def test_twins_agree_on_damaged_records(rows: list[Record], data: st.DataObject,
 
 
 @pytest.mark.skipif(len(KERNELS) < 2, reason="the compiled kernel was not built")
-@settings(max_examples=300)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(payload=st.binary(min_size=7, max_size=60), count=st.integers(1, 4))
 def test_twins_agree_on_noise(payload: bytes, count: int) -> None:
     header = batch.parse_header(encode_batch([Record(0, 0, None, None)]))
@@ -456,7 +456,7 @@ def test_batches_keep_to_their_size_and_rows_to_their_order(
 
 
 @pytest.mark.skipif(len(KERNELS) < 2, reason="the compiled kernel was not built")
-@settings(max_examples=300)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(
     offsets=st.lists(st.integers(-3, 12), min_size=1, max_size=6),
     validity=st.one_of(st.none(), st.binary(max_size=1)),

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-SEEDS = 24
-SEEDS_PER_TEST = 12
+SEEDS = 14
+SEEDS_PER_TEST = 7
 
 
 @pytest.mark.timeout(300)
@@ -34,9 +34,9 @@ def test_two_runs_of_a_seed_are_the_same() -> None:
     """In other processes, where strings hash otherwise and objects lie elsewhere."""
     outputs = []
     for hash_seed in ("1", "2"):
-        done = simulated("1000-1003", hash_seed)
+        done = simulated("1000-1001", hash_seed)
         reports = [line for line in done.stdout.splitlines() if line.startswith("seed ")]
-        assert len(reports) == 4, done.stderr[-2000:]
+        assert len(reports) == 2, done.stderr[-2000:]
         outputs.append(reports)
     assert outputs[0] == outputs[1]
-    assert len({line.split("trace=")[1] for line in outputs[0]}) == 4, "seeds differ"
+    assert len({line.split("trace=")[1] for line in outputs[0]}) == 2, "seeds differ"

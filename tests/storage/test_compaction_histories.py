@@ -31,7 +31,7 @@ from penstock.storage.log import Log
 from penstock.storage.staged_append import Origin
 from penstock.testing.crash_files import CrashFiles, Died
 
-HISTORIES = int(os.environ.get("PENSTOCK_HISTORIES", "150"))
+HISTORIES = int(os.environ.get("PENSTOCK_HISTORIES", "80"))
 RETENTION_MS = 5_000
 KEYS = [b"k%d" % i for i in range(7)]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from crash_history import CrashHistory
 
-HISTORIES = int(os.environ.get("PENSTOCK_HISTORIES", "300"))
+HISTORIES = int(os.environ.get("PENSTOCK_HISTORIES", "150"))
 CHUNKS = 10
 MEMORY = Path("/dev/shm")
 
