@@ -52,7 +52,7 @@ DEMO ?=
 demo: $(INSTALLED)
 	@$(BIN)/penstock demo $(DEMO)
 
-# Types are checked while the tests are compiled, once for all workers, and found: each would leave a core idle.
+# Types are checked while the tests are compiled and collected, once for all workers: either alone leaves a core idle.
 test: lint
 	@$(MAKE) --no-print-directory --jobs 2 types compiled-tests
 	@$(MAKE) --no-print-directory tests

@@ -95,8 +95,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection() -> None:
-    """No test that is found is garbage before the end, and each look at them all takes a quarter of a second:
-    looks begin with the first test, and at what tests make.
+    """Turn the garbage collector off until all tests are collected: they live to the end of the run, and each
+    full collection that includes them takes a quarter of a second.
     """
     gc.disable()
 

@@ -41,7 +41,8 @@ RECORD = re.compile(
 def test_every_file_of_a_busy_node(kafka_libs: Path, tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     view = be_busy(data_dir)
-    # A node may end while it removes a deleted partition: an index is then left without its segment.
+    # The kill may come while the node removes a deleted partition. An index is then left without its segment,
+    # until a node that lives for more than a second goes on with the removal.
     files = sorted(
         path for path in data_dir.rglob("*") if path.is_file() and not path.parent.name.endswith("-delete")
     )

@@ -3,7 +3,7 @@
 DIRECTORY holds the JSON files of its ``query-validation-tests`` (ksqlDB's repository has them below
 ``ksqldb-functional-tests/src/test/resources``); words choose the cases with one of them in their name. Each
 query runs in a `TopologyTest`. Prints the cases that differ and how; exits with 1 where there are any that
-are not in `TOLD_APART`.
+are not in `KNOWN_DIFFERENCES`.
 
 A case that expects an exception has to be refused; the words of the refusal are our own.
 """
@@ -40,7 +40,7 @@ _OF_THEIR_JAR = re.compile(
 _WINDOW_AT_0 = "a window that begins in 1970, at 0, is told"
 _PSEUDO_COLUMNS = "SELECT * has no pseudo columns of both sides"
 #: Cases in which we differ, and why.
-TOLD_APART = {
+KNOWN_DIFFERENCES = {
     "suppress: should include out of order events before window end plus grace period passes": _WINDOW_AT_0,
     "suppress: should drop out of order event after window end plus grace period passes": _WINDOW_AT_0,
     "suppress: should handle null values": _WINDOW_AT_0,
@@ -167,8 +167,8 @@ def outcome(case: Case) -> str:
             reason = "".join(traceback.format_exception_only(error)).strip()
         else:
             return "passed"
-    known = TOLD_APART.get(case.name)
-    return f"failed: {reason}" if known is None else f"told apart: {known}"
+    known = KNOWN_DIFFERENCES.get(case.name)
+    return f"failed: {reason}" if known is None else f"known to differ: {known}"
 
 
 def main(directory: str, *words: str) -> int:
@@ -178,8 +178,8 @@ def main(directory: str, *words: str) -> int:
         counts[found] += 1
         if found == "failed":
             print(f"{case.name}\n    {reason}", flush=True)
-    told = (f"{counts[each]} {each}" for each in ("passed", "failed", "told apart", "left out"))
-    print(f"{', '.join(told)}: {_JAR}")
+    totals = (f"{counts[each]} {each}" for each in ("passed", "failed", "known to differ", "left out"))
+    print(f"{', '.join(totals)}: {_JAR}")
     return 1 if counts["failed"] or not counts["passed"] else 0
 
 

@@ -36,8 +36,8 @@ class SchemaChoice:
 
 
 def refuse_idle_registry(options: Iterable[str], formats: Iterable[str]) -> None:
-    """Raise ConfigError where ``options`` say something of a registry that no format asks: ``json`` has no
-    ids, and may have been meant for ``json-schema``.
+    """Raise ConfigError if there are ``options`` of a registry that none of the ``formats`` uses. Perhaps
+    ``json-schema`` was meant instead of ``json``, which has no schema ids.
     """
     name = next(iter(options), None)
     if name is not None and not any(each in SCHEMA_TYPES for each in formats):

@@ -4,9 +4,9 @@
     confluent.value.subject.name.strategy=…     which subjects the schema may be registered under
 
 A record begins with a zero byte and the schema's id. The id has to be one of the topic's subject, or of the
-one that this name is an alias of; by
-RecordNameStrategy it may be any that there is, by TopicRecordNameStrategy one of a subject that begins with
-the topic's name. Nulls are no records of a schema, and pass. Nothing else is read of a record.
+subject that this name is an alias of. With RecordNameStrategy any id that exists will do, with
+TopicRecordNameStrategy one of a subject that begins with the topic's name. Null values pass without a check.
+Nothing else of a record is read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SchemaIds(Protocol):
         ...
 
     def alias_of(self, subject: str, *, fresh: bool = False) -> str | None:
-        """The subject that is meant by this name, where it is another's. Raises NoSchemas."""
+        """Return the subject that this name is an alias of, or None. Raises NoSchemas."""
         ...
 
 
@@ -83,7 +83,7 @@ class SchemaRule:
                 return bool(subjects)
 
     def _fits_by_alias(self, topic: str, subjects: Collection[str], ids: SchemaIds, *, fresh: bool) -> bool:
-        """Whoever registers under an alias does so under the subject that it stands for."""
+        """A schema that is registered under an alias belongs to the subject that the alias stands for."""
         if not subjects or self.strategy is not Strategy.TOPIC:
             return False
         return ids.alias_of(self._wanted(topic), fresh=fresh) in subjects

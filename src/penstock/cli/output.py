@@ -17,12 +17,12 @@ Json = str | int | float | bool | None | Sequence["Json"] | Mapping[str, "Json"]
 
 
 def console() -> Console:
-    """The console for results. What stands between two colons is the user's, and no picture."""
+    """The console for results. Text between colons is the user's, so it makes no emoji of it."""
     return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, emoji=False)
 
 
 def _beside() -> Console:
-    """The console for what is not a result."""
+    """The console for messages that are no results, on stderr."""
     return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 

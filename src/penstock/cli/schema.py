@@ -201,7 +201,7 @@ def delete(
 
 
 def _say(line: str, style: str | None = None) -> None:
-    """As it is: names and schemas may have brackets, and be long."""
+    """Print a line unchanged and unwrapped: names and schemas may have brackets, and be long."""
     console().print(line, style=style, markup=False, soft_wrap=True)
 
 

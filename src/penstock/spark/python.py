@@ -3,7 +3,7 @@
 Spark puts the archive ``pyspark.zip`` first on the path of each, of some twice. What is imported from an
 archive is compiled anew in every process, half a second to a second of processor time, while the same modules
 lie compiled in the installed package that the archive is part of. Behind it stands ``spark-core.jar``, which
-has no Python in it, but is read by whoever looks along the path: a tenth of a second more.
+has no Python in it, but costs each process that searches the path a tenth of a second.
 """
 
 from __future__ import annotations

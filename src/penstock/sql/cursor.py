@@ -127,14 +127,9 @@ class Cursor:
             found = shown = "the end of the statement"
         else:
             found = shortened(token.source)
-            # A space of another alphabet would not be seen.
-            shown = (
-                found
-                if token.kind is not Kind.SYMBOL
-                else f"'{found}'"
-                if found.isprintable()
-                else repr(found)
-            )
+            shown = found
+            if token.kind is Kind.SYMBOL:  # a space of another alphabet would not be seen
+                shown = f"'{found}'" if found.isprintable() else repr(found)
         problem = f"found {shown}, expected {listed(expected)}"
         raise SqlError(problem, found=found, expected=expected).at(self.text, token.start)
 

@@ -31,7 +31,7 @@ WINDOW_UNITS: Final = {
     "DAY": 86_400_000,
     "DAYS": 86_400_000,
 }
-# Any time and a few of these durations make a number of 64 bits.
+# A timestamp plus a few of these durations has to fit into 64 bits.
 DURATION_DAYS_MAX: Final = 100_000_000
 DURATION_MS_MAX: Final = DURATION_DAYS_MAX * WINDOW_UNITS["DAYS"]
 

@@ -27,7 +27,7 @@ class Kind(Enum):
     END = "the end of the text"
 
 
-#: Of one text: each takes much more memory than what it is made of.
+#: Limit on the tokens of one text: each takes much more memory than its characters.
 TOKENS_MAX: Final = 1_000_000
 
 
@@ -50,11 +50,11 @@ _PATTERN: Final = re.compile(
   | (?P<DECIMAL>\d+\.\d*|\.\d+)
   | (?P<INTEGER>\d+)
   | (?P<WORD>[A-Za-z_][A-Za-z0-9_@]*)
-  | (?P<STRING>'[^']*+(?:''[^']*+)*+')  # nothing of it is given back, so nothing is remembered
+  | (?P<STRING>'[^']*+(?:''[^']*+)*+')  # possessive: long texts need no stack to backtrack
   | (?P<NAME>"[^"]*+(?:""[^"]*+)*+"|`[^`]*+(?:``[^`]*+)*+`)
   | (?P<VARIABLE>\$\{[A-Za-z_][A-Za-z0-9_@]*\})
   | (?P<SYMBOL>->|=>|:=|<>|!=|<=|>=|\|\||/(?!\*)|[-+*%=<>()\[\],.;])
-  | (?P<stray>[^'"`/])  # part of no statement, which whoever reads it says best
+  | (?P<stray>[^'"`/])  # part of no statement; the parser knows best what it expected
     """,
     re.VERBOSE | re.DOTALL | re.ASCII,
 )

@@ -134,8 +134,8 @@ class JoinForm(Enum):
 class Join:
     """Rows of both sides whose keys are equal. ``key`` is the result's key; for a full join it is a column
     of its own, ROWKEY. A foreign-key join keeps the left side's keys, and ``key`` is None. ``equivalents``
-    are what the sides were joined on, in this join and those before it with the same key: each stands for
-    the key, even in a row to which its side gave nothing.
+    are the expressions that the sides were joined on, in this join and in those before it with the same key.
+    Each stands for the key, even in a row to which its side gave nothing.
     """
 
     kind_of_join: JoinKind

@@ -287,7 +287,7 @@ class _Stream:
         self.has_room.set()
 
     def _forget_body(self) -> None:
-        """What nobody will read any more leaves room to the connection's other streams."""
+        """Drop the unread body, and give its flow-control window back to the connection."""
         while self._body:
             self._connection.h2.acknowledge_received_data(self._body.popleft()[1], self.id)
 

@@ -30,7 +30,7 @@ _MS_MAX: Final = (2**63 - 1) // _US_PER_MS
 
 
 class Cursor:
-    """Where each row is, and where it ends, in one buffer: of `padded`."""
+    """The position and the end of each row in one buffer, which `padded` has made."""
 
     def __init__(self, data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> None:
         self.data = data
@@ -93,7 +93,7 @@ class Cursor:
 
 
 def padded(data: np.ndarray) -> np.ndarray:
-    """So that a number may be looked at where the data ends; whether it belongs to its row is asked later."""
+    """Append zeros, so that a number can be read where the data ends; readers check a row's end later."""
     return np.concatenate([data, np.zeros(_PADDING, np.uint8)])
 
 
@@ -376,8 +376,9 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Where elements end is known without reading them: after so many bytes, or so many varints. ``branch``:
-    of a union with null, what stands before those that are not, and is counted.
+    """The size of an array's element that is known before it is read: a number of bytes, or of varints.
+
+    ``branch`` is the first byte of an element that is not null, in a union with null; the size includes it.
     """
 
     bytes: int = 0
@@ -385,8 +386,8 @@ class Extent:
     branch: int | None = None
 
     def ends(self, data: np.ndarray, at: int, end: int, count: int) -> np.ndarray | None:
-        """Where so many elements from a place on end, each, or as many as there are; None where some are of
-        the other branch.
+        """Return the ends of ``count`` elements from ``at`` on, fewer if the data ends before; None where
+        some are of the other branch.
         """
         if self.bytes:
             ends = at + self.bytes * np.arange(1, min(count, (end - at) // self.bytes) + 1)
@@ -401,7 +402,7 @@ class Extent:
 
 
 class _Block(NamedTuple):
-    """Elements of blocks: the place of each one's row, and a cursor that has them as rows."""
+    """The elements of array blocks: the place of each one's row, and a cursor whose rows are the elements."""
 
     places: np.ndarray
     cursor: Cursor
@@ -483,7 +484,7 @@ class Repeated:
     def _block(
         self, cursor: Cursor, rows: np.ndarray, active: np.ndarray, counts: np.ndarray
     ) -> _Block | None:
-        """All elements of the next blocks, passed by; None where it is not known where each ends."""
+        """Read past the next blocks and return their elements; None if their ends are not known."""
         if self.extent is None:
             return None
         ends: list[np.ndarray] = []

@@ -276,7 +276,7 @@ def _may_be_empty(of: Type, inside: tuple[Type, ...] = ()) -> bool:
 
 
 def _extent(of: Type, inside: tuple[Type, ...] = ()) -> Extent | None:
-    """What is known of the end of a datum before it is read."""
+    """Return the size of a datum of this type, or None if it has to be read for that."""
     match of.kind:
         case "int" | "long" | "enum":
             return Extent(varints=1)

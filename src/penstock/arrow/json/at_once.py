@@ -99,7 +99,7 @@ def _parse_typed(documents: pa.BinaryArray, kind: pa.StructType) -> pa.Array:
 
 
 def typed(parsed: pa.Array, kind: pa.DataType) -> pa.Array:
-    """What was parsed as `parsed_type` in its own type. Raises ArrowInvalid."""
+    """Convert an array that was parsed as `parsed_type` to its own type. Raises ArrowInvalid."""
     if parsed.type == kind:
         return parsed
     if pa.types.is_struct(kind):
@@ -116,7 +116,7 @@ def typed(parsed: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _refuse_what_is_no_number(documents: pa.BinaryArray) -> None:
-    """Of documents that were parsed. Raises ArrowInvalid."""
+    """Raise ArrowInvalid if a document has a number that only Arrow's parser accepts."""
     inf, nan = (pc.match_substring_regex(documents, pattern) for pattern in _MAY_BE_NO_NUMBER)
     for document in documents.filter(pc.or_(inf, nan)):
         found = _NO_NUMBER.search(_STRING.sub(b'""', document.as_py()))

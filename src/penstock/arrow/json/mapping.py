@@ -26,7 +26,7 @@ _SIMPLE: Final = {
 }
 _TIMES: Final = {"date": pa.date32(), "date-time": pa.timestamp("us", "UTC")}
 _LENGTH_MAX: Final = 64
-# What says which of the types that are said elsewhere are meant, and no type.
+# Keywords that limit which values a schema allows, and name no type.
 _LIMITS: Final = {"required", "not", "minProperties", "maxProperties", "dependentRequired", "dependencies"}
 _REMARKS: Final = {"title", "description", "$comment"}
 
@@ -91,8 +91,8 @@ class _Place(NamedTuple):
         return _Place(schema, self.resolver)
 
 
-class _Said(NamedTuple):
-    """What a schema says with all that it is put together of, each with its place."""
+class _Merged(NamedTuple):
+    """The keywords and properties of a schema and of its ``allOf`` parts, each with its place."""
 
     keywords: dict[str, _Place]
     properties: dict[str, _Place]
@@ -113,23 +113,23 @@ class _Mapping:
         if not isinstance(place.schema, dict):
             return None
         place, inside = self._entered(place, path, inside)
-        said = self._put_together(place, path, inside)
+        merged = self._merged(place, path, inside)
         for several in ("oneOf", "anyOf"):
-            choices = said.get(several)
+            choices = merged.get(several)
             if isinstance(choices, list):
                 others = [each for each in choices if not _is_null(each)]
                 if all(_is_limit(each) for each in others):
                     continue
-                one = said.keywords[several].at(others[0])
+                one = merged.keywords[several].at(others[0])
                 return self.type(one, path, inside) if len(others) == 1 else None
-        kinds = said.get("type") or ("object" if said.properties else _kinds_of_values(said))
+        kinds = merged.get("type") or ("object" if merged.properties else _kinds_of_values(merged))
         kinds = [each for each in (kinds if isinstance(kinds, list) else [kinds]) if each != "null"]
         if sorted(map(str, kinds)) == ["integer", "number"]:
             kinds = ["number"]
-        return self._of_kind(str(kinds[0]), said, path, inside) if len(kinds) == 1 else None
+        return self._of_kind(str(kinds[0]), merged, path, inside) if len(kinds) == 1 else None
 
     def _entered(self, place: _Place, path: str, inside: tuple[int, ...]) -> tuple[_Place, tuple[int, ...]]:
-        """Where references lead, one after the other."""
+        """Follow references until one leads to a schema. Raises ConfigError."""
         while True:
             schema = place.schema
             if id(schema) in inside or len(inside) > _LENGTH_MAX:
@@ -153,11 +153,11 @@ class _Mapping:
                 ) from None
             place = _Place(found.contents, found.resolver)
 
-    def _put_together(self, place: _Place, path: str, inside: tuple[int, ...]) -> _Said:
-        """With what ``allOf`` adds: of objects the properties, of all else what is not said before."""
+    def _merged(self, place: _Place, path: str, inside: tuple[int, ...]) -> _Merged:
+        """Merge the parts of ``allOf``: properties are united, of other keywords the first one counts."""
         schema = place.schema
         if not isinstance(schema, dict):
-            return _Said({}, {})
+            return _Merged({}, {})
         keywords = {name: place.at(value) for name, value in schema.items()}
         properties = {}
         if isinstance(schema.get("properties"), dict):
@@ -165,31 +165,31 @@ class _Mapping:
         parts = schema.get("allOf")
         for part in parts if isinstance(parts, list) else ():
             entered, within_it = self._entered(place.at(part), path, inside)
-            more = self._put_together(entered, path, within_it)
+            more = self._merged(entered, path, within_it)
             keywords = {**more.keywords, **keywords}
             properties = {**properties, **more.properties}
-        return _Said(keywords, properties)
+        return _Merged(keywords, properties)
 
-    def _of_kind(self, kind: str, said: _Said, path: str, inside: tuple[int, ...]) -> pa.DataType | None:
+    def _of_kind(self, kind: str, merged: _Merged, path: str, inside: tuple[int, ...]) -> pa.DataType | None:
         match kind:
             case "object":
-                return self._object(said, path, inside)
+                return self._object(merged, path, inside)
             case "array":
-                items = said.keywords.get("items")
+                items = merged.keywords.get("items")
                 element = self._part(items, f"{path}[]", inside)
                 return pa.list_(pa.field("element", element))
             case "string":
-                return _TIMES.get(str(said.get("format")), pa.string())
+                return _TIMES.get(str(merged.get("format")), pa.string())
         return _SIMPLE.get(kind)
 
-    def _object(self, said: _Said, path: str, inside: tuple[int, ...]) -> pa.DataType | None:
-        if said.properties:
-            fields = said.properties.items()
+    def _object(self, merged: _Merged, path: str, inside: tuple[int, ...]) -> pa.DataType | None:
+        if merged.properties:
+            fields = merged.properties.items()
             return pa.struct(
                 [pa.field(name, self._part(of, f"{path}.{name}", inside)) for name, of in fields]
             )
-        if isinstance(said.get("additionalProperties"), dict):
-            others = said.keywords["additionalProperties"]
+        if isinstance(merged.get("additionalProperties"), dict):
+            others = merged.keywords["additionalProperties"]
             return pa.map_(pa.string(), self._part(others, f"{path}{{}}", inside))
         return None
 
@@ -200,11 +200,11 @@ class _Mapping:
         return kind or pa.string()
 
 
-def _kinds_of_values(said: _Said) -> list[str]:
+def _kinds_of_values(merged: _Merged) -> list[str]:
     """Of a schema that names values and no type."""
-    values = said.get("enum")
-    if values is None and "const" in said.keywords:
-        values = [said.get("const")]
+    values = merged.get("enum")
+    if values is None and "const" in merged.keywords:
+        values = [merged.get("const")]
     names = {str: "string", bool: "boolean", int: "integer", Decimal: "number", type(None): "null"}
     return sorted({names.get(type(value), "object") for value in values}) if isinstance(values, list) else []
 

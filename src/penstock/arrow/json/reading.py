@@ -33,7 +33,7 @@ _DECIMAL: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _SHOWN_LETTERS: Final = 80
 _DEPTH_MIN: Final = 200  # Python's parser goes deeper, how much depends on who calls it
 _UNREADABLE: Final = (ValueError, RecursionError, OverflowError, pa.ArrowException)
-# So many are read together, where some are not for Arrow's parser.
+# Size of the pieces that are read at once where Arrow's parser fails on the whole.
 _ROWS_MIN: Final = 256
 
 
@@ -159,7 +159,7 @@ _Read: TypeAlias = Callable[[pa.BinaryArray], Decoded]
 
 
 def _decoded(column: pa.BinaryArray, read: _Read) -> Decoded:
-    """``read`` takes what is not null."""
+    """Decode a column by ``read``, which gets the documents that are not null."""
     rows = np.flatnonzero(valid_rows(column))
     found, bad = read(column.drop_null())
     return Decoded(spread(found, rows, len(column)), {int(rows[row]): why for row, why in bad.items()})
@@ -168,7 +168,7 @@ def _decoded(column: pa.BinaryArray, read: _Read) -> Decoded:
 def _by_pieces(
     documents: pa.BinaryArray, at_once: Callable[[pa.BinaryArray], pa.Array], one_by_one: _Read
 ) -> Decoded:
-    """All at once, and where that is not to be, one by one as few as can be."""
+    """Read all documents at once; if that fails, in pieces, and one by one only where a piece fails."""
     with suppress(pa.ArrowInvalid):
         found = at_once(documents)
         if not found.null_count:
@@ -184,7 +184,7 @@ def _by_pieces(
         return Decoded(pa.concat_arrays([part.array for part in parts]), bad)
     found, told = one_by_one(documents)
     bad = dict(told)
-    for row in list(bad):  # what is too deep for Python's parser is not for Arrow's
+    for row in list(bad):  # Arrow's parser reads documents that are too deep for Python's
         document = documents.slice(row, 1)
         if len(documents) > 1 and _may_be_deep(document[0].as_py()):
             part = _by_pieces(document, at_once, one_by_one)
@@ -234,7 +234,7 @@ def _has_map(kind: pa.DataType) -> bool:
 
 
 def _parsed(document: bytes) -> JsonValue:
-    """NaN and the infinities count, as for Arrow's parser."""
+    """Parse one document; NaN and the infinities are numbers, as for Arrow's parser."""
     return json.loads(document.decode(), parse_float=_real, parse_int=_int, object_pairs_hook=_members)
 
 
@@ -278,7 +278,7 @@ def _expect(given: JsonValue, kind: type, path: str) -> Any:
 
 
 def _object(given: JsonValue, path: str, wanted: Collection[str] | None = None) -> Mapping[str, JsonValue]:
-    """``wanted``: the names that count, if not all."""
+    """Return an object's members. Raises ValueError for a doubled name, one of ``wanted`` if given."""
     if isinstance(given, _Doubled):
         for name in sorted(given.names):
             if wanted is None or name in wanted:

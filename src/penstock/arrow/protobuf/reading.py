@@ -3,8 +3,8 @@
 It knows the reader's message: fields that a later writer has added are left out, those that an
 earlier one did not have get their defaults, as Protobuf has it. Where reader and writer disagree about a
 field's type, or data is not in the form that its field has, the parser would leave it out too, which here is
-an error; and numbers are parsed as wide as they
-may have been written (`parsing`), so that none is cut to the reader's size.
+an error; and numbers are parsed as wide as they may have been written (`parsing`), so that none is cut to the
+reader's size.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _message_column(of: Descriptor, decimals: Decimals) -> _Column:
 
 
 def _refuse_passed_over(of: Descriptor, message: Any) -> None:
-    """What the parser has left as unknown though it has the number of a field: it is in another form."""
+    """Raise _OutOfRange if the parser skipped a field whose data has another wire type than the field's."""
     for each in UnknownFieldSet(message):
         field = of.fields_by_number.get(each.field_number)
         if field is not None:

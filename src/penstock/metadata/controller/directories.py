@@ -60,9 +60,10 @@ def _assign(
     directory_id: bytes,
     records: list[Message],
 ) -> PartitionPlace:
-    """The partition to take the broker out of, if its directory is lost. Where the assignment completes a
-    reassignment it is the one that this leads to: Kafka has the one before, and may have it led by who is no
-    replica any more. Raises Refusal.
+    """Assign the replica, and return the partition to take the broker out of if its directory is lost.
+
+    Where the assignment completes a reassignment, that is the partition after it. Kafka uses the partition
+    before it, and may elect a broker that is no replica any more. Raises Refusal.
     """
     topic_id, partition_id = place
     topic = state.image.topics.by_id.get(topic_id)

@@ -40,9 +40,9 @@ _UNKNOWN_LEADER: Final = 50004
 _BODY_BYTES_MAX: Final = 8 << 20
 # Writes wait for their turn, and for leaders and brokers that are away: in threads that reads don't miss.
 _WRITE_THREADS: Final = 64
-# Schemas are looked up and compared in others, so that plain reads needn't wait for theirs.
+# Threads that look up and compare schemas, so that plain reads need not wait for one.
 _CHECK_THREADS: Final = 8
-# How many schemas of requests are looked at at once: parsed, a megabyte takes a hundred times that.
+# Requests whose schemas are parsed at once: a parsed schema takes a hundred times the memory of its text.
 _PARSED_MAX: Final = 4
 # How soon a leader that could not be reached is tried again.
 _LOOK_S: Final = 0.2
@@ -127,7 +127,7 @@ class _Api:
         return await to_thread.run_sync(partial(self._answer, resource, asked, sent, kind), limiter=limiter)
 
     def _limiter(self, resource: Resource) -> CapacityLimiter | None:
-        """Whose threads answer; None: those of the reads that have nothing to parse."""
+        """Return the limiter of the threads that answer; None for reads that parse no schema."""
         if resource.write is not None:
             return self._writes
         return self._checks if resource.has_body else None
@@ -219,7 +219,9 @@ async def _received(request: Request) -> _Sent:
 
 
 def _decoded(sent: _Sent) -> tuple[list[str], contexts.Query]:
-    """Segments and query of the path. Raises RegistryError: two names that are no text would become one."""
+    """Return the path's segments and query. Raises RegistryError for bytes that are no UTF-8: if they were
+    replaced, two names could become one.
+    """
     path = sent.path.strip("/")
     try:
         segments = [unquote(part, errors="strict") for part in path.split("/")] if path else []

@@ -101,8 +101,9 @@ class RegistryConfig:
         return config
 
     def in_context_of(self, subject: str) -> RegistryConfig:
-        """As it is asked about a subject that names its context (``:.context:name``): a context has ids of
-        its own, under a path of its own. A context that is in a URL already is left there.
+        """Return the configuration for a subject that may name its context (``:.context:name``).
+
+        Each context has its own schema ids under its own path. A URL that names a context already keeps it.
         """
         context = subject.removeprefix(":").partition(":")[0]
         if not subject.startswith(":.") or context == ".":

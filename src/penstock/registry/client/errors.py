@@ -26,12 +26,14 @@ class RegistryRefused(RegistryError):
         self.message = message
 
     def again(self) -> RegistryRefused:
-        """The same, to be raised: an error that is raised twice keeps the stacks of both times."""
+        """Return a copy to raise: an error that is raised twice keeps the stack of both times."""
         return RegistryRefused(self.url, self.status, self.code, self.message)
 
     @property
     def is_absence(self) -> bool:
-        """Whether it says that there is no such thing, and not that it can't tell. Registries have codes for
-        that (404xx); a bare 404 is a wrong path's, or of whoever stands before a registry that is away.
+        """Whether the registry says that there is no such thing, rather than that it cannot tell.
+
+        Registries use the error codes 404xx for that. A bare 404 comes from a wrong path, or from a proxy
+        before a registry that is away.
         """
         return self.status == 404 and self.code // 100 == 404

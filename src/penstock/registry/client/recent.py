@@ -1,4 +1,4 @@
-"""What was learned lately: kept for a while, and no more of it than so much."""
+"""A cache of recent answers, bounded in age and in number."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Final, Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-#: Records may name any ids at all, and each is asked about.
+#: Limit on entries: records may name any schema ids, and each one is looked up.
 KEPT_MAX: Final = 10_000
 
 
 class Recent(Generic[K, V]):
-    """Safe in several threads."""
+    """Entries expire after ``kept_s`` seconds; several threads may use one object."""
 
     def __init__(
         self, kept_s: float, clock: Callable[[], float] = time.monotonic, kept_max: int = KEPT_MAX
@@ -30,7 +30,7 @@ class Recent(Generic[K, V]):
         return len(self._found)
 
     def get(self, key: K) -> V | None:
-        """None where it was not learned lately."""
+        """Return the value, or None if there is none or it has expired."""
         with self._lock:
             self._forget(self._clock())
             return self._found[key][1] if key in self._found else None

@@ -38,8 +38,8 @@ class Registered:
 
 
 class RegistryClient:
-    """Safe in several threads; what is remembered is bounded by what the registry holds, and of what it does
-    not by what `Recent` keeps.
+    """A client that several threads may use. It remembers what the registry holds, and for a while what the
+    registry does not have (`Recent`).
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class RegistryClient:
         return parse(registered.format, registered.text, registered.references, self._find, is_new=False)
 
     def _find(self, reference: Reference) -> Found:
-        """One that is not there yet may be later: it is no fault of the schema."""
+        """Raises RegistryRefused for a missing reference, not that the schema is bad: it may come later."""
         subject, version = reference.subject, reference.version
         found = self._unless_absent(
             ("reference", subject, version),
@@ -196,7 +196,7 @@ class RegistryClient:
         return _registered(path, self._transport.get(path), {})
 
     def _unless_absent(self, key: Hashable, ask: Callable[[], T]) -> T:
-        """Not asked again for a while where the answer was that there is no such thing."""
+        """Ask, unless the registry answered lately that there is no such thing. Raises RegistryRefused."""
         refused = self._absent.get(key)
         if refused is not None:
             raise refused.again()

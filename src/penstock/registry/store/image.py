@@ -42,7 +42,7 @@ class Image:
         self._registry = make()
         self._changed = threading.Condition(threading.RLock())
         self._position = 0
-        self._replays = 0  # counted before each, so that who has read in the midst of one sees it
+        self._replays = 0  # counted before each replay, so that a reader sees that one began
         self._is_read = False
         self._error: BaseException | None = None
         self._follower = Follower(
@@ -61,10 +61,10 @@ class Image:
         self._follower.close()
 
     def read(self, question: Callable[[Registry], T]) -> T:
-        """The answer of the registry as it is now. Raises Broken, NotRead.
+        """Return the registry's answer as of now. Raises Broken, NotRead.
 
-        Others are answered meanwhile, as it may take seconds to hold large schemas against each other. Where
-        a record was replayed in the midst of it the question is put again, and at last with no replays.
+        The question runs without the lock, since comparing large schemas may take seconds. If a record was
+        replayed meanwhile the question is asked again, the last time under the lock.
         """
         for _ in range(_ATTEMPTS):
             with self._changed:

@@ -44,7 +44,7 @@ _FENCED: Final = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
 
 
 def batches(records: Sequence[Record], bytes_max: int = _BATCH_BYTES_MAX) -> Iterator[Sequence[Record]]:
-    """The records in their order, in parts of so many bytes; one that is larger has a part of its own."""
+    """Split records, in order, into batches of at most ``bytes_max``; a larger record is a batch alone."""
     begin = size = 0
     for index, record in enumerate(records):
         bytes_more = len(record.key) + len(record.value or b"") + _RECORD_OVERHEAD_BYTES

@@ -113,7 +113,7 @@ class SchemaValue:
         return str(uuid.UUID(bytes=self.fingerprint))
 
     def says_as(self, other: SchemaValue) -> bool:
-        """Whether nothing tells the one schema from the other but where it stands, and since when."""
+        """Whether both are the same schema, apart from subject, version, id, deletion and time."""
         return replace(self, deleted=False, md5=None, timestamp_ms=None) == replace(
             other,
             subject=self.subject,

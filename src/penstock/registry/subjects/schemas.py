@@ -130,9 +130,9 @@ class Contracted:
 
 
 class Parser:
-    """Parses with the references of an image, and keeps what it parsed of the stored schemas.
+    """Parses with the references of an image, and caches the stored schemas that it parsed.
 
-    Several threads may ask at once, and one of them replay: what was parsed before that is not kept then.
+    Several threads may parse while one replays; a schema whose parsing began before a removal is not cached.
     """
 
     def __init__(self, image: Image, bytes_max: int) -> None:
@@ -161,8 +161,8 @@ class Parser:
         return parsed
 
     def means(self, asked: Contracted, value: SchemaValue) -> bool:
-        """Whether a request means a stored schema. Most don't, and their hash tells: a subject may have more
-        versions than are kept parsed.
+        """Whether a request means this stored schema. A cached hash rules most out: a subject may have more
+        versions than are cached parsed.
         """
         known = self._identities.get(value)
         if known is not None and known != hash(asked.identity):
@@ -182,7 +182,7 @@ class Parser:
     def _keep(
         self, kept: dict[SchemaValue, _Kept], value: SchemaValue, found: _Kept, most: int, removals: int
     ) -> None:
-        """In place of the oldest, where there are enough."""
+        """Cache an entry, in place of the oldest if the cache is full, unless something was removed since."""
         with self._lock:
             if removals != self._removals:
                 return

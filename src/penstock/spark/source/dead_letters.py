@@ -18,8 +18,8 @@ from penstock.spark.connections import discard_producer, shared_cluster, shared_
 PREFIX: Final = "__penstock.errors."
 # Records in a batch: a producer splits what a broker finds too large.
 _BATCH_BYTES: Final = 256 << 10
-# What may have come in a compressed batch, and has headers more now, is compressed; how large it may be then
-# the topic's max.message.bytes says alone.
+# Compress batches from this size on: their records may have come compressed, and have more headers now. The
+# topic's max.message.bytes alone limits their size then.
 _COMPRESSED_BYTES: Final = 512 << 10
 _REQUEST_BYTES_MAX: Final = 64 << 20
 
@@ -75,7 +75,7 @@ class DeadLetterTopic:
 
 
 def _encoded(batch: list[Record], size: int) -> bytearray:
-    """By the codec that every client has, where it is needed."""
+    """Encode a batch, compressed if it is large, with the codec that every client has."""
     codec = Codec.GZIP if size >= _COMPRESSED_BYTES else Codec.NONE
     return bytearray(encode_batch(batch, compression=codec))
 

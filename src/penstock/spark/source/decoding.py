@@ -42,8 +42,8 @@ def take_layout(options: Options, subscription: Subscription, planned: StructTyp
 
 
 def take_dead_letter_topic(options: Options, subscription: Subscription, layout: Layout) -> str | None:
-    """Where records go that are left out: not to where the query would read them again, and again leave them
-    out. Raises ConfigError.
+    """Return the topic for undecodable records. The query must not read that topic itself, or it would leave
+    them out again and again. Raises ConfigError.
     """
     topic = options.take("deadLetterTopic", text, None)
     if (topic is not None) != (layout.decode_errors == "dead-letter"):

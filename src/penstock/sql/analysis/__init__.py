@@ -52,7 +52,7 @@ def analyze(
 
 
 def _name_start(statement: s.Statement) -> int:
-    """Where the name of what a statement makes, changes or shows stands."""
+    """Return the place of the name that a statement makes, changes or shows; 0 if it has none."""
     if isinstance(statement, s.Explain) and statement.statement is not None:
         return _name_start(statement.statement)
     start = getattr(statement, "start", 0)

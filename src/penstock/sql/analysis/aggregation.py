@@ -22,7 +22,7 @@ _OF_TABLES: Final = (
     *("ATTR", "AVG", "COLLECT_LIST", "CORRELATION", "COUNT"),
     *("HISTOGRAM", "STDDEV_SAMP", "STDDEV_SAMPLE", "SUM", "SUM_LIST"),
 )
-# Which argument says how many values are held, where there is more than one argument.
+# Index of the argument that says how many values are held, in calls with several arguments.
 _COUNTS: Final = {"EARLIEST_BY_OFFSET": 1, "LATEST_BY_OFFSET": 1, "TOPK": -1, "TOPKDISTINCT": -1}
 # Of these a group's state is one plain value, so that a format of plain values alone can hold it.
 _OF_PLAIN_STATE: Final = ("COUNT", "MAX", "MIN", "SUM", "SUM_LIST")

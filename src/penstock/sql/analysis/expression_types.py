@@ -153,7 +153,7 @@ class Types:
             )
 
     def _expect_time(self, node: exp.Expr) -> None:
-        """That a text in quotes reads as a time: ksqlDB, too, looks at once beside ROWTIME and its kin."""
+        """Check, as ksqlDB does, that a literal beside ROWTIME or a window's bound is a time."""
         if not isinstance(node, exp.Literal):
             return
         try:

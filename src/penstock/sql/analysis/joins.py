@@ -193,7 +193,7 @@ class JoinPlanner:
 
 
 def _key(kind: JoinKind, left: exp.Expr, right: exp.Expr, synthetic: str) -> str:
-    """The result's key: a column that stands for it, if one can that always has the value; or its own."""
+    """Return the name of the result's key: the first side that is a column, else the synthetic one."""
     if kind is JoinKind.FULL:
         return synthetic
     sides = (right, left) if kind is JoinKind.RIGHT else (left, right)
@@ -201,8 +201,10 @@ def _key(kind: JoinKind, left: exp.Expr, right: exp.Expr, synthetic: str) -> str
 
 
 def _key_for(left: Step, written: exp.Expr) -> exp.Expr:
-    """What the rows of the left side are joined by: their key, where what is written stands for it. So a row
-    stays where it is, and in a chain of outer joins it has its key though a side in between gave nothing.
+    """Return the expression that joins the left side's rows: their own key, if ``written`` stands for it.
+
+    Rows then need no repartitioning, and in a chain of outer joins they have their key even if a side in
+    between gave no row.
     """
     if isinstance(left, Join) and left.key is not None and written in left.equivalents:
         return column(left.key, written)

@@ -151,13 +151,13 @@ class Settings:
         return made, None if size is None else self._duration_ms(size)
 
     def _duration_ms(self, text: str) -> int:
-        words = text.upper().split()
+        shown, words = shortened(text), text.upper().split()
         if len(words) != 2 or not words[0].isdecimal() or words[1] not in WINDOW_UNITS:
-            problem = f"found WINDOW_SIZE {text!r}, expected a number and a unit, such as '10 SECONDS'"
+            problem = f"found WINDOW_SIZE {shown!r}, expected a number and a unit, such as '10 SECONDS'"
             raise self.error(problem, "WINDOW_SIZE")
         duration = int(words[0][:20]) * WINDOW_UNITS[words[1]]
         if not 0 < duration <= DURATION_MS_MAX:
-            problem = f"found WINDOW_SIZE {text!r}, expected more than 0, and up to {DURATION_DAYS_MAX} DAYS"
+            problem = f"found WINDOW_SIZE {shown!r}, expected more than 0, and up to {DURATION_DAYS_MAX} DAYS"
             raise self.error(problem, "WINDOW_SIZE")
         return duration
 

@@ -94,7 +94,7 @@ class Distributor:
             for record in self._log.read():
                 is_understood &= self._apply(record)
             self._runner.follow(before, self.state)
-            # Without any statement it may be the wrong cluster, or somebody has deleted the topic.
+            # An empty log may be that of the wrong cluster, or of a topic that was deleted.
             self._runner.retain(self.state, is_whole=is_understood and self._sequence >= 0)
             threading.Thread(target=self._tend, name="SQL commands", daemon=True).start()
             return self._sequence < 0
@@ -281,7 +281,7 @@ class Distributor:
     # The log
 
     def _apply(self, record: Appended) -> bool:
-        """Whether it could be done. Whatever others have written, what stands behind it is read, too."""
+        """Apply a record and return whether that succeeded. A bad record must not stop those behind it."""
         self._sequence = record.offset
         try:
             command = Command.of(record.key, record.value)

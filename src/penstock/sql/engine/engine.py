@@ -66,7 +66,7 @@ logger = logging.getLogger(__name__)
 
 #: Of ksqlDB whose language and API this is, as clients ask for it.
 KSQLDB_VERSION: Final = "0.29.0"
-#: Characters, about, of the answers to a request, behind which no further statement of it is carried out.
+#: Limit on the answers to one request, in characters: once they exceed it no further statement runs.
 _ANSWERED_MAX: Final = 16 << 20
 _WRONG: Final = (SqlError, FormatError, UserFunctionError, StreamsError, ConfigError, RegistryRefused)
 

@@ -97,8 +97,8 @@ class Feeds:
         self._lock = threading.Lock()
 
     def bounds(self, topics: Mapping[str, bool]) -> tuple[Offsets, Offsets]:
-        """Where each partition of some topics is read from now, and where its committed records end: which is
-        the same where ``topics`` says so, else it is read from its beginning. Raises ClientError.
+        """Return where to read each partition of some topics from, and where its committed records end now.
+        ``topics`` says which are read from their end, not from their beginning. Raises ClientError.
         """
         with self._asking:
             self._cluster.refresh(topics)

@@ -27,7 +27,7 @@ from penstock.topology.records import Record
 from penstock.topology.serdes import Window, Windowed
 from penstock.views import Entry, KeyValueView, Views
 
-#: Looked up one by one; where lists of several columns say more, the table is looked through.
+#: Limit on keys looked up one by one; if lists for several columns make more, the table is scanned.
 KEYS_MAX: Final = 100_000
 _WITH_ORDER: Final = (types.STRING, types.INTEGER, types.BIGINT)
 # What a comparison with a time says of the first and the last one: how far they are from it.

@@ -90,7 +90,7 @@ class Reader(Job):
         self._taker = taker
         #: Where the chunk behind the one that is held begins.
         self._places = dict(places)
-        #: What is there already is read in the order of times, though each feed hears of its topic by itself.
+        #: Up to these ends records are read in the order of their times, across all topics.
         self._ends = dict(ends)
         self._follows = follows
         self._topics = {tp.topic for tp in places}

@@ -14,7 +14,7 @@ from penstock.sql.errors import why_unread
 from penstock.sql.script import parse_script
 
 SCRIPTS_DEPTH_MAX: Final = 16
-#: In one request, with those of scripts.
+#: Limit on the statements of one request, those of scripts included.
 STATEMENTS_MAX: Final = 10_000
 
 
@@ -60,7 +60,7 @@ def steps_of(
                 script = _script(path, scripts, depth, shown)
                 yield from steps_of(script, overrides, variables, scripts, depth + 1)
                 continue
-        # Many statements may stand behind many variables, which were put in their places already.
+        # The statement's own variables are substituted already; a copy for each would cost their product.
         is_listed = isinstance(statement, s.Show) and statement.what is s.Listed.VARIABLES
         held = dict(variables) if is_listed else {}
         yield Step(statement, shown, text, found.place.offset, dict(overrides), held)

@@ -147,17 +147,17 @@ class Runner:
         return (*sorted(self._leaving), *self._host.wait_until_buried(timeout_s))
 
     def retain(self, state: State, *, is_whole: bool) -> None:
-        """After a restart: nothing of other queries is kept. Where the state ``is_whole`` not, as its log was
-        not understood, or is gone, they may be of it: they rest, for a server that knows them.
+        """After a restart, delete what is left of queries that the state does not have.
+
+        If the state is not ``is_whole``, as a command was not understood or the log is empty, pause those
+        queries instead, for a server that knows their statements.
         """
         known = {each.id for each in state.queries.values() if each.runs_on_host}
         if is_whole:
             self._host.retain(known)
             return
         for query_id in self._host.states().keys() - known:
-            logger.warning(
-                "%s rests: no statement is known that it is of, and not all may be known", query_id
-            )
+            logger.warning("%s is paused: its statement is not among those that were read", query_id)
             self._host.pause(query_id)
 
     def _start(self, query: PersistentQuery) -> None:

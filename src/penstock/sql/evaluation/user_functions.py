@@ -77,7 +77,7 @@ class UserFunctions:
 
         def called(*arguments: Any) -> Any:
             try:
-                # What it changes in a list is not seen by other columns.
+                # A function that changes a list must not change it for other columns.
                 given_it = [copy(each) for copy, each in zip(copies, arguments, strict=True)]
                 result = found(*given_it)
             except Exception as error:
@@ -134,7 +134,7 @@ def _module(file: str, text: str) -> dict[str, Any]:
 
 
 def _copier(type_: object) -> Callable[[Any], Any]:
-    """Gives a value's lists and dictionaries anew."""
+    """Return a function that copies the lists and dictionaries in a value of this type."""
     match type_:
         case Array(element):
             part = _copier(element)

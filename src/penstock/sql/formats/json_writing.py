@@ -16,7 +16,7 @@ from penstock.sql.formats.errors import FormatError, mismatch
 from penstock.sql.formats.numbers import real_text
 from penstock.sql.types import Array, Map, SqlType, Struct
 
-#: In one expression: each is a level deeper for Python's compiler, which has an end.
+#: Limit on summands in one expression: each nests one level deeper, and Python's compiler limits the depth.
 _SUMMANDS_MAX: Final = 100
 _HEX_ESCAPE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u00[01][a-f]")
 

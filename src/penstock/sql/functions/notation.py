@@ -131,8 +131,8 @@ _MEANINGS: Final = {
 
 
 def legend(signatures: Iterable[Signature]) -> str:
-    """What the signs in the parameters of these mean, to stand behind them; letters for any type say that
-    themselves.
+    """Explain the signs in these signatures' parameters, as the end of an error message. Letters for any type
+    need no explanation.
     """
     written = " ".join(str(parameter) for each in signatures for parameter in each.parameters)
     signs = set(re.findall(r"\b[A-Z]+\b|\.\.\.|!", written))

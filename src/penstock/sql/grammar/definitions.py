@@ -110,7 +110,7 @@ def _property_list(cursor: Cursor) -> Properties:
     found: dict[str, Property] = {}
     while not found or cursor.accept(","):
         token = cursor.token
-        # Reserved words are no properties, which is told where the others are known.
+        # A reserved word is no property: the check of all properties reports it.
         is_plain = token.kind in (Kind.STRING, Kind.WORD)
         name = cursor.advance().text if is_plain else cursor.name("a property's name").upper()
         cursor.expect("=")

@@ -75,7 +75,7 @@ def serdes_of(source: DataSource, registry: Mapping[str, str]) -> tuple[Serde[An
 
 
 def check_source(source: DataSource) -> None:
-    """That what a source says of its records' times and formats can be followed. Raises SqlError."""
+    """Check a source's settings for times and formats. Raises SqlError."""
     SourceTime(source)
     try:
         sides_of(source)

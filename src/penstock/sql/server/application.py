@@ -43,7 +43,7 @@ _BODY_BYTES_MAX: Final = 8 << 20
 _BODY_S: Final = 60.0
 #: Statements that are carried out at once; others wait for their turn.
 _STATEMENT_THREADS: Final = 64
-#: Questions of the server itself, which statements that wait hold up no more than each other.
+#: Threads for /info, /healthcheck and metadata, which must answer while statements wait.
 _QUESTION_THREADS: Final = 8
 _RETRY_AFTER_S: Final = 10
 _TYPES: Final = (media.JSON, media.KSQL_V1)
@@ -93,7 +93,7 @@ class _Api:
     async def _run(self, call: Callable[[], T]) -> T:
         return await to_thread.run_sync(call, limiter=self._statements)
 
-    async def _told(self, call: Callable[[], T]) -> T:
+    async def _ask(self, call: Callable[[], T]) -> T:
         return await to_thread.run_sync(call, limiter=self._questions)
 
     # Statements
@@ -179,11 +179,11 @@ class _Api:
 
     async def info(self, request: Request) -> Response:
         kind = _answer_type(request, _TYPES)
-        return answer_json({"KsqlServerInfo": to_json(await self._told(self._engine.info))}, kind)
+        return answer_json({"KsqlServerInfo": to_json(await self._ask(self._engine.info))}, kind)
 
     async def healthcheck(self, request: Request) -> Response:
         kind = _answer_type(request, _TYPES)
-        return answer_json(to_json(await self._told(self._engine.healthcheck)), kind)
+        return answer_json(to_json(await self._ask(self._engine.healthcheck)), kind)
 
     async def cluster_status(self, request: Request) -> Response:
         kind = _answer_type(request, _TYPES)
@@ -203,12 +203,12 @@ class _Api:
 
     async def metadata(self, request: Request) -> Response:
         kind = _answer_type(request, _TYPES)
-        found = await self._told(self._engine.info)
+        found = await self._ask(self._engine.info)
         return answer_json({"version": found.version, "clusterId": _cluster_id(found)}, kind)
 
     async def metadata_id(self, request: Request) -> Response:
         kind = _answer_type(request, _TYPES)
-        return answer_json(_cluster_id(await self._told(self._engine.info)), kind)
+        return answer_json(_cluster_id(await self._ask(self._engine.info)), kind)
 
 
 def _cluster_id(info: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from penstock.registry.formats.avro.types import ABSENT, Field, Name, Type
 from penstock.registry.formats.errors import ComparisonTooLarge
 from penstock.registry.formats.schema import REPORTED_MAX, Incompatibility
 
-#: Of the largest schemas that people write there are some hundred thousand.
+#: Limit on pairs of types; the largest schemas that people write have some hundred thousand.
 COMPARISONS_MAX: Final = 250_000
 
 # What else a reader's type takes, beside itself.

@@ -35,7 +35,7 @@ def load(document: Json, resolved: Mapping[str, str]) -> Node:
 
 
 def resolver_of(document: Json, resolved: Mapping[str, str]) -> Resolver[Json]:
-    """Finds what references of a document lead to, in it and in the documents in ``resolved``."""
+    """Return the resolver of a document's references, in itself and in the documents in ``resolved``."""
     draft = draft_of(document)
     root = draft.specification.create_resource(document)
     given = document.get(draft.id_keyword) if isinstance(document, dict) else None
@@ -47,7 +47,7 @@ def resolver_of(document: Json, resolved: Mapping[str, str]) -> Resolver[Json]:
 
 
 def look_up(resolver: Resolver[Json], reference: str) -> Resolved[Json]:
-    """What a reference leads to, and the resolver of what is there. Raises LookupError."""
+    """Return what a reference leads to, with the resolver for it. Raises LookupError."""
     try:
         return resolver.lookup(reference)
     except (Unresolvable, ValueError):
@@ -62,7 +62,7 @@ def look_up(resolver: Resolver[Json], reference: str) -> Resolved[Json]:
 
 
 def within(draft: Draft, schema: dict[str, Json], resolver: Resolver[Json]) -> Resolver[Json]:
-    """The resolver for what is inside a schema, which may have an id that references are relative to."""
+    """Return the resolver for the inside of a schema, whose own id its references are relative to."""
     if isinstance(schema.get(draft.id_keyword), str):
         return resolver.in_subresource(draft.specification.create_resource(schema))
     return resolver

@@ -228,8 +228,8 @@ _last_number = 0
 
 
 def _next_number() -> int:
-    """Greater than all before it, also than those of another process: a group's values come to whichever
-    worker has its partition in a batch.
+    """Return a number greater than all before it in this process, and, as far as clocks agree, in others: a
+    group's values may reach another worker with each batch.
     """
     global _last_number
     _last_number = max(_last_number + 1, time.time_ns())
