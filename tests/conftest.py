@@ -11,6 +11,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from kafka_node import record_classes
+from long_run import skip_long
 from maven_jars import cache_root, jars_of
 from reruns import Reruns, are_requested
 
@@ -107,6 +108,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    skip_long(items)
     place_of = {group: place for place, group in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: place_of.get(group_of(item.nodeid), len(place_of)))
 

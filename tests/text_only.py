@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("revision", help="the revision before the change")
     parser.add_argument("--strings", action="store_true", help="let the words of strings differ")
     parser.add_argument("paths", nargs="*", default=["."], help="limit the comparison to these paths")
-    chosen = parser.parse_args(arguments)
+    chosen = parser.parse_intermixed_args(arguments)
     touched = [
         line.split("\t")
         for line in _git(

@@ -1,11 +1,9 @@
 """One program through both sources, Spark's own and ours: the same rows, batches and offsets for each option.
 
-`spark_connector_session` runs it. They take seconds each: some of them only with
-PENSTOCK_SPARK_OPTIONS=all (`make soak-streams`).
+`spark_connector_session` runs it. They take seconds each, so the gate has some of them, and the long run all.
 """
 
 import json
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +13,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-ALL = os.environ.get("PENSTOCK_SPARK_OPTIONS") == "all"
+from long_run import IS_LONG
+
 FORMATS = ("kafka", "penstock")
 FIRST, SECOND = "matrix-a", "matrix-b"
 COLUMNS = ("topic", "partition", "offset", "value", "key", "timestamp", "timestampType")
@@ -27,15 +26,9 @@ def by_partition(topic: str, *numbers: int) -> str:
 
 # Records have the times 1000 to 1029 in partition 0 of the first topic, and 1000 to 1009 in the others.
 BATCHES: list[dict[str, str]] = [
-    {"subscribe": FIRST},
     {"subscribe": f"{FIRST},{SECOND}"},
-    {"subscribePattern": "matrix-.*"},
     {"assign": json.dumps({FIRST: [1]})},
-    {"subscribe": FIRST, "startingOffsets": by_partition(FIRST, 5, -2)},
-    {"subscribe": FIRST, "endingOffsets": by_partition(FIRST, 5, -1)},
     {"subscribe": FIRST, "startingTimestamp": "1005", "endingTimestamp": "1008"},
-    {"subscribe": FIRST, "startingOffsetsByTimestamp": by_partition(FIRST, 1020, 1003)},
-    {"subscribe": FIRST, "startingTimestamp": "1015", "startingOffsetsByTimestampStrategy": "latest"},
     {
         "subscribe": FIRST,
         "startingTimestamp": "1002",
@@ -43,7 +36,6 @@ BATCHES: list[dict[str, str]] = [
         "startingOffsets": by_partition(FIRST, 8, 8),
     },
     {"subscribe": FIRST, "minPartitions": "7"},
-    {"subscribe": FIRST, "includeHeaders": "true"},
     {
         "subscribe": FIRST,
         "groupIdPrefix": "p",
@@ -57,6 +49,13 @@ BATCHES: list[dict[str, str]] = [
     },
 ]
 MORE_BATCHES: list[dict[str, str]] = [
+    {"subscribe": FIRST},
+    {"subscribePattern": "matrix-.*"},
+    {"subscribe": FIRST, "startingOffsets": by_partition(FIRST, 5, -2)},
+    {"subscribe": FIRST, "endingOffsets": by_partition(FIRST, 5, -1)},
+    {"subscribe": FIRST, "startingOffsetsByTimestamp": by_partition(FIRST, 1020, 1003)},
+    {"subscribe": FIRST, "startingTimestamp": "1015", "startingOffsetsByTimestampStrategy": "latest"},
+    {"subscribe": FIRST, "includeHeaders": "true"},
     {"subscribePattern": "matrix"},
     {"subscribe": FIRST, "startingOffsets": "EARLIEST", "endingOffsets": "Latest"},
     {"subscribe": FIRST, "startingTimestamp": "1005", "endingTimestamp": "99999"},
@@ -72,10 +71,10 @@ MORE_BATCHES: list[dict[str, str]] = [
 
 STREAMS: list[dict[str, str]] = [
     {"subscribe": f"{FIRST},{SECOND}", "maxOffsetsPerTrigger": "9"},
-    {"subscribe": FIRST, "maxOffsetsPerTrigger": "12", "minOffsetsPerTrigger": "9"},
-    {"subscribe": FIRST, "minPartitions": "5", "maxRecordsPerPartition": "3"},
 ]
 MORE_STREAMS: list[dict[str, str]] = [
+    {"subscribe": FIRST, "maxOffsetsPerTrigger": "12", "minOffsetsPerTrigger": "9"},
+    {"subscribe": FIRST, "minPartitions": "5", "maxRecordsPerPartition": "3"},
     {"subscribe": FIRST},
     {"subscribe": FIRST, "maxOffsetsPerTrigger": "7"},
     {"assign": json.dumps({FIRST: [1]}), "maxOffsetsPerTrigger": "3"},
@@ -85,8 +84,8 @@ MORE_STREAMS: list[dict[str, str]] = [
     {"subscribe": FIRST, "maxOffsetsPerTrigger": "12", "minOffsetsPerTrigger": "9", "maxTriggerDelay": "0s"},
 ]
 # Ours pins a start that moves in a batch of its own, so batches differ; rows and the last offsets do not.
-MOVING_STARTS: list[dict[str, str]] = [{"subscribe": FIRST, "startingTimestamp": "1005"}]
-MORE_MOVING_STARTS: list[dict[str, str]] = [
+MOVING_STARTS: list[dict[str, str]] = [
+    {"subscribe": FIRST, "startingTimestamp": "1005"},
     {"subscribe": FIRST, "startingOffsets": "latest"},
     {"subscribe": FIRST, "startingOffsetsByTimestamp": by_partition(FIRST, 1020, 1003)},
 ]
@@ -201,9 +200,11 @@ def fill(servers: str) -> None:
 
 def check(spark: SparkSession, servers: str, scratch: Path) -> str:
     """Go through all cases; what was found."""
-    batches = BATCHES + MORE_BATCHES if ALL else BATCHES
-    streams = STREAMS + MORE_STREAMS if ALL else STREAMS
-    moving_starts = MOVING_STARTS + MORE_MOVING_STARTS if ALL else MOVING_STARTS
+    batches, streams = BATCHES, STREAMS
+    moving_starts, refused_batches, refused_streams = [], [], []
+    if IS_LONG:
+        batches, streams = BATCHES + MORE_BATCHES, STREAMS + MORE_STREAMS
+        moving_starts, refused_batches, refused_streams = MOVING_STARTS, REFUSED_BATCHES, REFUSED_STREAMS
     fill(servers)
     matrix = Matrix(spark, servers, scratch)
     for options in batches:
@@ -223,15 +224,15 @@ def check(spark: SparkSession, servers: str, scratch: Path) -> str:
             rows = sorted(row for rows in found.values() for row in rows)
             results.append((rows, matrix.kept(f"{source}-moving-{number}")[-1]))
         compare("stream", options, results)
-    for options in REFUSED_BATCHES:
+    for options in refused_batches:
         answers = [refused(lambda s=source, o=options: rows_of(matrix.read(s, o))) for source in FORMATS]
         compare("refused", options, [answers, [True, True]])
-    for options in REFUSED_STREAMS:
+    for options in refused_streams:
         answers = [refused(lambda s=source, o=options: matrix.stream(s, o, f"{s}-no")) for source in FORMATS]
         compare("refused", options, [answers, [True, True]])
     take_over(matrix)
     assert not differences, "\n".join(differences)
-    count = sum(map(len, (batches, streams, moving_starts, REFUSED_BATCHES, REFUSED_STREAMS)))
+    count = sum(map(len, (batches, streams, moving_starts, refused_batches, refused_streams)))
     return f"both sources agree in {count} cases"
 
 

@@ -20,6 +20,7 @@ def test_penstock_says_what_kafka_says() -> None:
         assert converse(cluster.bootstrap_servers, script) == script
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.timeout(180)
 def test_kafka_says_so(kafka_libs: Path, tmp_path: Path) -> None:

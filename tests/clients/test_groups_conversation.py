@@ -18,6 +18,7 @@ def test_penstock_says_what_kafka_says() -> None:
         assert converse(cluster.bootstrap_servers) == WHAT_KAFKA_SAYS.read_text()
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.timeout(180)
 def test_kafka_says_so_and_penstock_takes_its_groups_over(kafka_libs: Path, tmp_path: Path) -> None:
@@ -27,6 +28,7 @@ def test_kafka_says_so_and_penstock_takes_its_groups_over(kafka_libs: Path, tmp_
         assert_groups_are_there(cluster.bootstrap_servers)
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.timeout(180)
 def test_kafka_takes_penstocks_groups_over(kafka_libs: Path, tmp_path: Path) -> None:

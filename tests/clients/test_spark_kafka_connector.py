@@ -1,5 +1,6 @@
 """Spark's own Kafka connector, unchanged, reads and writes a node; the source and sink agree with it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,7 @@ def connector_jars() -> list[Path]:
     return sorted(directory.glob("*.jar"))
 
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.longer, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +33,7 @@ def found(connector_jars: list[Path], tmp_path_factory: pytest.TempPathFactory) 
         arguments = [",".join(map(str, connector_jars)), node.bootstrap_servers, str(scratch)]
         done = subprocess.run(
             [sys.executable, str(HERE / "spark_connector_session.py"), *arguments],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             capture_output=True,
             text=True,
             timeout=570,

@@ -50,6 +50,7 @@ def test_penstock_says_what_kafka_says() -> None:
         assert converse(cluster.bootstrap_servers, script) == script
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.timeout(180)
 def test_kafka_says_so(kafka_libs: Path, tmp_path: Path) -> None:
@@ -75,6 +76,7 @@ def taken_up(
         return "\n".join(player.play(TAKEN_UP))
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.timeout(240)
 def test_transactions_go_on_at_another_node(kafka_libs: Path, tmp_path: Path) -> None:

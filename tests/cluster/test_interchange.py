@@ -5,7 +5,6 @@ batches byte for byte, offsets by timestamp, topic ids, configs, groups, produce
 file that the other wrote.
 """
 
-import os
 import re
 from pathlib import Path
 from typing import Protocol
@@ -18,10 +17,6 @@ from kafka_node import KafkaNode
 from penstock.testing import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
-MORE = pytest.mark.skipif(
-    "PENSTOCK_KAFKA_CLUSTERS" not in os.environ,
-    reason="the other ends: PENSTOCK_KAFKA_CLUSTERS=1, or make test-cluster",
-)
 
 USUAL = (  # what Kafka logs whatever the directory
     "Overriding internal.metadata.log.segment.bytes is only supported for testing",
@@ -87,7 +82,7 @@ class Directory:
         return kafkas + [line for line in ours if re.search(r" (WARNING|ERROR|CRITICAL) ", line)]
 
 
-@pytest.mark.parametrize("end", [pytest.param("stop", marks=MORE), "kill"])
+@pytest.mark.parametrize("end", [pytest.param("stop", marks=pytest.mark.long), "kill"])
 def test_kafka_takes_over_from_penstock_and_gives_back(kafka_libs: Path, tmp_path: Path, end: str) -> None:
     directory = Directory(kafka_libs, tmp_path, end)
     try:
@@ -96,7 +91,8 @@ def test_kafka_takes_over_from_penstock_and_gives_back(kafka_libs: Path, tmp_pat
         directory.close()
 
 
-@pytest.mark.parametrize(("quorum", "end"), [("dynamic", "stop"), pytest.param("static", "kill", marks=MORE)])
+@pytest.mark.long
+@pytest.mark.parametrize(("quorum", "end"), [("dynamic", "stop"), ("static", "kill")])
 def test_penstock_takes_over_from_kafka_and_gives_back(
     kafka_libs: Path, tmp_path: Path, quorum: str, end: str
 ) -> None:

@@ -17,9 +17,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic
 from segment_tail import read_tail
 
+from long_run import repetitions
 from penstock.testing import Cluster
 
-KILLS = int(os.environ.get("PENSTOCK_KILLS", "6"))
+KILLS = repetitions("PENSTOCK_KILLS", gate=3, long=15)
 PARTITIONS = 2
 SEGMENT_BYTES = 1 << 20  # the smallest that Kafka 4 allows (KIP-1030)
 VALUE_SIZES = (100, 2_000, 40_000)
@@ -87,6 +88,7 @@ class Writer(threading.Thread):
         self.acknowledged[message.partition()].extend((offset, int.from_bytes(value[:SEQUENCE_BYTES], "big")))
 
 
+@pytest.mark.longer
 @pytest.mark.timeout(60 + 12 * KILLS)
 def test_acknowledged_records_survive_kills(tmp_path: Path) -> None:
     seed = int(os.environ.get("PENSTOCK_SEED", random.randrange(1 << 32)))

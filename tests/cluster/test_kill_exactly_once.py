@@ -1,6 +1,7 @@
 """kill -9 of executors, driver and broker under an exactly-once query: every record once, in order.
 
-The query runs on a Spark standalone cluster with two executors and speculation.
+The query runs on a Spark standalone cluster with two executors and speculation; a single kill, as in the
+gate, takes the Python processes of a local session.
 A proxy before the broker tells how far the sink is, so that kills hit named points; the rest are random.
 PENSTOCK_SINK_KILLS sets how many, PENSTOCK_SEED repeats a run. A long one may be done in parts:
 PENSTOCK_SINK_SECONDS ends the kills of a run after that time, PENSTOCK_SINK_POINT names the only point to
@@ -42,6 +43,7 @@ from query_processes import Driver
 from spark_cluster import SparkCluster
 
 from kafka_node import KafkaNode
+from long_run import repetitions
 from penstock.client.cluster import Cluster as Client
 from penstock.client.config import ClientConfig
 from penstock.client.groups import ConsumerGroup
@@ -53,7 +55,7 @@ from penstock.testing import Cluster
 from to_the_end import TO_THE_END
 from wire_proxy import Fate, Request, WireProxy
 
-KILLS = int(os.environ.get("PENSTOCK_SINK_KILLS", "0"))
+KILLS = repetitions("PENSTOCK_SINK_KILLS", gate=1, long=7)
 SECONDS = float(os.environ.get("PENSTOCK_SINK_SECONDS", "inf"))
 KEYS = 16
 SOURCE_PARTITIONS = 3
@@ -68,7 +70,7 @@ MANY_ONLY = pytest.mark.skipif(KILLS < 10, reason="only where PENSTOCK_SINK_KILL
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.timeout(240 + 40 * KILLS),
-    pytest.mark.skipif(KILLS == 0, reason="PENSTOCK_SINK_KILLS sets how many kills, or make soak-streams"),
+    pytest.mark.longer,
 ]
 
 
@@ -557,14 +559,24 @@ def check_group(story: Story, sent: Counter[int]) -> None:
     assert {tp: found.offset for tp, found in committed.items()} == dict(expected)
 
 
+@contextmanager
+def spark_for(kills: int, scratch: Path) -> Iterator[str]:
+    """The master of a cluster of its own, or of a local session where a single kill does not need one."""
+    if kills == 1:
+        yield "local[2]"
+        return
+    with SparkCluster(scratch) as spark:
+        yield spark.master
+
+
 def run(kills: int, scratch: Path, shape: str, kafka_libs: Path | None = None) -> None:
     seed = int(os.environ.get("PENSTOCK_SEED", random.randrange(1 << 32)))
     print(f"PENSTOCK_SEED={seed}")
     chance = random.Random(seed)
     began = time.monotonic()
     with (
-        SparkCluster(scratch / "spark") as spark,
-        running(scratch, chance, kafka_libs, master=spark.master, shape=shape) as (story, feeder),
+        spark_for(kills, scratch / "spark") as master,
+        running(scratch, chance, kafka_libs, master=master, shape=shape) as (story, feeder),
     ):
         story.driver.wait_for("started")
         story.wait_for_more()

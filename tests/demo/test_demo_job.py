@@ -1,4 +1,7 @@
-"""The whole demo on some real days: a real node, a real Spark, and both killed on the way."""
+"""The whole demo on some real days: a real node and a real Spark, which is killed on the way.
+
+The long run kills the node as well.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from long_run import IS_LONG
 from penstock.demo.chaos import Kill
 from penstock.demo.job import CHART_NAME, LOG_NAME, Options, Outcome, run
 from penstock.demo.topics import Topics, TopicsExist, create_topics
@@ -16,7 +20,7 @@ from penstock.demo.view import View
 from penstock.testing import Cluster
 
 DAYS = 4
-KILLS = (Kill("application", 0.4, 0.5), Kill("node", 0.7, 0.2))
+KILLS = (Kill("application", 0.4, 0.5), *([Kill("node", 0.7, 0.2)] if IS_LONG else []))
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +49,7 @@ def outcome(shown: io.StringIO, tmp_path_factory: pytest.TempPathFactory) -> Out
                 print(shown.getvalue()[-6_000:])
 
 
+@pytest.mark.longer
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 def test_kills_change_nothing(outcome: Outcome, shown: io.StringIO) -> None:
@@ -53,7 +58,7 @@ def test_kills_change_nothing(outcome: Outcome, shown: io.StringIO) -> None:
     assert outcome.scenario.flights == 3_614
     assert outcome.starts == 2
     text = shown.getvalue()
-    assert text.count("kill -9") == 2
+    assert text.count("kill -9") == len(KILLS)
     for step in ("4 days of reports", "application started again", "records processed", "chart drawn"):
         assert step in text
     assert outcome.chart.name == Path(CHART_NAME).name

@@ -79,6 +79,7 @@ def live(data_dir: Path, first: int, end: float) -> type[NodeMachine]:
     return machine
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 def test_the_model_is_apache_kafka(kafka_libs: Path, tmp_path: Path) -> None:
     """The same machine against the target release, which says whether the model is right."""

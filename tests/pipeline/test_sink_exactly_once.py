@@ -65,9 +65,12 @@ SAFE_DOWNGRADE = 2
 NODE = {"transaction.state.log.num.partitions": "2"}
 #: Apache Kafka lets no broker in again before its controller has missed the killed one, by default for 9 s.
 SOON_MISSED = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
-TARGETS = ["penstock", "penstock-tv1", pytest.param("kafka", marks=pytest.mark.kafka)]
-ON_DEMAND = pytest.mark.skipif("PENSTOCK_CLUSTERS" not in os.environ, reason="no PENSTOCK_CLUSTERS")
-TARGETS.append(pytest.param("kafka-tv1", marks=[pytest.mark.kafka, ON_DEMAND]))
+TARGETS = [
+    "penstock",
+    pytest.param("penstock-tv1", marks=pytest.mark.long),
+    pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.long]),
+    pytest.param("kafka-tv1", marks=[pytest.mark.kafka, pytest.mark.long]),
+]
 
 
 class Target(NamedTuple):

@@ -4,7 +4,6 @@ What goes over the wire `test_source_group` tries on Apache Kafka too; this does
 """
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -19,8 +18,7 @@ from penstock.spark import lag
 pytestmark = pytest.mark.spark
 
 
-ON_DEMAND = pytest.mark.skipif("PENSTOCK_CLUSTERS" not in os.environ, reason="no PENSTOCK_CLUSTERS")
-KAFKA = pytest.param("kafka_servers", marks=[pytest.mark.kafka, ON_DEMAND], id="kafka")
+KAFKA = pytest.param("kafka_servers", marks=[pytest.mark.kafka, pytest.mark.long], id="kafka")
 
 
 @pytest.fixture(scope="module", params=[pytest.param("servers_of_ours", id="penstock"), KAFKA])

@@ -120,6 +120,7 @@ print(spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'java.hom
 """
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_spark_runs_on_the_java_that_pip_installed(tmp_path: Path) -> None:
     """The machine's own Java is hidden: a PATH of just the commands that Spark's scripts call."""

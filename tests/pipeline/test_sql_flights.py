@@ -27,12 +27,12 @@ from penstock.demo.scenario import build_scenario
 from penstock.demo.topics import Topics, create_topics
 from penstock.testing import Cluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flights.sql"
 TOPICS = Topics("nyc")
 PARTITIONS = 2
-# A year takes minutes: PENSTOCK_STREAMS_SPARK=all, or make soak-streams.
+# A year takes minutes: make soak-streams.
 DAYS = 365 if os.environ.get("PENSTOCK_STREAMS_SPARK") == "all" else 4
 PORTIONS = 5  # of the records; the first two are mostly planes and airports
 TIMEOUT_S = 800

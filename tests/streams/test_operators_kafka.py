@@ -14,8 +14,9 @@ from operator_cases import Row, answer, random_rows
 from kafka_node import run_java
 from maven_jars import cache_root, jars_of
 from operator_topologies import TOPOLOGIES, application
+from recorded_answers import recorded
 
-pytestmark = pytest.mark.kafka
+pytestmark = pytest.mark.longer
 
 ORACLE = Path(__file__).parent / "kafka_streams"
 SEEDS = range(12)
@@ -89,17 +90,28 @@ def _field(text: str | None) -> str:
     return "\\N" if text is None else text
 
 
-def ask(libs: Path, directory: Path, cases: list[tuple[str, list[Row]]]) -> tuple[list[Answer], list[str]]:
-    """What Kafka Streams sends in each case, and its plan. One process for all: it takes a second."""
+def script_of(cases: list[tuple[str, list[Row]]]) -> str:
     lines: list[str] = []
-    plans: list[str] = []
     for name, rows in cases:
         lines.append(f"case\t{name}")
         lines += [f"{topic}\t{_field(key)}\t{_field(value)}\t{at}" for topic, key, value, at in rows]
+    return "\n".join(lines)
+
+
+def ask_kafka_streams(script: str, directory: Path) -> str:
+    """What Kafka Streams prints about all cases, which one process runs."""
+    cache_root().mkdir(parents=True, exist_ok=True)
+    with FileLock(cache_root() / "kafka-streams.lock"):
+        libs = jars_of(ORACLE / "pom.xml", "kafka-streams-4.3.1")
     path = directory / "cases.txt"
-    path.write_text("\n".join(lines))
-    printed = run_java(libs, str(ORACLE / "Operators.java"), str(path), str(directory / "state"))
+    path.write_text(script)
+    return run_java(libs, str(ORACLE / "Operators.java"), str(path), str(directory / "state"))
+
+
+def parsed(printed: str, count: int) -> tuple[list[Answer], list[str]]:
+    """What Kafka Streams sends in each case, and its plan."""
     answers: list[Answer] = []
+    plans: list[str] = []
     for line in printed.splitlines():
         kind, *fields = line.split("\t")
         if kind == "case":
@@ -111,7 +123,7 @@ def ask(libs: Path, directory: Path, cases: list[tuple[str, list[Row]]]) -> tupl
         elif kind == "out":
             key, value = (None if field == "\\N" else field for field in fields[:2])
             answers[-1].append((key, value, int(fields[2])))
-    assert len(answers) == len(cases), printed[-2000:]
+    assert len(answers) == count, printed[-2000:]
     return answers, plans
 
 
@@ -122,9 +134,6 @@ Plans = dict[str, str]
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Asked, Plans]:
     """Its answers by topology and seed, with the deviations numbered from -1 downwards; and its plans."""
-    cache_root().mkdir(parents=True, exist_ok=True)
-    with FileLock(cache_root() / "kafka-streams.lock"):
-        libs = jars_of(ORACLE / "pom.xml", "kafka-streams-4.3.1")
     keys = [(name, seed) for name in TOPOLOGIES for seed in SEEDS]
     cases = [(name, rows_of(name, seed)) for name, seed in keys]
     for number, (name, rows, _, _) in enumerate(DEVIATIONS):
@@ -132,7 +141,13 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Asked, Plans]:
         cases.append((name, rows))
     keys.append((NULL_KEY_IN_A_BUFFER[0], -100))
     cases.append(NULL_KEY_IN_A_BUFFER)
-    answers, plans = ask(libs, tmp_path_factory.mktemp("operators"), cases)
+    script = script_of(cases)
+    printed = recorded(
+        ORACLE / "operator_answers.xz",
+        script,
+        lambda: ask_kafka_streams(script, tmp_path_factory.mktemp("operators")),
+    )
+    answers, plans = parsed(printed, len(cases))
     names = [name for name, _ in keys]
     return dict(zip(keys, answers, strict=True)), dict(zip(names, plans, strict=True))
 

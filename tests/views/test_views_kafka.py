@@ -25,6 +25,7 @@ def eventually(holds: Callable[[], bool], timeout_s: float = 30) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.timeout(180)
 def test_two_nodes_on_apache_kafka(kafka_libs: Path, tmp_path: Path) -> None:
