@@ -1,4 +1,4 @@
-"""Errors of the log, as clients of a coordinator know them."""
+"""Translate errors of the log into errors that clients of a coordinator understand."""
 
 from penstock.protocol.errors import ErrorCode
 
@@ -18,8 +18,9 @@ _APPEND_ERRORS = {
 
 
 def append_error(error: ErrorCode) -> ErrorCode:
-    """The error a client is told when the coordinator's record could not be written.
+    """The error to return to the client when the coordinator's record could not be written.
 
-    Clients of coordinators know coordinator errors, not log errors: look again, retry, or give up.
+    Clients of coordinators handle coordinator errors, not log errors: they find the coordinator again, retry,
+    or fail.
     """
     return _APPEND_ERRORS.get(error, error)

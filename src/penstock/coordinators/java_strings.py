@@ -1,7 +1,7 @@
-"""Java's view of a string, where Kafka's formats depend on it.
+"""Java's string functions, as far as Kafka's formats depend on them.
 
-A group, or a transactional id, lives in partition ``abs(hashCode(it)) % partitions`` of its coordinator's
-topic. Both the hash and the limit on commit metadata count UTF-16 code units, not characters.
+Partition ``abs(hashCode(key)) % partitions`` of the coordinator's topic holds a group or transactional id.
+Both the hash and the limit on commit metadata count UTF-16 code units, not characters.
 """
 
 import struct
@@ -23,7 +23,7 @@ def java_hash_code(text: str) -> int:
 def partition_for(coordinator_key: str, partition_count: int) -> int:
     """The partition of a coordinator's topic that holds this group or transactional id."""
     value = java_hash_code(coordinator_key)
-    # Kafka's abs: Integer.MIN_VALUE has no positive twin and counts as 0.
+    # Kafka's abs: Integer.MIN_VALUE has no positive counterpart and counts as 0.
     return (0 if value == -0x8000_0000 else abs(value)) % partition_count
 
 

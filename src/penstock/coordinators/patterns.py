@@ -1,13 +1,13 @@
-"""Regular expressions of clients, matched in time that grows with the text only.
+"""Regular expressions sent by clients, matched in time linear in the length of the text.
 
-Clients send patterns over the wire, and a broker that matched them by trial and error, as Python's `re` does,
-could be stopped for hours by `(a+)+b`. Kafka takes RE2 for that reason. This is the same idea: a pattern
-becomes a non-deterministic automaton (Thompson, 1968), whose reachable sets of states are found as texts
-need them and kept.
+Clients send patterns over the wire. A broker that matched them by backtracking, as Python's `re` does, could
+be blocked for hours by `(a+)+b`. Kafka uses RE2 for that reason, and this module follows the same idea: a
+pattern becomes a non-deterministic automaton (Thompson, 1968), whose reachable sets of states are computed as
+needed and cached.
 
-RE2's syntax without captures: literals, `.`, classes, groups, alternatives, repetitions (greedy or not is
-all the same to a whole match), `^`, `$`, `\\A`, `\\z`, and the flags `i` and `s` at the beginning. Not here:
-`\\b`, `\\p{…}` and, as in RE2, backreference and lookaround.
+The syntax is RE2's without captures: literals, `.`, classes, groups, alternatives, repetitions (greedy and
+lazy ones are equal, since only whole matches count), `^`, `$`, `\\A`, `\\z`, and the flags `i` and `s` at the
+beginning. Not supported are `\\b`, `\\p{…}` and, as in RE2, backreferences and lookaround.
 """
 
 from __future__ import annotations
@@ -20,23 +20,26 @@ from typing import Final, NamedTuple, TypeAlias
 
 __all__ = ["Pattern", "PatternError"]
 
-MAX_REPEAT: Final = 1_000  # as RE2
+MAX_REPEAT: Final = 1_000
+"""The highest number of repetitions; RE2 has the same limit."""
 MAX_NODES: Final = 20_000
+"""Limits the size of a pattern's automaton, and so the work per character."""
 MAX_KEPT_STATES: Final = 1_000
+"""Limits the memory of a pattern's cached states."""
 
 
 class PatternError(ValueError):
-    """The text is no pattern; the message says what is wrong with it, and where."""
+    """The pattern is invalid; the message gives the reason and the position."""
 
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 
-# -- what a pattern says -----------------------------------------------------------------------------
+# -- the parts of a pattern --------------------------------------------------------------------------
 
 
 class _Characters(NamedTuple):
-    """One character out of ranges of code points."""
+    """One character within ranges of code points."""
 
     ranges: Ranges
     ignores_case: bool = False
@@ -61,7 +64,7 @@ class _Repeat(NamedTuple):
 
 
 class _Edge(NamedTuple):
-    """The beginning of the text, or its end."""
+    """The beginning or the end of the text."""
 
     is_end: bool
 
@@ -107,7 +110,7 @@ def _class(letter: str) -> Ranges | None:
 
 
 class _Parser:
-    """Recursive descent over the text."""
+    """A recursive descent parser of one pattern."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -171,7 +174,7 @@ class _Parser:
         return _Repeat(item, *count)
 
     def _count(self) -> tuple[int, int | None] | None:
-        """How often the atom before comes: at least, and at most unless that is None."""
+        """Read the least and the most repetitions of the previous atom; None as the most means no limit."""
         for sign, count in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
             if self._skip(sign):
                 return count
@@ -216,7 +219,7 @@ class _Parser:
         return item
 
     def _escape(self) -> Ranges:
-        """What the character after a backslash stands for."""
+        """Read the characters that an escape sequence stands for, after its backslash."""
         character = self._next()
         ranges = _class(character)
         if ranges is not None:
@@ -236,7 +239,7 @@ class _Parser:
     def _bracket(self) -> Ranges:
         negated = self._skip("^")
         ranges: list[tuple[int, int]] = []
-        while not ranges or self._peek() != "]":  # a ] that comes first is one of them
+        while not ranges or self._peek() != "]":  # a leading ] is a literal
             ranges += self._bracket_item()
         self._position += 1
         return _all_but(ranges) if negated else tuple(ranges)
@@ -271,7 +274,10 @@ class _Parser:
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """Takes a character on to `after`; or, taking none, is at once in each of them if it is at its edge."""
+    """A node of the automaton, which takes one character to move to `after`.
+
+    A node without characters takes none: it reaches `after` at once, provided that the text is at its edge.
+    """
 
     characters: _Characters | None
     after: list[_Node]
@@ -280,7 +286,7 @@ class _Node:
 
 @dataclass(slots=True)
 class _Builder:
-    """From the end of the pattern to its beginning: each item is told what comes after it."""
+    """Builds the automaton from the end of the pattern to its beginning, so each item gets its successor."""
 
     count: int = 0
 
@@ -319,7 +325,7 @@ class _Builder:
 
 @dataclass(slots=True, eq=False)
 class _State:
-    """A set of nodes that the automaton may be in, before those that take no character are left."""
+    """A set of nodes that the automaton may be in, before it follows those that take no character."""
 
     nodes: frozenset[_Node]
     is_start: bool
@@ -327,7 +333,7 @@ class _State:
 
 
 class Pattern:
-    """A compiled pattern. Raises PatternError. Belongs to one thread at a time."""
+    """A compiled pattern, to be used by one thread at a time. Creating it may raise PatternError."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -340,7 +346,7 @@ class Pattern:
         self._states: dict[frozenset[_Node], _State] = {}
 
     def fullmatch(self, text: str) -> bool:
-        """Whether the pattern fits the whole text."""
+        """Whether the pattern matches the whole text."""
         state = self._start
         for character in text:
             after = state.next.get(character)
@@ -352,7 +358,7 @@ class Pattern:
         return self._end in _reached(state.nodes, at_start=state.is_start, at_end=True)
 
     def _step(self, state: _State, character: str) -> _State:
-        if len(self._states) >= MAX_KEPT_STATES:  # a pattern that never settles is matched from scratch
+        if len(self._states) >= MAX_KEPT_STATES:  # the pattern keeps finding new states: start the cache over
             self._states.clear()
             self._start.next.clear()
         nodes = frozenset(
@@ -367,7 +373,7 @@ class Pattern:
 
 
 def _reached(nodes: Iterable[_Node], *, at_start: bool, at_end: bool) -> set[_Node]:
-    """These nodes, and where they lead without taking a character."""
+    """The nodes reachable from these without taking a character, themselves included."""
     found: set[_Node] = set()
     waiting = list(nodes)
     while waiting:

@@ -1,4 +1,4 @@
-"""One record of a coordinator's topic, as the coordinators hand it out and take it back."""
+"""One record of a coordinator's topic, as coordinators return and replay it."""
 
 from typing import NamedTuple, TypeAlias
 
@@ -8,12 +8,12 @@ __all__ = ["CoordinatorRecord", "Records"]
 
 
 class CoordinatorRecord(NamedTuple):
-    """A key, and a value or None for a tombstone."""
+    """A key with its value; None as the value makes it a tombstone."""
 
     key: Message
     value: Message | None = None
     value_version: int = 0
 
 
-#: What a handler wants in the log: together, before its answer leaves.
 Records: TypeAlias = list[CoordinatorRecord]
+"""The records a handler appends as one batch before its response may be sent."""

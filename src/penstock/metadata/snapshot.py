@@ -1,8 +1,8 @@
-"""Snapshots of the metadata log (KIP-630): the bytes of a ``NNNN-EEEE.checkpoint`` file, and back.
+"""Snapshots of the metadata log (KIP-630): reads and writes the bytes of a ``NNNN-EEEE.checkpoint`` file.
 
-A snapshot is record batches as in the log: a control batch with the snapshot's header (and with kraft.version
-1 the voters), batches of metadata records, a control batch with the footer. ``bootstrap.checkpoint``, which
-formatting leaves for the first leader, has the same form.
+A snapshot consists of record batches as in the log: a control batch with the snapshot's header (and, with
+kraft.version 1, the voters), batches of metadata records, and a control batch with the footer. Formatting
+writes ``bootstrap.checkpoint`` in the same form for the first leader.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _RECORDS_PER_BATCH: Final = 1000
 
 
 class SnapshotError(ValueError):
-    """A snapshot file that is damaged or not finished."""
+    """A snapshot file is damaged or incomplete."""
 
 
 @dataclass(slots=True)
 class QuorumRecords:
-    """What the quorum's own control records say: how the voters are kept, and who they are (KIP-853)."""
+    """The state in the quorum's own control records: the kraft.version, and the set of voters (KIP-853)."""
 
     kraft_version: int = 0
     voters: VotersRecord | None = None
 
     def replay(self, record: Record) -> None:
-        """Apply one record of a control batch; others are passed over."""
+        """Apply one record of a control batch; records of other types are ignored."""
         kind = control_record_type(record.key)
         if kind is ControlRecordType.KRAFT_VERSION:
             self.kraft_version = KRaftVersionRecord.decode(0, record.value or b"")[0].kraft_version
@@ -58,7 +58,7 @@ class QuorumRecords:
             self.voters = VotersRecord.decode(0, record.value or b"")[0]
 
     def entries(self) -> list[tuple[ControlRecordType, bytes]]:
-        """The control records that say the same; none for static voters."""
+        """The control records that restore this state; none for static voters."""
         if self.kraft_version == 0:
             return []
         version = KRaftVersionRecord(version=0, kraft_version=self.kraft_version)
@@ -70,21 +70,21 @@ class QuorumRecords:
 
 @dataclass(slots=True)
 class Snapshot:
-    """What a snapshot file holds."""
+    """The content of a snapshot file."""
 
     records: list[Message] = field(default_factory=list)
     quorum: QuorumRecords = field(default_factory=QuorumRecords)
     unknown_records: int = 0
-    """Records of types this release does not know, kept out."""
+    """The number of records of types unknown to this release, which are not in `records`."""
 
 
 def file_name(end_offset: int, epoch: int) -> str:
-    """The name of the snapshot of everything below ``end_offset``, whose last record is of ``epoch``."""
+    """The name of the snapshot of all records below ``end_offset``, the last of which is of ``epoch``."""
     return f"{end_offset:020d}-{epoch:010d}.checkpoint"
 
 
 def parse_file_name(name: str) -> tuple[int, int] | None:
-    """(end offset, epoch) of a snapshot's file name; None for other files."""
+    """Parse a snapshot's file name into (end offset, epoch); None for other files."""
     match = _FILE_NAME.fullmatch(name)
     return None if match is None else (int(match[1]), int(match[2]))
 
@@ -98,7 +98,7 @@ def encode_snapshot(
     now_ms: int,
     quorum: QuorumRecords | None = None,
 ) -> Iterator[bytes]:
-    """The batches of a snapshot file. ``last_timestamp_ms`` is that of the last record it stands for."""
+    """Encode a snapshot file as batches; ``last_timestamp_ms`` is that of the last record it covers."""
     header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_timestamp_ms)
     entries = [(ControlRecordType.SNAPSHOT_HEADER, header.encode(0))]
     if quorum is not None:
@@ -122,7 +122,7 @@ def encode_snapshot(
 def encode_records(
     records: Iterable[Message], metadata_version: int, now_ms: int, base_offset: int = 0, epoch: int = -1
 ) -> bytes:
-    """One batch of metadata records, each in the version that ``metadata_version`` calls for."""
+    """Encode one batch of metadata records, each in the version that ``metadata_version`` requires."""
     return encode_batch(
         [
             Record(0, now_ms, None, encode_metadata_record(record, record_version(record, metadata_version)))
@@ -134,7 +134,7 @@ def encode_records(
 
 
 def decode_snapshot(data: bytes) -> Snapshot:
-    """The content of a snapshot file. Raises SnapshotError unless every batch to the footer is sound."""
+    """Decode a snapshot file. Raises SnapshotError unless every batch up to the footer is valid."""
     snapshot = Snapshot()
     finished = False
     position = 0
@@ -157,9 +157,9 @@ def decode_snapshot(data: bytes) -> Snapshot:
 
 
 def last_timestamp_ms(data: bytes) -> int | None:
-    """What a snapshot's header says of the last record it stands for; None where it cannot be read.
+    """Read the timestamp of the last record that a snapshot covers; None if the header cannot be read.
 
-    The file's beginning is enough, if all of the first batch is in it.
+    The beginning of the file is enough, if it contains the whole first batch.
     """
     try:
         _position, header = next(batch.iter_headers(data))

@@ -1,6 +1,6 @@
-"""The APIs of the target release: keys, version ranges, header versions, message classes.
+"""The APIs of the supported release: keys, version ranges, header versions, message classes.
 
-The target is Apache Kafka 4.3.1. Keys 4 to 7 belonged to ZooKeeper's time and are gone since 4.0.
+The release is Apache Kafka 4.3.1. Keys 4 to 7 belonged to APIs for ZooKeeper, which Kafka 4.0 removed.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from penstock.protocol.messages import message_class
 TARGET_RELEASE = "4.3.1"
 TARGET_METADATA_VERSION = "4.3-IV0"
 TARGET_METADATA_LEVEL = 30
-"""The feature level of ``metadata.version`` that the release's newest stable metadata version stands for."""
+"""The feature level of ``metadata.version`` for the release's newest stable metadata version."""
 
 
 class ApiKey(IntEnum):
-    """Request types by the number that opens every request header."""
+    """The request types, by the number that begins every request header."""
 
     PRODUCE = 0
     FETCH = 1
@@ -113,7 +113,7 @@ class ApiKey(IntEnum):
 
     @property
     def api_name(self) -> str:
-        """Kafka's name in camel case, for instance ``ListOffsets``: the stem of the message classes."""
+        """Kafka's name in camel case, such as ``ListOffsets``, with which names of message classes begin."""
         return api(self).name
 
 
@@ -123,23 +123,26 @@ def _apis() -> dict[int, Api]:
 
 
 def api(key: int) -> Api:
-    """What the definition says of an API; KeyError for a key that the target release does not have."""
+    """The definition of an API. Raises KeyError if the supported release does not have the key."""
     return _apis()[key]
 
 
 def apis() -> list[Api]:
-    """All APIs by key: what tables of versions are made from."""
+    """All APIs in the order of their keys, for tables of versions."""
     return list(_apis().values())
 
 
 def api_range(key: int) -> Versions:
-    """The lowest and highest stable version that the target release serves."""
+    """The lowest and the highest stable version of the supported release."""
     return api(key).stable
 
 
 def advertised_range(key: int) -> Versions:
-    """What ApiVersions shows. It differs from ``api_range`` for Produce alone, which is shown from 0 because
-    older librdkafka takes a missing version 0 for a broker without compression (KAFKA-18659)."""
+    """The versions that ApiVersions shows.
+
+    They differ from ``api_range`` for Produce alone, which is shown from 0 on: older librdkafka concludes
+    from a missing version 0 that the broker does not support compression (KAFKA-18659).
+    """
     return api(key).advertised
 
 
@@ -153,16 +156,16 @@ def response_class(key: int) -> type[Message]:
 
 @cache
 def request_header_version(key: int, version: int) -> int:
-    """2 (with tagged fields) for flexible versions of a request, else 1."""
+    """The header version of a request: 2 (with tagged fields) for flexible versions, else 1."""
     return 2 if request_class(key).is_flexible(version) else 1
 
 
 @cache
 def response_header_version(key: int, version: int) -> int:
-    """1 (with tagged fields) for flexible versions of a response, else 0.
+    """The header version of a response: 1 (with tagged fields) for flexible versions, else 0.
 
-    Always 0 for ApiVersions: a client must be able to read the answer to a version the broker doesn't know
-    (KIP-511).
+    It is always 0 for ApiVersions, because a client must be able to read the response to a version that the
+    broker does not support (KIP-511).
     """
     if key == ApiKey.API_VERSIONS:
         return 0

@@ -1,4 +1,4 @@
-"""The record batch header, all that the broker's hot path ever reads of a batch.
+"""The record batch header, the only part of a batch that the broker's hot path reads.
 
 Format v2 (KIP-98), big endian, 61 bytes:
 
@@ -6,8 +6,8 @@ Format v2 (KIP-98), big endian, 61 bytes:
     attributes int16 | lastOffsetDelta int32 | baseTimestamp int64 | maxTimestamp int64 |
     producerId int64 | producerEpoch int16 | baseSequence int32 | recordCount int32
 
-The CRC-32C covers everything from ``attributes`` on, so the broker may patch the base offset and the
-leader epoch of a producer's own bytes without touching the checksum. Records are never decoded here.
+The CRC-32C covers everything from ``attributes`` on, so the broker can set the base offset and the leader
+epoch in a producer's own bytes without changing the checksum. This module never decodes records.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from penstock.protocol.errors import ErrorCode
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 HEADER_SIZE: Final = 61
-LOG_OVERHEAD: Final = 12  # baseOffset and batchLength, not counted by batchLength itself
+LOG_OVERHEAD: Final = 12  # baseOffset and batchLength, which batchLength does not count
 LENGTH_OFFSET: Final = 8
 MAGIC_OFFSET: Final = 16
 CRC_OFFSET: Final = 17
-ATTRIBUTES_OFFSET: Final = 21  # first byte under the CRC
+ATTRIBUTES_OFFSET: Final = 21  # the first byte that the CRC covers
 MAX_TIMESTAMP_OFFSET: Final = 35
 CURRENT_MAGIC: Final = 2
-LEGACY_OVERHEAD: Final = (14, 22)  # smallest batchLength of magic 0 and 1: no key, no value
+LEGACY_OVERHEAD: Final = (14, 22)  # the smallest batchLength of magic 0 and 1: no key, no value
 
 COMPRESSION_MASK: Final = 0x07
 TIMESTAMP_TYPE_MASK: Final = 0x08
@@ -51,8 +51,8 @@ NO_LEADER_EPOCH: Final = -1
 
 _MAX_INT32: Final = 0x7FFFFFFF
 _LAST_CODEC: Final = 4
-# length, attributes, timestamp delta, offset delta, key length, value length, header count: a byte each
 SMALLEST_RECORD_BYTES: Final = 7
+"""A byte each for length, attributes, timestamp and offset delta, key and value length, header count."""
 
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 _LEGACY_HEADER: Final = Struct(">qiIbb")
@@ -64,13 +64,13 @@ _INT64: Final = Struct(">q")
 
 
 class CorruptBatch(ValueError):
-    """The bytes are no record batch: bad length, magic or checksum (CORRUPT_MESSAGE)."""
+    """The bytes are not a record batch: length, magic or checksum is wrong (CORRUPT_MESSAGE)."""
 
     code = ErrorCode.CORRUPT_MESSAGE
 
 
 class InvalidBatch(ValueError):
-    """A well-formed batch that must not be appended; ``code`` is the error Kafka answers."""
+    """A well-formed batch must not be appended; ``code`` is the error that Kafka answers."""
 
     def __init__(self, message: str, code: ErrorCode = ErrorCode.INVALID_RECORD) -> None:
         super().__init__(message)
@@ -78,13 +78,13 @@ class InvalidBatch(ValueError):
 
 
 class MalformedRecords(ValueError):
-    """The checksum holds, yet the records inside cannot be read: whoever produced them wrote them so."""
+    """The checksum is right, but the records cannot be parsed, so their producer wrote them wrong."""
 
     code = ErrorCode.INVALID_RECORD
 
 
 class BatchHeader(NamedTuple):
-    """One batch header. A message of magic 0 or 1 is shown as a batch of one record (see `parse_header`)."""
+    """One batch header; a message of magic 0 or 1 appears as a batch of one record (see `parse_header`)."""
 
     base_offset: int
     batch_length: int
@@ -98,7 +98,7 @@ class BatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int  # type: ignore[assignment]  # Kafka's name, though a tuple has a method of that name
+    count: int  # type: ignore[assignment]  # Kafka's name, although tuples have a method of that name
 
     @property
     def size_bytes(self) -> int:
@@ -130,7 +130,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones may go (KIP-534): compaction keeps it in place of the base timestamp."""
+        """When tombstones may be removed (KIP-534); compaction stores it instead of the base timestamp."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_MASK else None
 
     @property
@@ -139,13 +139,13 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequence of the last record; sequences wrap from 2**31 - 1 to 0."""
+        """The sequence of the last record; sequences wrap from 2**31 - 1 to 0."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return increment_sequence(self.base_sequence, self.last_offset_delta)
 
 
-# A NamedTuple's own constructor spells out thirteen parameters; this takes the unpacked tuple as it is.
+# A NamedTuple's own constructor unpacks thirteen parameters; this one takes the unpacked tuple as it is.
 _new_tuple = tuple.__new__
 
 
@@ -158,14 +158,14 @@ def decrement_sequence(sequence: int, decrement: int) -> int:
 
 
 def parse_header(buf: Buffer, position: int = 0) -> BatchHeader:
-    """The header of the batch at `position`; neither CRC nor the presence of the records is checked.
+    """Parse the header of the batch at `position`; neither the CRC nor the size of the batch is checked.
 
-    A message of magic 0 or 1 gives a header with no epoch, producer or sequence, count 1 and
-    last_offset_delta 0. Where it wraps compressed messages its offset is the *last* one inside (magic 1)
-    and the count unknown without decompressing, so `last_offset` and `next_offset` hold, `base_offset`
-    does not.
+    A message of magic 0 or 1 becomes a header without epoch, producer and sequence, with count 1 and
+    last_offset_delta 0. If it wraps compressed messages, its offset is that of the *last* message inside
+    (magic 1), and the count is unknown without decompressing. Then `last_offset` and `next_offset` are right,
+    and `base_offset` is not.
 
-    Raises CorruptBatch where too few bytes remain, or length or magic are impossible.
+    Raises CorruptBatch if too few bytes remain, or if length or magic are impossible.
     """
     try:
         header = _new_tuple(BatchHeader, _HEADER.unpack_from(buf, position))
@@ -213,7 +213,7 @@ def _parse_legacy_header(buf: Buffer, position: int) -> BatchHeader:
 
 
 def batch_size_bytes(buf: Buffer, position: int = 0) -> int | None:
-    """Whole size of the batch at `position`, None where not even its length is there."""
+    """The full size of the batch at `position`; None if even its length is incomplete."""
     if len(buf) - position < LOG_OVERHEAD:
         return None
     (length,) = _LENGTH.unpack_from(buf, position + LENGTH_OFFSET)
@@ -223,7 +223,7 @@ def batch_size_bytes(buf: Buffer, position: int = 0) -> int | None:
 
 
 def crc_is_valid(buf: Buffer, header: BatchHeader, position: int = 0) -> bool:
-    """Whether the checksum of the whole batch at `position` holds (CRC-32C, or CRC-32 for magic 0 and 1)."""
+    """Whether the checksum of the batch at `position` is right (CRC-32C, or CRC-32 for magic 0 and 1)."""
     end = position + header.size_bytes
     if end > len(buf):
         return False
@@ -234,7 +234,7 @@ def crc_is_valid(buf: Buffer, header: BatchHeader, position: int = 0) -> bool:
 
 
 def iter_headers(buf: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch from `position` on, CRC unchecked; ends at a partial one."""
+    """Iterate over (position, header) of the whole batches from `position` on, without checking the CRC."""
     end = len(buf)
     while (size_bytes := batch_size_bytes(buf, position)) is not None and position + size_bytes <= end:
         yield position, parse_header(buf, position)
@@ -242,9 +242,9 @@ def iter_headers(buf: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHea
 
 
 def check_batches(buf: Buffer) -> list[BatchHeader]:
-    """Headers of whole batches in a row, written by a broker: lengths, magic and CRC checked, nothing else.
+    """Check a sequence of whole batches written by a broker: lengths, magic and CRC, and nothing else.
 
-    Raises CorruptBatch where a checksum fails or bytes are left over.
+    Returns their headers. Raises CorruptBatch if a checksum is wrong or bytes are left over.
     """
     headers = []
     end = 0
@@ -261,15 +261,16 @@ def check_batches(buf: Buffer) -> list[BatchHeader]:
 
 
 def validate(records: memoryview) -> list[BatchHeader]:
-    """Check a client's produce payload of one partition (Produce version 3 and later) by its header alone.
+    """Check a client's produce payload for one partition (Produce version 3 and later) by its header alone.
 
-    Returns its headers: exactly one, as these versions take one batch a partition. Raises CorruptBatch or
-    InvalidBatch with the error code that Kafka answers. `check_timestamps` and the size limit depend on the
-    topic and are the caller's.
+    Returns a list of exactly one header, because these versions take one batch per partition. Raises
+    CorruptBatch or InvalidBatch with the error code that Kafka answers. The caller calls `check_timestamps`
+    and checks the size limit, which depend on the topic.
 
-    Stricter than Kafka 4, which sees these only by decoding the records, or not at all: bytes after the
-    batch (Kafka cuts them off), an unknown codec (UNKNOWN_SERVER_ERROR there), a producer id without epoch,
-    LogAppendTime set by the client on a CreateTime topic, and more records declared than the bytes hold.
+    This is stricter than Kafka 4, which detects the following only by decoding the records, or not at all:
+    bytes after the batch (Kafka cuts them off), an unknown codec (UNKNOWN_SERVER_ERROR there), a producer id
+    without an epoch, LogAppendTime set by the client on a CreateTime topic, and more records declared than
+    the bytes can hold.
     """
     try:
         header = _new_tuple(BatchHeader, _HEADER.unpack_from(records))
@@ -291,7 +292,7 @@ def validate(records: memoryview) -> list[BatchHeader]:
 
 
 def _refusal_without_header(records: memoryview) -> CorruptBatch | InvalidBatch:
-    """Why a payload shorter than a header is refused."""
+    """The error for a payload that is shorter than a header."""
     try:
         size_bytes = batch_size_bytes(records)
         if size_bytes is None or size_bytes > len(records):
@@ -307,7 +308,7 @@ def _old_magic(magic: int) -> InvalidBatch:
 
 
 def _refusal(records: memoryview, header: BatchHeader) -> CorruptBatch | InvalidBatch:
-    """Why `validate` refuses this payload, in the order in which Kafka looks."""
+    """The error of a payload that `validate` refuses, by Kafka's order of checks."""
     if error := _framing_error(records, header):
         return error
     if header.base_offset != 0:
@@ -353,8 +354,8 @@ def _framing_error(records: memoryview, header: BatchHeader) -> CorruptBatch | I
 def check_timestamps(header: BatchHeader, now_ms: int, before_max_ms: int, after_max_ms: int) -> None:
     """Refuse a CreateTime batch outside `message.timestamp.before.max.ms` / `.after.max.ms` (KIP-937).
 
-    Looks at the first and the latest timestamp, all that the header tells. A record without timestamp (-1)
-    passes, as in Kafka. Raises InvalidBatch with INVALID_TIMESTAMP.
+    Only the first and the latest timestamp are checked, because the header has no others. As in Kafka, a
+    record without a timestamp (-1) passes. Raises InvalidBatch with INVALID_TIMESTAMP.
     """
     earliest, latest = now_ms - before_max_ms, now_ms + after_max_ms
     for timestamp in (header.base_timestamp, header.max_timestamp):
@@ -368,9 +369,10 @@ def check_timestamps(header: BatchHeader, now_ms: int, before_max_ms: int, after
 def assign_offsets(
     buf: bytearray | memoryview, headers: Sequence[BatchHeader], first_offset: int, leader_epoch: int
 ) -> int:
-    """Number the batches of `buf` in place from `first_offset` on; returns the offset after the last record.
+    """Assign offsets from `first_offset` on to the batches of `buf`, in place, and set the leader epoch.
 
-    `headers` are those of the batches in `buf`, in order, from its first byte. The CRC covers neither field.
+    `headers` are those of the batches in `buf`, in order, from its first byte on. The CRC covers neither
+    field. Returns the offset after the last record.
     """
     position = 0
     offset = first_offset
@@ -383,7 +385,7 @@ def assign_offsets(
 
 
 def write_header(buf: bytearray | memoryview, header: BatchHeader) -> None:
-    """Write `header` over the first 61 bytes of a batch that `buf` holds whole; sets its length and CRC."""
+    """Write `header` into the first 61 bytes of the batch that fills `buf`, and set its length and CRC."""
     _HEADER.pack_into(buf, 0, *header)
     _LENGTH.pack_into(buf, LENGTH_OFFSET, len(buf) - LOG_OVERHEAD)
     with memoryview(buf) as view:
@@ -393,9 +395,9 @@ def write_header(buf: bytearray | memoryview, header: BatchHeader) -> None:
 def set_log_append_time(
     buf: bytearray | memoryview, header: BatchHeader, now_ms: int, position: int = 0
 ) -> BatchHeader:
-    """Stamp the batch at `position` with LogAppendTime `now_ms`: attributes, max timestamp and CRC.
+    """Set LogAppendTime `now_ms` in the batch at `position`: attributes, max timestamp and CRC.
 
-    The records keep their own timestamps; readers take the header's. Returns the new header.
+    The records keep their own timestamps; readers use the header's. Returns the new header.
     """
     return _rewrite(buf, header, position, header.attributes | TIMESTAMP_TYPE_MASK, now_ms)
 

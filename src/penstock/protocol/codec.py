@@ -1,11 +1,11 @@
 """Message classes, and their encoding and decoding at any version.
 
-A class is made from its definition at first use, and so is the flat function that encodes or decodes one
+A class is built from its definition at first use, and so is the flat function that encodes or decodes one
 version of it (see ``encoder`` and ``decoder``). Values are plain: ``str``, ``int``, ``bool``, ``float``,
-``bytes`` (a UUID is 16 of them), ``list``, nested message structs, and None for null. ``records`` are decoded
-as a ``memoryview`` of the input, never copied.
+``bytes`` (a UUID has 16 of them), ``list``, nested message structs, and None for null. ``records`` are
+decoded as a ``memoryview`` of the input and never copied.
 
-A field that a version does not carry keeps its default when decoded and is dropped when encoded.
+A field that a version does not have keeps its default when decoded, and is dropped when encoded.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ M = TypeVar("M", bound="Message")
 
 
 class Records(Protocol):
-    """Records that are not bytes in memory, for instance a slice of a segment file; ``len`` is their size."""
+    """Records outside memory, for instance a slice of a segment file; ``len`` is their size in bytes."""
 
     def __len__(self) -> int: ...
 
 
 class MessageStruct:
-    """A struct of a message: slots with Kafka's field names, equality by value."""
+    """A struct of a message, with Kafka's field names as slots and equality by value."""
 
     __slots__ = ()
     FIELDS: ClassVar[tuple[str, ...]] = ()
@@ -75,10 +75,10 @@ class Message(MessageStruct):
     _decoders_in_steps: ClassVar[dict[int, DecoderInSteps]]
 
     def encode(self, version: int) -> bytes:
-        """The bytes of this message.
+        """Encode this message as bytes.
 
-        Raises UnencodableMessage for values that have no encoding (records that are not bytes included: see
-        ``encode_parts``), UnsupportedVersion for a version that the message does not have.
+        Raises UnencodableMessage for values without an encoding (including records that are not bytes: see
+        ``encode_parts``), and UnsupportedVersion for a version that the message does not have.
         """
         parts: list[bytes] = []
         foreign: list[int] = []
@@ -89,7 +89,7 @@ class Message(MessageStruct):
         return b"".join(parts)
 
     def encode_parts(self, version: int) -> list[bytes | Records]:
-        """As ``encode``, but leaves records that are not bytes between the encoded bytes, as they are."""
+        """Encode like ``encode``, but keep records that are not bytes as parts between the encoded bytes."""
         parts: list[bytes] = []
         foreign: list[int] = []
         encoder = self._encoders.get(version) or self._compile_encoder(version)
@@ -106,15 +106,15 @@ class Message(MessageStruct):
     def decode(
         cls: type[M], version: int, buf: bytes | bytearray | memoryview, offset: int = 0
     ) -> tuple[M, int]:
-        """The message that starts at ``offset``, and where it ends.
+        """Decode the message that starts at ``offset``, and return it with its end.
 
-        Raises MalformedMessage, UnsupportedVersion.
+        Raises MalformedMessage or UnsupportedVersion.
         """
         decoder = cls._decoders.get(version) or cls._compile_decoder(version)
         return decoder(buf, offset)  # type: ignore[arg-type, return-value]
 
     def encode_in_steps(self, version: int) -> Generator[None, None, bytes]:
-        """``encode`` for long messages: a generator that yields often, and returns the bytes."""
+        """Encode a long message in a generator that yields often and returns the bytes."""
         parts: list[bytes] = []
         foreign: list[int] = []
         encoder = self._encoders_in_steps.get(version)
@@ -131,7 +131,7 @@ class Message(MessageStruct):
     def decode_in_steps(
         cls: type[M], version: int, buf: bytes | bytearray | memoryview, offset: int = 0
     ) -> Generator[None, None, tuple[M, int]]:
-        """``decode`` for long messages: a generator that yields often, and returns what ``decode`` would."""
+        """Decode a long message in a generator that yields often and returns the result of ``decode``."""
         decoder = cls._decoders_in_steps.get(version)
         if decoder is None:
             cls._check_version(version)
@@ -163,7 +163,7 @@ class Message(MessageStruct):
 
 
 def build_message_class(message: definitions.Message, module: str) -> type[Message]:
-    """The class of a message, with its nested structs as attributes; ``module`` is where it will be found."""
+    """Build the class of a message, with its nested structs as attributes, for the module ``module``."""
     classes: dict[str, type] = {}
     for struct in message.structs.values():
         classes[struct.name] = _build_class(
@@ -212,7 +212,7 @@ def _build_class(
 
 
 def _build_init(struct: definitions.Struct, classes: dict[str, type]) -> Callable[..., None]:
-    """A keyword-only constructor with Kafka's defaults, written out so that it costs one call."""
+    """Generate a keyword-only constructor with Kafka's defaults, as source code so that it costs one call."""
     parameters, body = ["self", "*"], []
     for field in struct.fields:
         if not field.needs_fresh_default:

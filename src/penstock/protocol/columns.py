@@ -1,11 +1,11 @@
-"""Record batches ↔ Arrow columns, without Arrow: plain buffers in its memory layout.
+"""Convert record batches to Arrow columns and back, without Arrow: plain buffers in its memory layout.
 
-Readers turn the records of a fetch response into columns that `pyarrow.Array.from_buffers` takes without a
-copy; writers turn rows of columns into record batches. The loops are compiled where a C compiler was at hand
-when the package was installed, and plain Python elsewhere: `IMPLEMENTATION` tells which.
+Readers turn the records of a fetch response into columns that `pyarrow.Array.from_buffers` accepts without a
+copy. Writers turn rows of columns into record batches. The loops are compiled if a C compiler was available
+when the package was installed, and plain Python otherwise: `IMPLEMENTATION` tells which.
 
-Layout, all in native byte order: offset int64, timestamp int64 (ms), timestamp_type int32 (0 CreateTime,
-1 LogAppendTime, -1 none: magic 0), key and value binary (validity bitmap, int32 offsets, data), headers
+The layout, in native byte order: offset int64, timestamp int64 (ms), timestamp_type int32 (0 CreateTime, 1
+LogAppendTime, -1 none, for magic 0), key and value binary (validity bitmap, int32 offsets, data), headers
 list<struct<key: utf8, value: binary>>.
 """
 
@@ -49,7 +49,7 @@ _NO_LIMIT: Final = (1 << 62) - 1
 
 @dataclass(frozen=True, slots=True)
 class BinaryColumn:
-    """An Arrow binary (or utf8) array: `validity` None is no nulls, `array_offset` that of a slice."""
+    """An Arrow binary (or utf8) array; no `validity` means no nulls, `array_offset` is that of a slice."""
 
     offsets: Buffer
     data: Buffer
@@ -60,7 +60,7 @@ class BinaryColumn:
 
 @dataclass(frozen=True, slots=True)
 class TimestampColumn:
-    """An Arrow int64 or timestamp('ms') array, to encode from."""
+    """An Arrow int64 or timestamp('ms') array to encode."""
 
     data: Buffer
     validity: Buffer | None = None
@@ -69,7 +69,7 @@ class TimestampColumn:
 
 @dataclass(frozen=True, slots=True)
 class HeadersColumn:
-    """An Arrow list<struct<key: utf8, value: binary>> array; the structs themselves have no nulls."""
+    """An Arrow list<struct<key: utf8, value: binary>> array, in which no struct itself is null."""
 
     offsets: Buffer
     keys: BinaryColumn
@@ -80,9 +80,9 @@ class HeadersColumn:
 
 @dataclass(frozen=True, slots=True)
 class RecordColumns:
-    """What `decode_columns` gives: `rows` records, and the offset and position to read on from.
+    """The result of `decode_columns`: `rows` records, and the offset and position to continue reading at.
 
-    Columns that were not asked for are None.
+    Columns that were not requested are None.
     """
 
     rows: int
@@ -98,7 +98,7 @@ class RecordColumns:
 
 @dataclass(frozen=True, slots=True)
 class RowColumns:
-    """What `encode_batches` takes: `rows` rows; a column left out is null in each."""
+    """The input of `encode_batches`: `rows` rows; a missing column is null in every row."""
 
     rows: int
     key: BinaryColumn | None = None
@@ -123,17 +123,17 @@ def decode_columns(
     stop_at_rows: int = _NO_LIMIT,
     stop_at_bytes: int = _NO_LIMIT,
 ) -> RecordColumns:
-    """The records of the batches in `buf` with an offset in [start_offset, end_offset).
+    """Decode the records of the batches in `buf` with an offset in [start_offset, end_offset).
 
-    `buf` is what a fetch response holds for a partition: batches in a row, the first of which may begin
-    before `start_offset` and the last of which may be partial (it is left out). Control batches hold no
-    records for readers. Each batch may decompress to `max_bytes`. Batches are taken until the next would
-    carry the columns over `stop_at_rows`, or there are `stop_at_bytes` of keys and values; one is always.
+    `buf` is a partition's part of a fetch response: consecutive batches, of which the first may begin before
+    `start_offset`, and the last may be partial (it is ignored). Control batches contain no records for
+    readers. Each batch may decompress to `max_bytes`. Decoding stops before a batch that would exceed
+    `stop_at_rows`, or once there are `stop_at_bytes` of keys and values, but never before the first batch.
 
-    `next_offset` is where to read on: after the last whole batch, at most `end_offset`, or `start_offset`
-    where no batch was whole. `end_position` is the same in bytes of `buf`: its end where nothing in it is
-    left to be read. Raises CorruptBatch or MalformedRecords (both name the base offset), and OverflowError
-    where a column would pass 2 GiB.
+    `next_offset` is the offset to continue at: after the last whole batch, at most `end_offset`, or
+    `start_offset` if no batch was whole. `end_position` is the same as a position in `buf`, and its end if
+    nothing in it is left to read. Raises CorruptBatch or MalformedRecords (both name the base offset), and
+    OverflowError if a column would exceed 2 GiB.
     """
     view = memoryview(buf)
     builder = kernel.ColumnBuilder(include_headers, include_keys, include_values)
@@ -150,7 +150,7 @@ def decode_columns(
         header = batch.parse_header(view, position)
         if header.last_offset >= start_offset:
             if header.magic == batch.CURRENT_MAGIC and header.base_offset >= end_offset:
-                next_offset = max(next_offset, end_offset)  # compaction left a gap up to there
+                next_offset = max(next_offset, end_offset)  # compaction has left a gap up to this batch
                 position = len(view)
                 break
             if builder.rows and (
@@ -187,7 +187,7 @@ def _append_batch(
 
 
 def _check_header(header: BatchHeader) -> None:
-    """The producer's own fields, which the broker took as they came."""
+    """Check the fields that the producer sets, and that the broker accepts unchecked."""
     if (
         header.last_offset_delta < 0
         or not 0 <= header.base_offset <= _MAX_OFFSET - header.last_offset_delta - 1
@@ -242,7 +242,7 @@ def _headers_column(buffers: HeaderBuffers, non_ascii_keys: bool) -> HeadersColu
 
 
 def _valid_utf8(column: BinaryColumn) -> BinaryColumn:
-    """The header keys as valid UTF-8, as Java reads them: what is not becomes U+FFFD."""
+    """Convert header keys to valid UTF-8, as Java does: invalid bytes become U+FFFD."""
     bounds = memoryview(column.offsets).cast("i")
     data = bytearray()
     offsets = array("i", [0])
@@ -270,14 +270,14 @@ def encode_batches(
     base_sequence: int = NO_SEQUENCE,
     transactional: bool = False,
 ) -> Iterator[Buffer]:
-    """Batches of format v2, ready to produce, of the rows from `start` to `stop`.
+    """Encode the rows from `start` to `stop` as batches of format v2, ready to produce.
 
-    These are positions in `indices` (int64 row numbers, as `split_rows` gives them: those of one partition)
-    or, without it, row numbers. A batch takes rows until the next would carry it over `max_batch_bytes`,
-    counted before compression; a larger record has a batch to itself. Rows without timestamp get
-    `default_timestamp`. Sequences run on from batch to batch.
+    `start` and `stop` are positions in `indices` (int64 row numbers of one partition, as `split_rows` returns
+    them) or, without it, row numbers. A batch takes rows until the next would exceed `max_batch_bytes`,
+    counted before compression; a larger record gets a batch of its own. Rows without a timestamp get
+    `default_timestamp`. Sequences continue from batch to batch.
 
-    Raises ValueError where the columns contradict themselves.
+    Raises ValueError if the columns contradict each other.
     """
     if not HEADER_SIZE <= max_batch_bytes <= _MAX_BATCH_BYTES:
         raise ValueError(f"{max_batch_bytes} bytes are no size for a batch")
@@ -313,7 +313,7 @@ def encode_batches(
 
 
 def group_by_partition(partition_ids: Buffer, partitions: int) -> Iterator[tuple[int, memoryview]]:
-    """(partition, its row numbers as int64 in order) for each partition that any row goes to."""
+    """Iterate over (partition, row numbers as int64 in order) for each partition that has rows."""
     indices, starts = split_rows(partition_ids, partitions)
     view = memoryview(indices)
     for partition in range(partitions):

@@ -1,9 +1,9 @@
-"""The four codecs of a record batch, both ways, with the output bounded on decompression.
+"""The four codecs of record batches, in both directions, with a limit on decompressed output.
 
-gzip is the standard library's zlib (it stops at a byte limit by itself and compresses faster than cramjam's
-at the default level); lz4 frames are the `lz4` package's; snappy blocks and zstd are cramjam's, told
-beforehand how much room there is. Everything here releases the GIL for large inputs and belongs into a worker
-thread, never on the event loop. Nor does it hold the GIL for long over large outputs: they are put together
+gzip uses the standard library's zlib (it can stop at a byte limit, and compresses faster than cramjam's at
+the default level); lz4 frames use the `lz4` package; snappy blocks and zstd use cramjam, which is given an
+output buffer of limited size. All functions release the GIL for large inputs and belong in a worker thread,
+never on the event loop. They do not hold the GIL for long over large outputs either: these are assembled
 piece by piece, in memory that is mapped rather than cleared or grown.
 """
 
@@ -21,16 +21,20 @@ import lz4.frame
 
 from penstock.protocol.batch import Buffer, MalformedRecords
 
-DEFAULT_MAX_BYTES: Final = 1 << 30  # 1 GiB from one batch: far above any that a client builds
+DEFAULT_MAX_BYTES: Final = 1 << 30
+"""Limits what one batch may decompress to: 1 GiB, far above any batch that a client builds."""
 
 
-_PIECE_BYTES: Final = 1 << 20  # what is copied at once while other threads wait
-_INPUT_BYTES: Final = 64 * 1024  # what is given to a decompressor that copies what it leaves over
+_PIECE_BYTES: Final = 1 << 20
+"""Limits the bytes copied at once, while other threads wait."""
+_INPUT_BYTES: Final = 64 * 1024
+"""Limits the input per call of a decompressor that copies the part it does not consume."""
 _MAPPED_FROM_BYTES: Final = 4 << 20
+"""Outputs of this size or more are mapped memory."""
 
 
 class Codec(IntEnum):
-    """Compression types as the low three attribute bits number them."""
+    """The compression types, as numbered in the low three bits of the attributes."""
 
     NONE = 0
     GZIP = 1
@@ -40,31 +44,31 @@ class Codec(IntEnum):
 
 
 class LevelRange(NamedTuple):
-    """Levels of one codec; `default` may lie outside (gzip's -1 means "zlib's own default")."""
+    """The levels of one codec; `default` may lie outside (gzip's -1 means zlib's own default)."""
 
     lowest: int
     highest: int
     default: int
 
 
-# compression.gzip.level, compression.lz4.level, compression.zstd.level (KIP-390)
 LEVELS: Final = {
     Codec.GZIP: LevelRange(1, 9, -1),
     Codec.LZ4: LevelRange(1, 17, 9),
     Codec.ZSTD: LevelRange(-(1 << 17), 22, 3),
 }
+"""The ranges of compression.gzip.level, compression.lz4.level and compression.zstd.level (KIP-390)."""
 
 
 class CompressionError(MalformedRecords):
-    """The compressed bytes are damaged, cut short or of another codec."""
+    """The compressed bytes are damaged, incomplete or of another codec."""
 
 
 class DecompressedTooLarge(CompressionError):
-    """The data would decompress to more than the limit."""
+    """The data would decompress to more bytes than the limit."""
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """Compress the records section of a batch. `level` None is Kafka's default for the codec.
+    """Compress the records section of a batch; `level` None selects Kafka's default for the codec.
 
     Raises ValueError for an unknown codec or a level outside the codec's range.
     """
@@ -85,7 +89,7 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> 
     """Decompress the records section of a batch into at most `max_bytes`.
 
     Raises DecompressedTooLarge before more than about `max_bytes` are allocated, CompressionError for damaged
-    input, ValueError for an unknown codec.
+    input, and ValueError for an unknown codec.
     """
     match Codec(codec):
         case Codec.GZIP:
@@ -109,12 +113,12 @@ def _checked_level(codec: Codec, level: int | None) -> int:
 
 
 def _output(size: int) -> memoryview:
-    """Room for that many bytes."""
+    """Allocate an output buffer of this size."""
     return memoryview(bytearray(size) if size < _MAPPED_FROM_BYTES else mmap.mmap(-1, size))
 
 
 def _joined(parts: list[bytes]) -> Buffer:
-    """All parts as one; a large whole takes their place bit by bit."""
+    """Join the parts; a large result releases each part as soon as it is copied."""
     if len(parts) == 1:
         return parts[0]
     size = sum(map(len, parts))
@@ -139,7 +143,7 @@ _GZIP: Final = 31  # zlib's window bits for a gzip header and trailer
 
 
 def _decompress_gzip(data: Buffer, max_bytes: int) -> Buffer:
-    """All members of a gzip stream: RFC 1952 lets a writer concatenate them."""
+    """Decompress all members of a gzip stream, which a writer may concatenate (RFC 1952)."""
     parts: list[bytes] = []
     room = max_bytes
     with memoryview(data) as view:
@@ -168,8 +172,8 @@ def _decompress_gzip(data: Buffer, max_bytes: int) -> Buffer:
 
 # --- snappy -------------------------------------------------------------------------------------------------
 
-# The header of snappy-java's SnappyOutputStream, as the Java client writes it: magic, version, oldest version
-# that can read it. librdkafka and others write one bare snappy block instead; readers take both.
+# The header of snappy-java's SnappyOutputStream, as the Java client writes it: magic, version, and the oldest
+# version that can read it. librdkafka and others write a single bare snappy block; readers accept both.
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
@@ -210,7 +214,7 @@ def _is_xerial(view: memoryview, position: int) -> bool:
 
 
 def _xerial_blocks(view: memoryview) -> list[memoryview]:
-    """The compressed blocks of a xerial stream; streams may follow each other, each with its header."""
+    """Split a xerial stream into its compressed blocks; several streams may follow each other."""
     blocks = []
     position, end = 0, len(view)
     while position < end:
@@ -235,10 +239,10 @@ _LZ4_CHUNK_BYTES: Final = 64 * 1024
 
 
 def _compress_lz4(data: Buffer, level: int) -> bytes:
-    """One frame of independent 64 KiB blocks without content size: all that the Java client reads.
+    """Compress into one frame of independent 64 KiB blocks without content size, as the Java client requires.
 
-    Kafka takes its default level 9 for the fast compressor and any other level for the high one (whose own
-    range ends at 12), and so does this.
+    Like Kafka, this uses the fast compressor for the default level 9, and the high-compression one (whose own
+    range ends at 12) for any other level.
     """
     fast = level == LEVELS[Codec.LZ4].default
     frame: bytes = lz4.frame.compress(
@@ -252,7 +256,7 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
 
 
 def _decompress_lz4(data: Buffer, max_bytes: int) -> Buffer:
-    """All frames of the data, output taken in steps so that no frame outgrows `max_bytes`."""
+    """Decompress all frames of the data, in steps so that no frame exceeds `max_bytes`."""
     parts: list[bytes] = []
     room = max_bytes
     rest: bytes = bytes(data)
@@ -278,10 +282,11 @@ def _decompress_lz4(data: Buffer, max_bytes: int) -> Buffer:
 
 
 def repair_lz4_header(data: Buffer) -> bytes:
-    """The frame of a magic 0 message with its header checksum put right.
+    """Correct the header checksum in the frame of a magic 0 message.
 
-    Kafka's first lz4 writer hashed the frame magic along with the descriptor (KAFKA-3160), so no other
-    library accepts the byte. It is eight bits wide: the right value is the one the library takes.
+    Kafka's first lz4 writer included the frame magic in the hash of the descriptor (KAFKA-3160), so other
+    libraries reject the byte. The checksum has eight bits, and the right value is the one that the library
+    accepts.
     """
     frame = bytearray(data)
     if len(frame) < 7:
@@ -301,14 +306,14 @@ def repair_lz4_header(data: Buffer) -> bytes:
 # --- zstd ---------------------------------------------------------------------------------------------------
 
 _ZSTD_MAGIC: Final = 0xFD2FB528
-_ZSTD_SKIPPABLE_MAGIC: Final = 0x184D2A50  # and the fifteen values after it
+_ZSTD_SKIPPABLE_MAGIC: Final = 0x184D2A50  # and the next fifteen values
 _ZSTD_MAX_BLOCK_BYTES: Final = 128 * 1024
 _ZSTD_DICTIONARY_ID_BYTES: Final = (0, 1, 2, 4)
 _ZSTD_RAW, _ZSTD_RLE, _ZSTD_COMPRESSED = 0, 1, 2
 
 
 def _decompress_zstd(data: Buffer, max_bytes: int) -> Buffer:
-    """Into one buffer as large as the frames can at most fill, told from their headers (RFC 8878)."""
+    """Decompress into one buffer, sized by the upper bound that the frame headers give (RFC 8878)."""
     bound = _zstd_bound(data)
     out = _output(min(bound, max_bytes))
     try:
@@ -321,7 +326,7 @@ def _decompress_zstd(data: Buffer, max_bytes: int) -> Buffer:
 
 
 def _zstd_bound(data: Buffer) -> int:
-    """How many bytes the frames decompress to at most, from frame and block headers alone."""
+    """An upper bound of the decompressed size, from frame and block headers alone."""
     view = memoryview(data)
     position = bound = 0
     try:
@@ -340,7 +345,7 @@ def _zstd_bound(data: Buffer) -> int:
 
 
 def _walk_zstd_frame(view: memoryview, position: int) -> tuple[int, int]:
-    """(position after the frame, bytes it decompresses to at most)."""
+    """Return (position after the frame, upper bound of its decompressed size)."""
     descriptor = view[position + 4]
     single_segment = bool(descriptor & 0x20)
     position += 5

@@ -1,11 +1,11 @@
-"""Compiling the decoder of one version of one message.
+"""Compiles the decoder of one version of one message.
 
-The result is one flat function: nested structs become nested loops, adjacent fields of fixed width one
-``struct`` call (which also takes the length prefix or tag count that follows them), and a length of one byte
-is read without a call. Every length is checked against the bytes that remain before anything is allocated for
-it: the work done for a message is at most in proportion to its size, whatever its bytes claim.
+The result is one flat function. Nested structs become nested loops. Adjacent fields of fixed width become one
+``struct`` call, which also reads the length prefix or tag count that follows them. A length of one byte is
+read without a call. Every length is checked against the remaining bytes before memory is allocated for it, so
+the work for a message is at most proportional to its size, whatever its bytes claim.
 
-The same function can be had as a generator, which yields after every kilobyte or so.
+The same function is also available as a generator that yields after every kilobyte or so.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ Decoder = Callable[[bytes | memoryview, int], tuple[object, int]]
 DecoderInSteps = Callable[[bytes | memoryview, int], Generator[None, None, tuple[object, int]]]
 
 STEP_BYTES = 1024
+"""A decoder in steps yields after at least this many bytes."""
 
 MAX_STRING_BYTES = 0x7FFF
+"""The longest string that Kafka allows, also in compact encoding."""
 
 _FAST_ARRAY = 33
-"""Arrays of fixed-width elements up to this many have their unpacking function at hand."""
+"""Arrays with fewer elements of fixed width than this use a precompiled unpacking function."""
 
 
 def uvarint(buf: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
-    """The rest of an unsigned varint whose first byte, ``first``, lies before ``position``: (value, end)."""
+    """Decode an unsigned varint whose first byte, ``first``, lies before ``position``: (value, end)."""
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = buf[position]
@@ -41,7 +43,7 @@ def uvarint(buf: bytes | memoryview, position: int, first: int) -> tuple[int, in
 
 
 def string_length(buf: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
-    """As ``uvarint``, for the length-plus-one of a compact string, which Kafka bounds."""
+    """Decode the length plus one of a compact string like ``uvarint``, and check Kafka's limit."""
     value, position = uvarint(buf, position, first)
     if value > MAX_STRING_BYTES + 1:
         raise Malformation(f"has an invalid length of {value - 1}")
@@ -53,7 +55,7 @@ def too_many_elements(count: int, remaining: int) -> Malformation:
 
 
 def skip_tagged_fields(buf: bytes | memoryview, position: int, count: int) -> int:
-    """Step over ``count`` tagged fields that this version does not know (KIP-482); returns their end."""
+    """Skip ``count`` tagged fields that this version does not know (KIP-482); return their end."""
     if count > 127:
         count, position = uvarint(buf, position, count)
     for _ in range(count):
@@ -63,7 +65,7 @@ def skip_tagged_fields(buf: bytes | memoryview, position: int, count: int) -> in
 
 
 def skip_in_steps(buf: bytes | memoryview, position: int, count: int) -> Generator[None, None, int]:
-    """``skip_tagged_fields``, with a yield now and then."""
+    """Skip like ``skip_tagged_fields``, and yield now and then."""
     if count > 127:
         count, position = uvarint(buf, position, count)
     for number in range(count):
@@ -75,7 +77,7 @@ def skip_in_steps(buf: bytes | memoryview, position: int, count: int) -> Generat
 
 
 def tag_head(buf: bytes | memoryview, position: int) -> tuple[int, int, int]:
-    """The head of a tagged field: (tag, where its content starts, where it ends)."""
+    """Decode the head of a tagged field: (tag, start of its content, end of its content)."""
     tag = buf[position]
     position += 1
     if tag > 127:
@@ -90,7 +92,7 @@ def tag_head(buf: bytes | memoryview, position: int) -> tuple[int, int, int]:
 
 
 def min_size(struct_: Struct, version: int, flexible: bool) -> int:
-    """The fewest bytes that a struct takes on the wire."""
+    """The minimum size of a struct on the wire."""
     size = sum(_min_field_size(f, version, flexible) for f in struct_.plain_fields(version))
     return size + 1 if flexible else size
 
@@ -104,7 +106,7 @@ def _min_field_size(field: Field, version: int, flexible: bool) -> int:
 
 
 def _min_value_size(field: Field, version: int, flexible: bool) -> int:
-    """The fewest bytes of the field's value, or of one element if it is an array."""
+    """The minimum size of the field's value, or of one element if it is an array."""
     if field.struct is not None:
         return min_size(field.struct, version, flexible)
     if field.type_name in FIXED_SIZES:
@@ -166,14 +168,14 @@ class _DecoderCompiler:
         return out.compile("decode", f"<decode {self.message.name} v{self.version}>")
 
     def _step(self) -> None:
-        """Between elements: let others have their turn, after so many bytes."""
+        """Write a yield between elements, so that other tasks can run after a number of bytes."""
         if self.in_steps:
             self.out.line(f"if p > step_end: step_end = p + {STEP_BYTES}; yield")
 
-    # -- reading fixed width -------------------------------------------------------------------------------
+    # -- fields of fixed width -----------------------------------------------------------------------------
 
     def _fixed(self, code: str, target: str) -> None:
-        """Read one value of fixed width into ``target``, together with its neighbours."""
+        """Read one value of fixed width into ``target``, in the same call as its neighbours."""
         self.pending.append((code, target, self.out.path()))
 
     def _flush(self) -> None:
@@ -265,7 +267,7 @@ class _DecoderCompiler:
         self.depth += 1
         variable = f"o{self.depth}"
         if self.version in field.nullable:
-            # A byte says whether the struct is there: -1 or 1 (KIP-893), but 0 or 1 in a tagged field.
+            # One byte shows whether the struct is present: -1 or 1 (KIP-893), but 0 or 1 in a tagged field.
             self._fixed("b", "n")
             self._flush()
             self.out.line(f"if n {'<' if field.tag is None else '=='} 0: {target} = None")
@@ -279,7 +281,7 @@ class _DecoderCompiler:
         self.depth -= 1
 
     def _length(self, field: Field, code: str, long_length: str = "uvarint") -> bool:
-        """Read a length into ``n``; returns whether it is compact (and thus one more than the length)."""
+        """Read a length into ``n``; return whether it is compact, and thus the length plus one."""
         compact = self.flexible and field.compact
         self._fixed("B" if compact else code, "n")
         self._flush()
@@ -288,7 +290,7 @@ class _DecoderCompiler:
         return compact
 
     def _null_check(self, target: str, nullable: bool, compact: bool) -> str:
-        """Handle a null in ``n``; returns the head of the block that handles the rest, or ''."""
+        """Handle a null in ``n``; return the head of the block that handles other values, or ''."""
         null = "not n" if compact else "n == -1"
         if nullable:
             self.out.line(f"if {null}: {target} = None")
@@ -299,7 +301,7 @@ class _DecoderCompiler:
         return "else:" if nullable else ""
 
     def _variable(self, field: Field, target: str, nullable: bool) -> None:
-        """A string, bytes or records, into ``target`` (an attribute or ``item``)."""
+        """Read a string, bytes or records into ``target`` (an attribute or ``item``)."""
         out = self.out
         is_string = field.type_name == "string"
         compact = self._length(field, "h" if is_string else "i", "string_length" if is_string else "uvarint")
@@ -336,7 +338,7 @@ class _DecoderCompiler:
         out = self.out
         if compact:
             out.line("n -= 1")
-        # At least one, so that the bytes that remain bound any count.
+        # At least one byte per element, so that the remaining bytes limit any count.
         size = max(1, _min_value_size(field, self.version, self.flexible))
         needed = "n" if size == 1 else f"n * {size}"
         out.line(f"if {needed} > end - p: raise too_many_elements(n, end - p)")
@@ -371,10 +373,10 @@ class _DecoderCompiler:
 
 
 def compile_decoder(message: Message, version: int, classes: dict[str, type]) -> Decoder:
-    """``decode(buf, offset) -> (object, end)``; ``classes`` has the classes of message and structs."""
+    """Compile ``decode(buf, offset) -> (object, end)``; ``classes`` maps names of message and structs."""
     return _DecoderCompiler(message, version, classes).compile()  # type: ignore[return-value]
 
 
 def compile_decoder_in_steps(message: Message, version: int, classes: dict[str, type]) -> DecoderInSteps:
-    """As ``compile_decoder``, but what it returns is a generator that returns what the decoder would."""
+    """Compile like ``compile_decoder``, but into a generator function that returns the same result."""
     return _DecoderCompiler(message, version, classes, in_steps=True).compile()  # type: ignore[return-value]

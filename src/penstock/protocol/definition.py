@@ -1,6 +1,6 @@
-"""Message definitions: the notation of ``definitions/*.kmsg`` and its parser.
+"""Message definitions: the notation of ``definitions/*.kmsg``, and its parser.
 
-A definition file holds messages, each a table of fields valid for every version of that message::
+A definition file contains messages. Each is a table of fields for all versions of the message::
 
     api 1 Fetch
     versions 4-18  flexible 12+  listeners broker controller
@@ -15,33 +15,33 @@ A definition file holds messages, each a table of fields valid for every version
     response
         ...
 
-The columns of a field are its name, its type, the versions that carry it (none written: all versions of its
+The columns of a field are its name, its type, the versions that have it (if missing, all versions of its
 parent), and options.
 
 ========================  ====================================================================================
-``string?``               may be null in every version that carries the field; ``string?7+`` from version 7 on
-``[int32]``               array; ``[Name]`` an array of structs; ``Name`` alone a struct
-deeper lines              the fields of that struct, unless a ``struct Name`` block of its own defines it
+``string?``               may be null in every version that has the field; ``string?7+`` from version 7 on
+``[int32]``               array; ``[Name]`` is an array of structs; ``Name`` alone is a struct
+indented lines            the fields of that struct, unless a separate ``struct Name`` block defines it
                           (for structs used in several places)
-``tag 3``                 a tagged field (KIP-482), on the wire only when it differs from its default
-``= -1``                  the default; else zero, false, empty, or a struct of defaults
+``tag 3``                 a tagged field (KIP-482), written only if it differs from its default
+``= -1``                  the default; otherwise zero, false, empty, or a struct of defaults
 ``plain``                 never in compact encoding, not even in flexible versions
 ========================  ====================================================================================
 
-Messages start with one of these heads, followed by a line of versions:
+Each message starts with one of these heads, followed by a line of versions:
 
 ``api KEY Name``
-    a request and a response. ``stable`` names the versions that the release calls stable where these are not
-    all; ``advertised`` the ones that ApiVersions shows where these differ from the ones served; ``listeners``
-    the kinds of node that serve it.
+    a request and a response. ``stable`` gives the versions that the release calls stable, if these are not
+    all; ``advertised`` the versions that ApiVersions shows, if they differ from the served ones;
+    ``listeners`` the kinds of node that serve the API.
 ``record ID Name``
-    a record framed by its id and version (the metadata log, tiered storage's metadata).
+    a record framed by its id and version (in the metadata log, and in the metadata of tiered storage).
 ``key ID Name``, ``value ID Name``
-    the two halves of a coordinator's record (the internal topics).
+    the two halves of a coordinator's record (in the internal topics).
 ``message Name``
-    anything else.
+    any other message.
 
-``#`` begins a comment. Names are Kafka's own in snake case.
+``#`` begins a comment. Names are Kafka's, in snake case.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ PRIMITIVES = INTEGERS | {"bool", "float64", "uuid", "string", "bytes", "records"
 
 
 class DefinitionError(Exception):
-    """A definition file breaks the notation; names file and line."""
+    """A definition file violates the notation; the message names the file and the line."""
 
 
 class Versions(NamedTuple):
-    """A closed range of versions; empty when ``low > high``."""
+    """A closed range of versions; it is empty if ``low > high``."""
 
     low: int
     high: int
@@ -83,7 +83,7 @@ NO_VERSIONS = Versions(0, -1)
 
 @dataclass(slots=True, eq=False)
 class Struct:
-    """A named list of fields in wire order (tagged ones have their tag's place instead)."""
+    """A named list of fields in wire order; tagged fields are ordered by their tags instead."""
 
     name: str
     fields: list[Field] = field(default_factory=list)
@@ -98,7 +98,7 @@ class Struct:
 
 @dataclass(slots=True, eq=False)
 class Field:
-    """One field. ``type_name`` is a primitive or the name of ``struct``; ``is_array`` makes it a list."""
+    """One field; ``type_name`` is a primitive or the name of ``struct``, and ``is_array`` makes it a list."""
 
     name: str
     type_name: str
@@ -112,7 +112,7 @@ class Field:
 
     @property
     def default_value(self) -> object:
-        """The default as a Python value; None for null and for a struct or an array, made anew each time."""
+        """The default as a Python value; None for null, and for structs and arrays, which are mutable."""
         if self.default == "null" or self.is_array or self.struct is not None:
             return None
         match self.type_name:
@@ -133,30 +133,30 @@ class Field:
 
     @property
     def needs_fresh_default(self) -> bool:
-        """Whether the default is mutable: an empty list or a struct of defaults."""
+        """Whether the default is mutable: an empty list, or a struct of defaults."""
         return self.default != "null" and (self.is_array or self.struct is not None)
 
 
 @dataclass(slots=True, eq=False)
 class Message:
-    """One top-level message and the versions that have an encoding."""
+    """One top-level message and the versions in which it can be encoded."""
 
     name: str
     kind: str
     """``request``, ``response``, ``record``, ``key``, ``value`` or ``message``."""
     id: int
-    """API key, or the id of a record; -1 for a ``message``."""
+    """The API key, or the id of a record; -1 for a ``message``."""
     versions: Versions
     flexible: Versions
     body: Struct
     structs: dict[str, Struct]
     file: str
-    """Stem of the name of the file that defines it."""
+    """The name of the defining file, without its suffix."""
 
 
 @dataclass(slots=True, eq=False)
 class Api:
-    """What the head of an API's file says."""
+    """The head of an API's definition file."""
 
     key: int
     name: str
@@ -172,7 +172,7 @@ _OPTIONS = re.compile(r"(?:tag (?P<tag>\d+))?\s*(?P<plain>plain)?\s*(?:= (?P<def
 
 
 def parse_versions(text: str, within: Versions) -> Versions:
-    """``3``, ``3-5``, or ``3+`` (up to the highest of ``within``)."""
+    """Parse ``3``, ``3-5``, or ``3+`` (up to the highest of ``within``)."""
     match = _VERSIONS.match(text)
     if match is None:
         raise DefinitionError(f"not a range of versions: {text!r}")
@@ -188,7 +188,7 @@ class _Line(NamedTuple):
 
 
 class _Parser:
-    """Reads one file into messages."""
+    """Parses one file into messages."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -237,7 +237,7 @@ class _Parser:
     def _fields(
         self, owner: Struct, indent: int, within: Versions, message: Versions, structs: dict[str, Struct]
     ) -> None:
-        """Read the lines at ``indent``, and under each the deeper ones, into ``owner``."""
+        """Read the fields at ``indent``, each with the deeper lines below it, into ``owner``."""
         while self.position < len(self.lines) and self.lines[self.position].indent == indent:
             parsed = self._field(within, message)
             owner.fields.append(parsed)
@@ -294,7 +294,7 @@ def _significant_lines(text: str) -> Iterator[_Line]:
 
 
 def parse_file(path: Path) -> list[Message]:
-    """All messages of one file, in order."""
+    """Parse all messages of one file, in order."""
     parser = _Parser(path)
     try:
         return list(parser.messages())
@@ -305,7 +305,7 @@ def parse_file(path: Path) -> list[Message]:
 
 
 def parse_api_head(path: Path) -> Api:
-    """Only the head of an API's file: cheap enough to read all of them at start."""
+    """Parse only the head of an API's file, which is cheap enough to read all heads at start."""
     lines = _significant_lines(path.read_text("utf-8"))
     _, key, name = next(lines).text.split()
     words = next(lines).text.split()
@@ -324,7 +324,7 @@ def _snake_case(name: str) -> str:
 
 
 class Library:
-    """All definitions, read file by file as they are asked for."""
+    """All definitions, read file by file when they are needed."""
 
     def __init__(self, directory: Path = DIRECTORY) -> None:
         self._directory = directory
@@ -332,7 +332,7 @@ class Library:
         self._read: set[Path] = set()
 
     def message(self, name: str) -> Message:
-        """Raises KeyError for a name that no file defines."""
+        """The message with this name. Raises KeyError if no file defines it."""
         if name not in self._messages:
             self._read_until_found(name)
         return self._messages[name]
@@ -343,13 +343,13 @@ class Library:
         return list(self._messages.values())
 
     def messages_in(self, stem: str) -> list[Message]:
-        """The messages of the file ``stem``.kmsg, in its order."""
+        """The messages of the file ``stem``.kmsg, in the file's order."""
         path = self._directory / f"{stem}.kmsg"
         self._read_file(path)
         return [message for message in self._messages.values() if message.file == stem]
 
     def apis(self) -> list[Api]:
-        """The heads of all APIs, by key."""
+        """The heads of all APIs, in the order of their keys."""
         return sorted(map(parse_api_head, self._api_paths()), key=lambda api: api.key)
 
     def _read_until_found(self, name: str) -> None:

@@ -1,8 +1,8 @@
-"""Compiling the encoder of one version of one message.
+"""Compiles the encoder of one version of one message.
 
-The mirror image of ``decoder``: a flat function that appends pieces to a list. Adjacent fields of fixed
-width, and the one-byte length that follows them, become one ``struct`` call. This one, too, can be had as a
-generator.
+It is the counterpart of ``decoder``: a flat function that appends pieces to a list. Adjacent fields of fixed
+width, and the one-byte length that follows them, become one ``struct`` call. The encoder is also available as
+a generator.
 """
 
 from __future__ import annotations
@@ -16,22 +16,25 @@ from penstock.protocol.malformed import unencodable
 from penstock.protocol.source import FORMATS, FieldEnd, SourceWriter
 
 Encoder = Callable[[object, list[bytes], list[int]], None]
-"""``encode(message, parts, foreign)``: appends pieces to ``parts``, and to ``foreign`` the indexes of those
-that are records in another form than bytes."""
+"""``encode(message, parts, foreign)``: appends pieces to ``parts``.
+
+It appends to ``foreign`` the indexes of those pieces that are records in another form than bytes.
+"""
 
 EncoderInSteps = Callable[[object, list[bytes], list[int]], Generator[None, None, None]]
 
 STEP_PIECES = 256
+"""An encoder in steps yields after at least this many pieces."""
 
 _BYTES_LIKE = frozenset((bytes, bytearray, memoryview))
 _FAST_ARRAY = 33
-"""Arrays of fixed-width elements up to this many have their packing function at hand."""
+"""Arrays with fewer elements of fixed width than this use a precompiled packing function."""
 
 UUID_SIZE_ERROR = "a UUID has 16 bytes"
 
 
 def uvarint_bytes(value: int) -> bytes:
-    """``value`` (not negative) as an unsigned varint."""
+    """Encode a non-negative ``value`` as an unsigned varint."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -41,7 +44,7 @@ def uvarint_bytes(value: int) -> bytes:
 
 
 def string_length_bytes(length_plus_one: int) -> bytes:
-    """As ``uvarint_bytes``, for a compact string, which Kafka bounds as it does the classic one."""
+    """Encode the length of a compact string like ``uvarint_bytes``, with Kafka's limit for all strings."""
     if length_plus_one > MAX_STRING_BYTES + 1:
         raise ValueError(
             f"a string of {length_plus_one - 1} bytes; the longest allowed has {MAX_STRING_BYTES}"
@@ -89,10 +92,10 @@ class _EncoderCompiler:
                 out.line("raise unencodable(NAME, VERSION, FIELDS, error) from error")
         return out.compile("encode", f"<encode {self.message.name} v{self.version}>")
 
-    # -- writing fixed width -------------------------------------------------------------------------------
+    # -- fields of fixed width -----------------------------------------------------------------------------
 
     def _fixed(self, code: str, value: str) -> None:
-        """Write one value of fixed width with its neighbours; the code ``x`` is a zero byte without value."""
+        """Write one value of fixed width with its neighbours; code ``x`` is a zero byte without a value."""
         self.pending.append((code, value, self.out.path()))
 
     def _flush(self) -> None:
@@ -112,7 +115,7 @@ class _EncoderCompiler:
         self.out.line(f"w({pack}({values}))", fields)
 
     def _length(self, field: Field, code: str, length: str = "uvarint_bytes") -> None:
-        """Write the length in ``n`` (in compact encoding one more) with what is pending before it."""
+        """Write the length in ``n`` (plus one in compact encoding), together with the pending values."""
         if not (self.flexible and field.compact):
             self._fixed(code, "n")
             self._flush()
@@ -135,7 +138,7 @@ class _EncoderCompiler:
                 self._tagged(struct_.tagged_fields(self.version), variable)
 
     def _tagged(self, fields: list[Field], variable: str) -> None:
-        """The count of the tagged fields that differ from their defaults, then each with its tag and size."""
+        """Write the number of tagged fields with non-default values, and each with its tag and size."""
         out = self.out
         if not fields:
             self._fixed("x", "")
@@ -161,7 +164,7 @@ class _EncoderCompiler:
         self.depth -= 1
 
     def _differs(self, field: Field, target: str) -> str:
-        """The condition, a bool, under which a tagged field is written."""
+        """The condition, as Python source, under which a tagged field is written."""
         if field.default == "null":
             return f"{target} is not None"
         if field.is_array:
@@ -183,7 +186,7 @@ class _EncoderCompiler:
         elif field.struct is not None:
             self._nested(field, target)
         elif field.type_name in FORMATS:
-            if field.type_name == "uuid":  # struct would pad or cut it in silence
+            if field.type_name == "uuid":  # struct would silently pad or cut it
                 self.out.line(f"if len({target}) != 16: raise ValueError({UUID_SIZE_ERROR!r})")
             self._fixed(FORMATS[field.type_name], target)
         else:
@@ -209,7 +212,7 @@ class _EncoderCompiler:
         self.depth -= 1
 
     def _variable(self, field: Field, target: str, nullable: bool) -> None:
-        """A string, bytes or records."""
+        """Write a string, bytes or records."""
         out = self.out
         compact = self.flexible and field.compact
         is_string = field.type_name == "string"
@@ -276,10 +279,10 @@ class _EncoderCompiler:
 
 
 def compile_encoder(message: Message, version: int, classes: dict[str, type]) -> Encoder:
-    """``encode(message, parts, foreign)``; ``classes`` holds the classes of the message and its structs."""
+    """Compile ``encode(message, parts, foreign)``; ``classes`` maps names of the message and its structs."""
     return _EncoderCompiler(message, version, classes).compile()  # type: ignore[return-value]
 
 
 def compile_encoder_in_steps(message: Message, version: int, classes: dict[str, type]) -> EncoderInSteps:
-    """As ``compile_encoder``, but a generator."""
+    """Compile like ``compile_encoder``, but into a generator function."""
     return _EncoderCompiler(message, version, classes, in_steps=True).compile()  # type: ignore[return-value]

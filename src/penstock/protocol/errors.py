@@ -1,4 +1,4 @@
-"""Kafka's error codes, and the exception that carries one."""
+"""Kafka's error codes, and the exception that carries one of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ RETRIABLE = True
 
 
 class ErrorCode(IntEnum):
-    """Every error code of the target release."""
+    """Every error code of the supported release."""
 
     default_message: str
-    """What to say where the place that found the error has nothing more precise."""
+    """The message for errors that are raised without a more precise one."""
     retriable: bool
-    """Whether Kafka's clients try again after this error."""
+    """Whether Kafka's clients retry after this error."""
 
     def __new__(cls, code: int, default_message: str, retriable: bool = False) -> ErrorCode:
         member = int.__new__(cls, code)
@@ -24,12 +24,12 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> ErrorCode | None:
-        """A code of a later release is an unknown error, as Kafka's own clients have it."""
+        """Map the code of a later release to the unknown error, as Kafka's own clients do."""
         return cls.UNKNOWN_SERVER_ERROR if isinstance(value, int) else None
 
     @classmethod
     def of(cls, code: int) -> ErrorCode:
-        """The error that a response bears."""
+        """The error with the code of a response."""
         return cls(code)  # type: ignore[call-arg]  # a lookup; the arguments of __new__ are a member's own
 
     UNKNOWN_SERVER_ERROR = -1, "the broker met an unexpected error while handling the request"
@@ -170,7 +170,7 @@ class ErrorCode(IntEnum):
 
 
 class KafkaError(Exception):
-    """A failure that a response reports by its error code."""
+    """A failure that a response reports by an error code."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         self.code = code

@@ -1,6 +1,7 @@
-"""Requests to bytes, bytes to responses, and the versions that two sides share: the wire without a socket.
+"""Encodes request frames, decodes response frames, and selects versions that both sides support.
 
-For whoever asks: the client, and a node that speaks to others. Each has errors of its own for what is wrong.
+It is used by the client, and by nodes that send requests to other nodes. Each of them has its own exceptions
+for errors. This module uses no socket.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from penstock.protocol.messages import ApiVersionsResponse, RequestHeader, Respo
 SIZE: Final = Struct(">i")
 CORRELATION_ID: Final = Struct(">i")
 _CORRELATION_ID_AT: Final = 4
-"""Behind the key and the version of the API, in all versions of the header."""
+"""The position of the correlation id, after the API's key and version in all versions of the header."""
 
 
 def request_parts(
     request: Message, version: int, correlation_id: int, client_id: str
 ) -> list[bytes | Records]:
-    """A whole frame, size included, in pieces to be sent one after the other."""
+    """Encode a whole frame, size included, as pieces to send one after the other."""
     before, after = _header_around_correlation_id(request.ID, version, client_id)
     header = before + CORRELATION_ID.pack(correlation_id) + after
     body = request.encode_parts(version)
@@ -38,7 +39,7 @@ def request_parts(
 
 @lru_cache
 def _header_around_correlation_id(api_key: int, version: int, client_id: str) -> tuple[bytes, bytes]:
-    """The header's bytes before and after the one field that changes from request to request."""
+    """Encode the header's bytes before and after the only field that changes between requests."""
     key = ApiKey(api_key)
     header = RequestHeader(request_api_key=key, request_api_version=version, client_id=client_id).encode(
         request_header_version(key, version)
@@ -47,14 +48,14 @@ def _header_around_correlation_id(api_key: int, version: int, client_id: str) ->
 
 
 def response_in(key: ApiKey, version: int, frame: memoryview) -> Message:
-    """The response in a frame (without its size); its records are slices of it. Raises MalformedMessage."""
+    """Decode the response in a frame without its size; records are slices of it. Raises MalformedMessage."""
     _, position = ResponseHeader.decode(response_header_version(key, version), frame)
     response, _ = response_class(key).decode(version, frame, position)
     return response
 
 
 class ServedRanges:
-    """The versions of each API that another side serves, from its ApiVersions response."""
+    """The versions of each API that the other side serves, from its ApiVersions response."""
 
     def __init__(self, response: ApiVersionsResponse) -> None:
         self._ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
@@ -64,21 +65,21 @@ class ServedRanges:
         return key in self._ranges
 
     def shared(self, key: ApiKey, lowest: int, highest: int) -> tuple[int, int] | None:
-        """The versions from ``lowest`` to ``highest`` that it serves too; None where there is none."""
+        """The versions from ``lowest`` to ``highest`` that the other side serves; None if there are none."""
         served = self._ranges.get(key)
         if served is None or max(lowest, served[0]) > min(highest, served[1]):
             return None
         return max(lowest, served[0]), min(highest, served[1])
 
     def newest(self, key: ApiKey) -> int | None:
-        """The highest version that both sides know; None where there is none."""
+        """The highest version that both sides support; None if there is none."""
         if key not in self._newest:
             shared = self.shared(key, *api_range(key))
             self._newest[key] = None if shared is None else shared[1]
         return self._newest[key]
 
     def mismatch(self, key: ApiKey, here: str) -> str:
-        """Why there is no version that it and ``here`` share, for an error that begins with its name."""
+        """Explain why there is no shared version with ``here``, as the predicate of an error message."""
         served = self._ranges.get(key)
         if served is None:
             return f"does not serve {key.name}"

@@ -1,6 +1,6 @@
-"""Write ``messages.pyi``, the types of the message classes, from the definitions.
+"""Writes ``messages.pyi``, the types of the message classes, from the definitions.
 
-Run ``python -m penstock.protocol.generate_stubs`` after a change of ``definitions/``.
+Run ``python -m penstock.protocol.generate_stubs`` after changing ``definitions/``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PYTHON_TYPES = {
 
 
 def stub_text() -> str:
-    """The whole of ``messages.pyi``."""
+    """The text of ``messages.pyi``."""
     return "\n".join([_HEAD, *_classes()])
 
 
@@ -85,7 +85,7 @@ def _parameter(indent: str, name: str, python_type: str) -> str:
 
 
 def _records_property(name: str, python_type: str, indent: str) -> Iterator[str]:
-    """Records may be set in several forms, but what a decoder leaves there is a view of its input."""
+    """Declare a property: records can be set in several forms, but a decoder sets a view of its input."""
     yield f"{indent}@property"
     yield f"{indent}def {name}(self) -> {python_type.replace('RecordBytes', 'memoryview')}: ..."
     yield f"{indent}@{name}.setter"

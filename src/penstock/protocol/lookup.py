@@ -1,7 +1,7 @@
-"""The few times a broker must look at the records inside a batch, always off the event loop.
+"""The few cases in which a broker must read the records inside a batch, always off the event loop.
 
-Compacted topics refuse records without a key, and ListOffsets finds records by their timestamps. This goes by
-the column kernel, which holds the GIL for microseconds only where it is compiled.
+Compacted topics refuse records without a key, and ListOffsets finds records by their timestamps. Both use the
+column kernel. Only the compiled kernel holds the GIL for no more than microseconds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from penstock.protocol.compression import DEFAULT_MAX_BYTES
 
 
 def find_null_key(buf: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> bool:
-    """Whether any record of the batch has no key. Raises MalformedRecords where the records do not parse."""
+    """Whether any record of the batch has no key. Raises MalformedRecords if the records cannot be parsed."""
     key = _columns_of_batch(buf, 0, max_bytes, include_keys=True).key
     return key is not None and key.null_count > 0
 
@@ -21,7 +21,10 @@ def find_null_key(buf: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> bool:
 def first_offset_at(
     buf: Buffer, timestamp: int, position: int = 0, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> tuple[int, int] | None:
-    """(offset, timestamp) of the first record at or after `timestamp` in the batch at `position`, if any."""
+    """Find the first record at or after `timestamp` in the batch at `position`.
+
+    Returns (offset, timestamp), or None if there is no such record.
+    """
     columns = _columns_of_batch(buf, position, max_bytes)
     for row, found in enumerate(memoryview(columns.timestamp).cast("q")):
         if found >= timestamp:
@@ -32,9 +35,10 @@ def first_offset_at(
 def max_timestamp_offset(
     buf: Buffer, position: int = 0, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> tuple[int, int] | None:
-    """(offset, timestamp) of the first record with the latest timestamp in the batch at `position` (KIP-734).
+    """Find the first record with the latest timestamp in the batch at `position` (KIP-734).
 
-    None where the batch has no records left (compaction keeps such batches for their sequences).
+    Returns (offset, timestamp), or None if the batch has no records left (compaction keeps such batches for
+    their sequences).
     """
     columns = _columns_of_batch(buf, position, max_bytes)
     timestamps = memoryview(columns.timestamp).cast("q").tolist()

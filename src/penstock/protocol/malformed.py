@@ -1,4 +1,4 @@
-"""What is wrong with a message, and where."""
+"""Errors in messages, with the field and the position at which they occurred."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.protocol.source import FieldEnd
 
 
 class MalformedMessage(ValueError):
-    """Bytes that are not the message they should be. Names message, version, field and position."""
+    """The bytes are not a valid message; the error names message, version, field and position."""
 
     def __init__(self, message: str, version: int, field: str, position: int, what: str) -> None:
         super().__init__(f"{message} v{version}: {field or 'message'} at byte {position} {what}")
@@ -19,15 +19,15 @@ class MalformedMessage(ValueError):
 
 
 class UnencodableMessage(ValueError):
-    """A message whose values have no encoding: null where none is allowed, a number out of range."""
+    """The values of a message have no encoding: null where it is not allowed, or a number out of range."""
 
 
 class UnsupportedVersion(ValueError):
-    """A version that the definition does not have."""
+    """The definition does not have this version."""
 
 
 class Malformation(Exception):
-    """Raised inside compiled decoders, which know neither message nor field; turned into MalformedMessage."""
+    """An error in a compiled decoder, which knows no message or field; it becomes a MalformedMessage."""
 
 
 def malformed(
@@ -38,7 +38,7 @@ def malformed(
     end: int,
     error: Exception,
 ) -> MalformedMessage:
-    """Name the field that a compiled decoder was reading when it raised ``error``."""
+    """Create the error with the field that a compiled decoder was reading when it raised ``error``."""
     candidates = fields[_line_number(error) - 1]
     cut = next((f.field for f in candidates if position + f.end > end), candidates[-1].field)
     if isinstance(error, Malformation):
@@ -53,7 +53,7 @@ def malformed(
 def unencodable(
     message: str, version: int, fields: Sequence[tuple[FieldEnd, ...]], error: Exception
 ) -> UnencodableMessage:
-    """Name the fields that a compiled encoder was writing when it raised ``error``."""
+    """Create the error with the fields that a compiled encoder was writing when it raised ``error``."""
     names = ", ".join(f.field for f in fields[_line_number(error) - 1])
     return UnencodableMessage(f"{message} v{version}: {names or 'message'}: {error}")
 

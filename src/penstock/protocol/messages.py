@@ -1,6 +1,6 @@
-"""Every message of the protocol, as classes made at first use: ``messages.FetchRequest``.
+"""All messages of the protocol, as classes that are built at first use: ``messages.FetchRequest``.
 
-The classes come from ``definitions/*.kmsg``; the types of their fields stand in ``messages.pyi``, which
+The classes come from ``definitions/*.kmsg``. The types of their fields are in ``messages.pyi``, which
 ``python -m penstock.protocol.generate_stubs`` writes.
 """
 
@@ -22,7 +22,7 @@ __all__ = [  # noqa: RUF022
 
 
 def message_class(name: str) -> type[Message]:
-    """The class called ``name``; KeyError when no definition has that name."""
+    """The class called ``name``. Raises KeyError if no definition has that name."""
     made = globals().get(name)
     if made is None:
         made = globals()[name] = build_message_class(library.message(name), __name__)

@@ -1,4 +1,4 @@
-"""Murmur2 as Kafka's default partitioner uses it: the key decides the partition, the same in every client."""
+"""Murmur2 as in Kafka's default partitioner: a key has the same partition in every client."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def murmur2(data: Buffer) -> int:
 
 
 def partition_for_key(key: Buffer, partitions: int) -> int:
-    """The partition of a record with this key among `partitions`."""
+    """The partition, among `partitions`, of a record with this key."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -1,10 +1,10 @@
-"""Messages as records: how the metadata log and the coordinators' topics frame them.
+"""Messages as records: the framing of the metadata log and of the coordinators' topics.
 
 Metadata log
-    frame version 1, record id, version, each an unsigned varint; then the message.
+    The value is frame version 1, record id and version, each as an unsigned varint, and then the message.
 Coordinators' topics (``__consumer_offsets``, ``__transaction_state``, ``__share_group_state``)
-    the key is the record's id as int16, then the key message; the value its version as int16, then the value
-    message. A missing value is a tombstone.
+    The key is the record's id as int16 and then the key message. The value is its version as int16 and then
+    the value message. A missing value is a tombstone.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _INT16 = struct.Struct(">h")
 
 
 class UnknownRecordType(ValueError):
-    """A record of a type that the target release does not have."""
+    """The supported release does not have a record of this type."""
 
 
 class Coordinator(Enum):
-    """The families of coordinator records; the ids of each start at 0. Values are definition files."""
+    """The families of coordinator records, each with ids from 0 on; the values name definition files."""
 
     GROUP = "group_coordinator"
     TRANSACTION = "transaction_coordinator"
@@ -42,15 +42,15 @@ class Coordinator(Enum):
 
 
 def encode_metadata_record(message: Message, version: int) -> bytes:
-    """The value of a record of the metadata log."""
+    """Encode the value of a record of the metadata log."""
     head = bytes((METADATA_FRAME_VERSION,)) + uvarint_bytes(message.ID) + uvarint_bytes(version)
     return head + message.encode(version)
 
 
 def decode_metadata_record(buf: Buffer) -> tuple[Message, int]:
-    """(message, version) from the value of a record of the metadata log.
+    """Decode (message, version) from the value of a record of the metadata log.
 
-    Raises UnknownRecordType, UnsupportedVersion, MalformedMessage.
+    Raises UnknownRecordType, UnsupportedVersion or MalformedMessage.
     """
     (frame_version, record_id, version), start = _metadata_head(buf)
     if frame_version != METADATA_FRAME_VERSION:
@@ -76,15 +76,15 @@ def _metadata_head(buf: Buffer) -> tuple[list[int], int]:
 
 
 def encode_versioned(message: Message, version: int) -> bytes:
-    """``message`` behind its version as int16: coordinator values, and the embedded consumer protocol."""
+    """Encode ``message`` after its version as int16, for coordinator values and the consumer protocol."""
     return _INT16.pack(version) + message.encode(version)
 
 
 def decode_versioned(cls: type[M], buf: Buffer, newest_known: bool = False) -> tuple[M, int]:
-    """(message, version) from what ``encode_versioned`` wrote; bytes after the message are left alone.
+    """Decode (message, version) as ``encode_versioned`` wrote them; bytes after the message are ignored.
 
-    With ``newest_known`` a version above the highest is read as the highest, as the consumer protocol asks
-    for: its later versions only append fields.
+    With ``newest_known`` a version above the highest is decoded as the highest. The consumer protocol
+    requires this, because its later versions only append fields.
     """
     if len(buf) < 2:
         raise MalformedMessage(cls.__name__, 0, "version", 0, f"is cut off: {len(buf)} bytes remain")
@@ -96,12 +96,15 @@ def decode_versioned(cls: type[M], buf: Buffer, newest_known: bool = False) -> t
 
 
 def encode_coordinator_key(key: Message) -> bytes:
-    """The key of a coordinator's record. Keys have had one version only, 0: a new one gets a new id."""
+    """Encode the key of a coordinator's record; keys only have version 0, since a new form gets a new id."""
     return _INT16.pack(key.ID) + key.encode(0)
 
 
 def decode_coordinator_key(coordinator: Coordinator, buf: Buffer) -> Message:
-    """The inverse of ``encode_coordinator_key``. Raises UnknownRecordType, MalformedMessage."""
+    """Decode a key, as the inverse of ``encode_coordinator_key``.
+
+    Raises UnknownRecordType or MalformedMessage.
+    """
     if len(buf) < 2:
         raise MalformedMessage(f"{coordinator.value} key", 0, "id", 0, f"is cut off: {len(buf)} bytes remain")
     key, _ = _class_of(coordinator.value, "key", _INT16.unpack_from(buf)[0]).decode(0, buf, 2)
@@ -109,8 +112,10 @@ def decode_coordinator_key(coordinator: Coordinator, buf: Buffer) -> Message:
 
 
 def decode_coordinator_value(key: Message, buf: Buffer) -> tuple[Message, int]:
-    """(message, version) from the value that stands beside ``key``. Raises UnsupportedVersion,
-    MalformedMessage."""
+    """Decode (message, version) from the value that belongs to ``key``.
+
+    Raises UnsupportedVersion or MalformedMessage.
+    """
     return decode_versioned(message_class(type(key).__name__.removesuffix("Key") + "Value"), buf)
 
 

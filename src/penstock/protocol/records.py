@@ -1,8 +1,8 @@
-"""Records one by one: encode and decode whole batches, control batches, and the formats before v2.
+"""Encoding and decoding of single records: whole batches, control batches, and the formats before v2.
 
-For the broker's own logs, tests, tools and the few cases in which Kafka must look inside a produced batch.
-The hot paths do not come here: the broker reads headers only (`batch`), and readers of whole topics decode
-into columns (`columns`).
+The broker uses it for its own logs, and for the few cases in which Kafka must read inside a produced batch;
+tests and tools use it, too. The hot paths avoid it: the broker reads headers only (`batch`), and readers of
+whole topics decode into columns (`columns`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _INT64_MAX: Final = _SIGN64 - 1
 
 
 class Record(NamedTuple):
-    """One record. `offset` is absolute; `timestamp` in ms since the epoch, -1 where there is none."""
+    """One record; `offset` is absolute, `timestamp` is in ms since the epoch or -1 if there is none."""
 
     offset: int
     timestamp: int
@@ -61,7 +61,7 @@ class Record(NamedTuple):
 
 
 def write_varint(out: bytearray, value: int) -> None:
-    """Append a zigzag varint (32 or 64 bits)."""
+    """Append a zigzag varint of 32 or 64 bits."""
     value = (value << 1) ^ (value >> 63)
     while value > 0x7F:
         out.append((value & 0x7F) | 0x80)
@@ -70,9 +70,9 @@ def write_varint(out: bytearray, value: int) -> None:
 
 
 def read_varint(buf: Buffer, position: int) -> tuple[int, int]:
-    """(value, position after it) of a zigzag varint of at most 32 bits, as Java reads it.
+    """Decode a zigzag varint of at most 32 bits, as Java does: (value, position after it).
 
-    Raises IndexError at the end of `buf`, MalformedRecords where it runs over five bytes.
+    Raises IndexError at the end of `buf`, and MalformedRecords if the varint is longer than five bytes.
     """
     raw = buf[position]
     position += 1
@@ -93,7 +93,7 @@ def read_varint(buf: Buffer, position: int) -> tuple[int, int]:
 
 
 def read_varlong(buf: Buffer, position: int) -> tuple[int, int]:
-    """As `read_varint`, for 64 bits and at most ten bytes."""
+    """Decode like `read_varint`, but up to 64 bits and ten bytes."""
     raw = buf[position]
     position += 1
     if raw > 0x7F:
@@ -124,7 +124,7 @@ def encode_record(
     headers: Headers = (),
 ) -> None:
     """Append one record of format v2 to `out`."""
-    body = bytearray(b"\x00")  # record attributes: none are defined
+    body = bytearray(b"\x00")  # the attributes of a record, none of which are defined
     write_varint(body, timestamp_delta)
     write_varint(body, offset_delta)
     _write_bytes(body, key)
@@ -160,10 +160,11 @@ def encode_batch(
     partition_leader_epoch: int = NO_LEADER_EPOCH,
     keep_offsets: bool = False,
 ) -> bytes:
-    """One batch of format v2.
+    """Encode one batch of format v2.
 
-    Records are numbered from `base_offset` on, whatever their own offsets say; with `keep_offsets` theirs
-    stay (they must rise from `base_offset` on), gaps and all. Raises ValueError for no records.
+    Records are numbered from `base_offset` on, and their own offsets are ignored. With `keep_offsets` they
+    keep their own offsets and gaps; these must increase, and start at `base_offset` or later. Raises
+    ValueError if there are no records.
     """
     rows = list(records)
     if not rows:
@@ -199,7 +200,7 @@ def encode_batch(
 
 
 def assemble_batch(header: BatchHeader, payload: Buffer) -> bytearray:
-    """A batch of `header` and its (compressed) records section: length and CRC are computed here."""
+    """Build a batch from `header` and its (compressed) records section, and set its length and CRC."""
     out = bytearray(HEADER_SIZE + len(payload))
     out[HEADER_SIZE:] = payload
     batch.write_header(out, header)
@@ -210,10 +211,10 @@ def assemble_batch(header: BatchHeader, payload: Buffer) -> bytearray:
 
 
 def decode_batch(buf: Buffer, position: int = 0, max_bytes: int = DEFAULT_MAX_BYTES) -> Iterator[Record]:
-    """The records of the batch (or message set of magic 0 or 1) at `position`, control records included.
+    """Decode the batch (or message set of magic 0 or 1) at `position`, control records included.
 
-    Decompresses into at most `max_bytes`. The CRC is not checked (`batch.crc_is_valid` does). Raises
-    CorruptBatch for a bad header, MalformedRecords for records that do not parse.
+    It may decompress to at most `max_bytes`. The CRC is not checked (see `batch.crc_is_valid`). Raises
+    CorruptBatch for a bad header, and MalformedRecords for records that cannot be parsed.
     """
     header = batch.parse_header(buf, position)
     if position + header.size_bytes > len(buf):
@@ -224,7 +225,7 @@ def decode_batch(buf: Buffer, position: int = 0, max_bytes: int = DEFAULT_MAX_BY
 
 
 def decode_batches(buf: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> Iterator[Record]:
-    """The records of all whole batches in `buf`, those of control batches left out."""
+    """Decode the records of all whole batches in `buf`, except those of control batches."""
     for position, header in batch.iter_headers(buf):
         if not header.is_control:
             yield from decode_batch(buf, position, max_bytes)
@@ -233,7 +234,7 @@ def decode_batches(buf: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> Iterator[
 def records_section(
     buf: Buffer, header: BatchHeader, position: int = 0, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> Buffer:
-    """What follows the header of the v2 batch at `position`, decompressed."""
+    """The part after the header of the v2 batch at `position`, decompressed."""
     section = memoryview(buf)[position + HEADER_SIZE : position + header.size_bytes]
     if header.attributes & batch.COMPRESSION_MASK == Codec.NONE:
         return section
@@ -248,12 +249,12 @@ def known_codec(header: BatchHeader) -> Codec:
 
 
 def decode_records(header: BatchHeader, section: Buffer) -> Iterator[Record]:
-    """The records of a v2 batch from its header and its decompressed records section.
+    """Decode the records of a v2 batch from its header and its decompressed records section.
 
-    Raises MalformedRecords at the first that does not parse.
+    Raises MalformedRecords at the first record that cannot be parsed.
     """
     append_time = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
-    data = bytes(section)  # its items and slices are cheaper than a memoryview's
+    data = bytes(section)  # indexing and slicing bytes is cheaper than with a memoryview
     position = 0
     for number in range(header.count):
         try:
@@ -307,9 +308,9 @@ def _read_headers(data: bytes, position: int, end: int, count: int) -> tuple[Hea
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    """Length-prefixed bytes; any negative length is null, as in Java."""
+    """Read length-prefixed bytes; as in Java, any negative length means null."""
     length = data[position]
-    if length < 0x80:  # a varint of one byte, as nearly all are
+    if length < 0x80:  # a varint of one byte, which is the usual case
         length = (length >> 1) ^ -(length & 1)
         position += 1
     else:
@@ -323,7 +324,7 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
 
 
 def wrap_int64(value: int) -> int:
-    """As Java's long overflows."""
+    """Wrap a value around like the overflow of Java's long."""
     return ((value + _SIGN64) & _MASK64) - _SIGN64
 
 
@@ -333,7 +334,7 @@ _LEGACY: Final = Struct(">qiIbb")  # offset, size, crc, magic, attributes; magic
 
 
 def _decode_legacy(message: memoryview, header: BatchHeader, max_bytes: int) -> Iterator[Record]:
-    """A message of the formats before v2, or the messages its value wraps."""
+    """Decode a message of the formats before v2, or the messages that its value wraps."""
     record = _decode_message(message, header)
     codec = known_codec(header)
     if codec == Codec.NONE:
@@ -346,7 +347,7 @@ def _decode_legacy(message: memoryview, header: BatchHeader, max_bytes: int) -> 
     messages = list(_inner_messages(inner, header.magic))
     if not messages:
         raise MalformedRecords(f"compressed message at offset {header.base_offset} wraps nothing")
-    # Magic 1 numbers the inner messages from 0; the wrapper has the offset of the last one (KIP-31).
+    # Magic 1 numbers the inner messages from 0, and the wrapper has the offset of the last one (KIP-31).
     first_offset = header.base_offset - messages[-1].offset if header.magic == 1 else 0
     append_time = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
     for inner_record in messages:
@@ -393,7 +394,7 @@ def _read_legacy_bytes(message: memoryview, position: int) -> tuple[bytes | None
 
 
 class ControlRecordType(IntEnum):
-    """The second int16 of a control record's key."""
+    """The type of a control record, which is the second int16 of its key."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -420,9 +421,10 @@ def encode_control_batch(
     producer_epoch: int = NO_PRODUCER_EPOCH,
     transactional: bool = False,
 ) -> bytes:
-    """A control batch of (type, value): the value is the type's encoded message, for KRaft's own types
-    (LeaderChangeMessage, SnapshotHeaderRecord, SnapshotFooterRecord, KRaftVersionRecord, VotersRecord)
-    without any version before it.
+    """Encode a control batch of (type, value) entries.
+
+    The value is the type's encoded message. KRaft's own types (LeaderChangeMessage, SnapshotHeaderRecord,
+    SnapshotFooterRecord, KRaftVersionRecord, VotersRecord) have no version before the message.
     """
     return encode_batch(
         [Record(0, timestamp, _INT16_PAIR.pack(0, kind), value) for kind, value in entries],
@@ -436,9 +438,9 @@ def encode_control_batch(
 
 
 def control_record_type(key: bytes | None) -> ControlRecordType:
-    """The type that a control record's key names; UNKNOWN for those of a later Kafka.
+    """The type that a control record's key names; UNKNOWN for types of a later Kafka.
 
-    Raises MalformedRecords where the key is none.
+    Raises MalformedRecords if the bytes are not such a key.
     """
     if key is None or len(key) < _INT16_PAIR.size:
         raise MalformedRecords("control record without a type in its key")
@@ -461,7 +463,7 @@ def encode_end_txn_marker(
     base_offset: int = 0,
     partition_leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytes:
-    """The batch that ends a transaction in one partition."""
+    """Encode the batch that ends a transaction in one partition."""
     kind = ControlRecordType.COMMIT if committed else ControlRecordType.ABORT
     return encode_control_batch(
         [(kind, _END_TXN_MARKER.pack(0, coordinator_epoch))],
@@ -475,7 +477,7 @@ def encode_end_txn_marker(
 
 
 def decode_end_txn_marker(record: Record) -> EndTxnMarker:
-    """Raises MalformedRecords where the control record is no transaction marker."""
+    """Decode a transaction marker. Raises MalformedRecords for other control records."""
     kind = control_record_type(record.key)
     if kind not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
         raise MalformedRecords(f"{kind.name} is no transaction marker")
@@ -488,9 +490,9 @@ def decode_end_txn_marker(record: Record) -> EndTxnMarker:
 def recompress(
     buf: Buffer, codec: int, level: int | None = None, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> bytearray:
-    """The v2 batch at the start of `buf` with its records under another codec (a topic's compression.type).
+    """Compress the records of the v2 batch at the start of `buf` with another codec (compression.type).
 
-    The records' bytes are not parsed: only their envelope changes.
+    The records themselves are not parsed.
     """
     header = batch.parse_header(buf)
     section = records_section(buf, header, 0, max_bytes)
@@ -499,10 +501,10 @@ def recompress(
 
 
 def restore_max_timestamp(buf: bytearray | memoryview, header: BatchHeader) -> BatchHeader:
-    """Recompute the max timestamp of the produced batch in `buf` from its records and write it there.
+    """Recompute the max timestamp of the produced batch in `buf` from its records, and set it in the header.
 
-    For a batch whose max timestamp is less than its base timestamp: some clients leave it unset, and Kafka
-    corrects them, as the time index and retention depend on it. Returns the new header.
+    This is for batches whose max timestamp is below their base timestamp. Some clients leave it unset, and
+    Kafka corrects it, because the time index and retention depend on it. Returns the new header.
     """
     latest = max((record.timestamp for record in decode_batch(buf)), default=NO_TIMESTAMP)
     return batch.set_max_timestamp(buf, header, latest)

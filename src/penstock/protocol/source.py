@@ -1,7 +1,7 @@
-"""Writing the source of the compiled codec: lines that know which field they are for.
+"""Writes the source of the compiled codec, and records the fields that each line reads or writes.
 
-The generated functions carry no bookkeeping for error messages. When one fails, the number of the line that
-raised tells the field, through the list kept here.
+The generated functions contain no bookkeeping for error messages. When one of them fails, the number of the
+line that raised the error identifies the field, through the list kept here.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ FORMATS = {
     "float64": "d",
     "uuid": "16s",
 }
-"""``struct`` codes of the types of fixed width."""
+"""The ``struct`` codes of the types with fixed width."""
 
 FIXED_SIZES = {name: struct.calcsize(">" + code) for name, code in FORMATS.items()}
 
 
 class FieldEnd(NamedTuple):
-    """A field that a generated line reads, and where it ends, counted from the position before that line."""
+    """A field that a generated line reads, and its end relative to the position before that line."""
 
     field: str
     end: int
 
 
 class SourceWriter:
-    """Collects indented lines, the fields each belongs to, and the constants they use."""
+    """Collects indented lines, the fields that each belongs to, and the constants that they use."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -57,7 +57,7 @@ class SourceWriter:
 
     @contextmanager
     def inside(self, field: str) -> Iterator[None]:
-        """Lines written within belong to ``field``."""
+        """Assign the lines written within the context to ``field``."""
         self._path.append(field)
         yield
         self._path.pop()

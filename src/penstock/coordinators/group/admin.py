@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups, DeleteGroups: the administrator's view."""
+"""DescribeGroups, ListGroups and DeleteGroups: the requests of administrators."""
 
 from collections.abc import Iterable
 
@@ -13,16 +13,16 @@ from penstock.protocol.messages import DescribeGroupsResponse, ListGroupsRespons
 
 __all__ = ["handle_delete_group", "handle_describe_group", "handle_list_groups"]
 
-#: KIP-1043: until then a group that does not exist is described as Dead, without an error.
 GROUP_ID_NOT_FOUND_VERSION = 6
+"""The first version that reports a missing group as an error (KIP-1043); older ones describe it as Dead."""
 
 DescribedGroup = DescribeGroupsResponse.DescribedGroup
 
 
 def handle_describe_group(shard: Shard, group_id: str, caller: Caller) -> DescribedGroup:
-    """One group. Protocol and subscriptions are shown while it is Stable, assignments always."""
+    """Describe one group; protocol and subscriptions appear only while it is Stable, assignments always."""
     group = shard.classic_group(group_id)
-    if group is None or not group.is_durable:  # a group that is not committed yet may never have been
+    if group is None or not group.is_durable:  # the append of a group that is not committed may still fail
         return _describe_missing(shard, group_id, caller)
     is_stable = group.state is ClassicGroupState.STABLE
     protocol = (group.protocol_name or "") if is_stable else ""
@@ -65,7 +65,7 @@ def _describe_missing(shard: Shard, group_id: str, caller: Caller) -> DescribedG
 def handle_list_groups(
     shard: Shard, states: Iterable[str], types: Iterable[str]
 ) -> list[ListGroupsResponse.ListedGroup]:
-    """Every group whose state and type are asked for, in any case of letters; no filter means all."""
+    """List the groups that match the states and types, compared without case; an empty filter matches all."""
     wanted_states = {state.lower().strip() for state in states}
     wanted_types = {type_.lower() for type_ in types}
     return [
@@ -84,7 +84,7 @@ def handle_list_groups(
 
 
 def handle_delete_group(shard: Shard, group_id: str) -> tuple[Records, ErrorCode]:
-    """Delete an empty group with everything it has committed."""
+    """Delete an empty group and all of its committed offsets."""
     group = shard.classic_group(group_id)
     if group is None:
         return [], ErrorCode.GROUP_ID_NOT_FOUND

@@ -1,4 +1,4 @@
-"""The settings a coordinator needs, already typed; names follow Kafka's."""
+"""The typed settings of a group coordinator, under Kafka's names."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ __all__ = ["GroupCoordinatorConfig"]
 
 @dataclass(frozen=True, slots=True)
 class GroupCoordinatorConfig:
-    """Defaults are Kafka's."""
+    """The settings of one group coordinator; the defaults are Kafka's."""
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
@@ -16,6 +16,8 @@ class GroupCoordinatorConfig:
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
     offsets_retention_check_interval_ms: int = 600_000
-    #: How long a first JoinGroup stays parked. The session timeout cannot guard it: a member that does
-    #: not know its id yet sends no heartbeats.
     new_member_join_timeout_ms: int = 5 * 60 * 1000
+    """How long the first JoinGroup of a member stays parked.
+
+    The session timeout cannot guard this request: a member without an id sends no heartbeats.
+    """

@@ -1,4 +1,4 @@
-"""The coordinator of one partition of `__consumer_offsets`: every request, every record, every timer."""
+"""The coordinator of the groups in one partition of `__consumer_offsets`."""
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
@@ -42,31 +42,35 @@ from penstock.protocol.messages import (
 
 __all__ = ["GroupCoordinator"]
 
-#: A timer that fires while records of its group are on the way to the followers waits so long at a time.
 BLOCKED_RETRY_MS = 20
+"""How long a timer is postponed when it fires while records of its group are not yet committed."""
 
 
 class GroupCoordinator:
-    """A pure state machine. Its owner must
+    """The groups of one partition as a pure state machine.
+
+    Its owner must
 
     - append the records of each call as one batch, in the order of the calls;
-    - then either `replay` each of them, in the order of the log, once they are committed, or tell
+    - then either `replay` each of them, in the order of the log, once they are committed, or call
       `fail_append`;
-    - make no call for a group that has records on the way, as `watch` tells; commits of offsets may follow
-      each other;
-    - send what `take_replies` returns after every call;
-    - call `on_timeout` until `next_deadline_ms` lies ahead.
+    - make no call for a group that has uncommitted records (see `watch`), except that commits of offsets may
+      follow each other;
+    - send the responses that `take_replies` returns after every call;
+    - call `on_timeout` until `next_deadline_ms` lies in the future.
 
-    It does not promise that a parked request is ever answered if its owner stops calling, nor that a
-    response built before `fail_append` is still right: the owner answers with the error instead.
+    The coordinator does not promise to answer a parked request if its owner stops calling. A response built
+    before `fail_append` is no longer valid: the owner sends the error instead.
     """
 
     def __init__(self, config: GroupCoordinatorConfig, new_uuid: Callable[[], str]) -> None:
         self._shard = Shard(config, new_uuid)
 
     def watch(self, *, held: Container[str], blocked: Container[str]) -> None:
-        """Say which groups have records on their way between the append and `replay`; they are looked into
-        when timers fire. `blocked` are those with records other than committed offsets."""
+        """Set the groups with records between the append and `replay`, which timers check when they fire.
+
+        `blocked` are those of them with records other than committed offsets.
+        """
         self._shard.held, self._shard.blocked = held, blocked
 
     # -- requests ------------------------------------------------------------------------------------
@@ -97,7 +101,10 @@ class GroupCoordinator:
     def handle_txn_offset_commit(
         self, request: TxnOffsetCommitRequest, now_ms: int
     ) -> tuple[Records, TxnOffsetCommitResponse]:
-        """Its records belong in the producer's transaction, and are replayed with its id."""
+        """Commit offsets within a transaction.
+
+        The records belong to the producer's transaction and are replayed with its producer id.
+        """
         return handle_txn_offset_commit(self._shard, request, now_ms)
 
     def handle_offset_delete(self, request: OffsetDeleteRequest) -> tuple[Records, OffsetDeleteResponse]:
@@ -131,7 +138,7 @@ class GroupCoordinator:
         now_ms: int,
         producer_id: int = replay.NO_PRODUCER_ID,
     ) -> None:
-        """Apply one record of the log, at `record_offset`, written inside a transaction or not."""
+        """Apply one record of the log at `record_offset`; `producer_id` is set if a transaction wrote it."""
         key, value = record.key, record.value
         if isinstance(key, OffsetCommitKey):
             assert value is None or isinstance(value, OffsetCommitValue)
@@ -141,17 +148,17 @@ class GroupCoordinator:
             replay.replay_group(self._shard, key.group, value, now_ms)
 
     def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Apply a transaction's marker, once it's in the log: its offsets count now, or never did."""
+        """Apply a transaction's marker once it is in the log: keep or discard the offsets it committed."""
         self._shard.offsets.end_transaction(producer_id, committed=committed)
 
     def fail_append(self, records: list[CoordinatorRecord], error: ErrorCode, now_ms: int) -> Records:
-        """The records of the last call could not be written; returns records that the way back writes."""
+        """Undo the last call, whose records could not be written; return records that undoing requires."""
         return replay.fail_append(self._shard, records, error, now_ms)
 
-    # -- life ----------------------------------------------------------------------------------------
+    # -- loading and unloading -----------------------------------------------------------------------
 
     def on_loaded(self, now_ms: int) -> Records:
-        """The log has been replayed: begin to serve. Members have a whole session to show up again."""
+        """Start serving once the log has been replayed; each member gets a full session timeout to return."""
         shard = self._shard
         records: Records = []
         for group in self._classic_groups():
@@ -163,7 +170,7 @@ class GroupCoordinator:
         return records
 
     def on_unloaded(self) -> None:
-        """Another broker takes over: whoever waits here is told to look for it."""
+        """Answer every parked request with NOT_COORDINATOR, because another broker takes over."""
         error = ErrorCode.NOT_COORDINATOR
         for group in self._classic_groups():
             finish_static_replacement(self._shard, group, error, group.state_timestamp_ms)
@@ -173,7 +180,7 @@ class GroupCoordinator:
                 self._shard.answer_sync(member, SyncGroupResponse(error_code=error))
 
     def take_replies(self) -> list[tuple[Ticket, JoinGroupResponse | SyncGroupResponse]]:
-        """Answers to parked requests that have become due since the last call."""
+        """Return the responses to parked requests that became due since the last call."""
         replies = self._shard.replies
         if replies:
             self._shard.replies = []
@@ -186,7 +193,7 @@ class GroupCoordinator:
         return self._shard.timers.next_deadline_ms
 
     def shift_timers(self, by_ms: int) -> None:
-        """The clock has jumped by so much: sessions and rounds last as long as they would have."""
+        """Move all deadlines after the clock jumped by this much; sessions and rounds keep their length."""
         self._shard.timers.shift(by_ms)
 
     def on_timeout(self, now_ms: int) -> Records:
@@ -208,7 +215,7 @@ class GroupCoordinator:
                 return expiration.on_expiration(self._shard, now_ms)
         return []
 
-    # -- figures -------------------------------------------------------------------------------------
+    # -- metrics -------------------------------------------------------------------------------------
 
     @property
     def counters(self) -> Counters:
@@ -219,10 +226,10 @@ class GroupCoordinator:
         return self._shard.offsets.count
 
     def state_counts(self) -> Counter[ClassicGroupState]:
-        """How many groups are in each state."""
+        """The number of groups in each state."""
         return Counter(group.state for group in self._classic_groups())
 
     def _classic_groups(self) -> list[ClassicGroup]:
-        # Copied in one step: metrics are read by a thread of their own.
+        # Copied in one step, because another thread reads the metrics.
         groups = list(self._shard.groups.values())
         return [group for group in groups if isinstance(group, ClassicGroup)]

@@ -1,8 +1,8 @@
-"""The end of offsets and groups: by time, or because the topic is gone.
+"""Expire offsets and groups, by time or because a topic was deleted.
 
-An offset expires ``offsets.retention.minutes`` after the group became Empty; in a group with members,
-after its commit, if nobody in the group subscribes to its topic any more; in a simple group, after its
-commit. A group without members goes when its last offset has gone (KIP-211).
+An offset expires ``offsets.retention.minutes`` after the group became Empty. In a group with members it
+expires that long after its commit, if no member subscribes to its topic any more; in a simple group, that
+long after its commit. A group without members is removed with its last offset (KIP-211).
 """
 
 from collections.abc import Callable
@@ -19,9 +19,10 @@ __all__ = ["EXPIRATION_KEY", "handle_topic_deleted", "on_expiration", "schedule_
 
 EXPIRATION_KEY = (TimerKind.EXPIRATION, "")
 
-#: Work for one turn, so that a large partition does not hold up the event loop.
 MAX_GROUPS_PER_TURN = 500
+"""Limits the groups checked per turn, so that a large partition does not block the event loop."""
 MAX_RECORDS_PER_TURN = 1_000
+"""Limits the tombstones returned per turn, for the same reason."""
 
 BaseTimestamp = Callable[[CommittedOffset], int]
 
@@ -31,7 +32,7 @@ def schedule_expiration(shard: Shard, now_ms: int) -> None:
 
 
 def on_expiration(shard: Shard, now_ms: int) -> Records:
-    """Look at some groups; the timer comes back at once while some are left, else after the interval."""
+    """Check some groups; the timer fires again at once while groups remain, else after the interval."""
     queue = shard.expiration_queue
     if not queue:
         queue.extend(shard.groups)
@@ -51,7 +52,7 @@ def on_expiration(shard: Shard, now_ms: int) -> Records:
 
 def _expire_group(shard: Shard, group: Group, now_ms: int) -> Records:
     if not isinstance(group, ClassicGroup) or group.group_id in shard.held:
-        return []  # a commit that is on the way keeps what it commits
+        return []  # a commit that is being appended renews its offsets
     group_id = group.group_id
     records: Records = []
     offset_count = 0
@@ -74,11 +75,11 @@ def _expire_group(shard: Shard, group: Group, now_ms: int) -> Records:
 
 
 def _base_timestamp(group: ClassicGroup) -> BaseTimestamp | None:
-    """From when an offset of this group is counted; None while none of them may expire."""
+    """The start of the retention time of this group's offsets; None while none of them may expire."""
     if group.protocol_type is None:
         return lambda offset: offset.commit_timestamp_ms
     if group.state is ClassicGroupState.EMPTY:
-        if group.state_timestamp_ms < 0:  # loaded from a record that did not say
+        if group.state_timestamp_ms < 0:  # loaded from a record without this timestamp
             return lambda offset: offset.commit_timestamp_ms
         return lambda offset: group.state_timestamp_ms
     if group.uses_consumer_protocol and group.topics is not None and group.state is ClassicGroupState.STABLE:
@@ -93,9 +94,9 @@ def _is_expired(shard: Shard, offset: CommittedOffset, base_timestamp: BaseTimes
 
 
 def handle_topic_deleted(shard: Shard, topic: str, topic_id: bytes) -> Records:
-    """Tombstones for every offset of a topic that is gone; offsets of a namesake with another id stay.
+    """Return tombstones for all offsets of a deleted topic, those of open transactions included.
 
-    Those that a transaction would still bring go with them.
+    Offsets of a topic with the same name and another id stay.
     """
     gone = {
         (group_id, partition)

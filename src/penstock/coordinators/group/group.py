@@ -1,4 +1,4 @@
-"""A classic group: members, generation, leader, protocol. Bookkeeping only, no decisions."""
+"""The bookkeeping of a classic group: members, generation, leader, protocol. It takes no decisions."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -13,7 +13,7 @@ __all__ = ["ClassicGroup", "Group", "StaticReplacement"]
 
 
 class Group:
-    """What every type of group has."""
+    """A group of any type."""
 
     __slots__ = ("group_id",)
 
@@ -24,7 +24,7 @@ class Group:
 
 
 class StaticReplacement(NamedTuple):
-    """A static member is back under a new id; it counts once the record of that is in the log."""
+    """A static member that returned under a new id, which takes effect once its record is in the log."""
 
     old_member_id: str
     member: Member
@@ -33,7 +33,7 @@ class StaticReplacement(NamedTuple):
 
 
 class ClassicGroup(Group):
-    """A group of the classic protocol (JoinGroup, SyncGroup), or a simple group that only commits."""
+    """A group of the classic protocol (JoinGroup, SyncGroup), or a simple group that only commits offsets."""
 
     __slots__ = (
         "awaiting_join_count",
@@ -62,7 +62,7 @@ class ClassicGroup(Group):
         super().__init__(group_id)
         self.state = ClassicGroupState.EMPTY
         self.previous_state = ClassicGroupState.DEAD
-        self.state_timestamp_ms = now_ms  # -1: unknown, loaded from a record of an old version
+        self.state_timestamp_ms = now_ms  # -1: unknown, because the record is of an old version
         self.protocol_type: str | None = None  # None: a simple group
         self.protocol_name: str | None = None
         self.generation_id = 0
@@ -73,12 +73,12 @@ class ClassicGroup(Group):
         self.pending_sync_ids: set[str] = set()
         self.awaiting_join_count = 0
         self.protocol_counts: Counter[str] = Counter()
-        self.topics: frozenset[str] | None = None  # what a consumer group subscribes to; None: not known
+        self.topics: frozenset[str] | None = None  # the subscription of a consumer group; None: unknown
         self.new_member_added = False
-        #: Time by which a group's first join round may still be put off.
         self.initial_join_remaining_ms = 0
-        #: The log knows of this group, by a record of its own or by an offset.
+        """How much longer the group's first join round may still be extended."""
         self.is_durable = False
+        """Whether the log contains the group, as a record of its own or by an offset."""
         self.static_replacement: StaticReplacement | None = None
 
     # -- state ---------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ class ClassicGroup(Group):
         return self.state in VALID_PREVIOUS_STATES[ClassicGroupState.PREPARING_REBALANCE]
 
     def begin_next_generation(self, now_ms: int) -> None:
-        """End the join round: with members the sync round begins, without any the group is Empty."""
+        """End the join round: start the sync round, or become Empty if there are no members."""
         self.generation_id += 1
         if self.members:
             self.protocol_name = self.select_protocol()
@@ -107,7 +107,7 @@ class ClassicGroup(Group):
     # -- members -------------------------------------------------------------------------------------
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """Take in a member; the first of a group leads it and decides the group's protocol type."""
+        """Add a member; the first member leads the group and sets its protocol type."""
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static_ids
             self.static_ids[member.group_instance_id] = member.member_id
@@ -120,7 +120,7 @@ class ClassicGroup(Group):
         self.pending_join_ids.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Drop a member, or a pending one, and everything remembered of it."""
+        """Remove a member or a pending member id with all of its state."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member, -1)
@@ -134,7 +134,7 @@ class ClassicGroup(Group):
         self.pending_sync_ids.discard(member_id)
 
     def replace_static(self, old_member_id: str, member: Member) -> None:
-        """Put a static member's new incarnation in the place of the old one, leadership included."""
+        """Replace a static member by its new incarnation, which also takes over the leadership."""
         assert member.group_instance_id is not None
         old = self.members.pop(old_member_id)
         self._count_protocols(old, -1)
@@ -153,7 +153,7 @@ class ClassicGroup(Group):
         self._count_protocols(member, 1)
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """NONE if this is the member it says it is; a static id now held by another fences it."""
+        """Check that the member belongs to the group; an id is fenced if its static id has a newer owner."""
         if group_instance_id is not None:
             current_id = self.static_ids.get(group_instance_id)
             if current_id is None:
@@ -163,7 +163,7 @@ class ClassicGroup(Group):
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader is one of those who rejoined; False if nobody has."""
+        """Elect a leader among the members that rejoined; return False if no member has."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].join_ticket is not None:
@@ -176,13 +176,13 @@ class ClassicGroup(Group):
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that any member asked for."""
+        """The longest rebalance timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     # -- parked requests -----------------------------------------------------------------------------
 
     def park_join(self, member: Member, ticket: Ticket) -> Ticket | None:
-        """Park a JoinGroup; returns the ticket of an older one that it takes the place of."""
+        """Park a JoinGroup; return the ticket of the older request that it replaces, if any."""
         replaced = member.join_ticket
         if replaced is None:
             self.awaiting_join_count += 1
@@ -202,7 +202,7 @@ class ClassicGroup(Group):
     # -- protocols -----------------------------------------------------------------------------------
 
     def supports_protocols(self, protocol_type: str, names: list[str]) -> bool:
-        """Whether a member of this type, with these protocols, has something in common with all others."""
+        """Whether a member of this type shares at least one of these protocols with all other members."""
         if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type) and bool(names)
         return self.protocol_type == protocol_type and any(
@@ -210,13 +210,13 @@ class ClassicGroup(Group):
         )
 
     def select_protocol(self) -> str:
-        """Each member votes for the first of its protocols that all support; the most votes win."""
+        """Select a protocol: each member votes for its first one that all support; the most votes win."""
         candidates = {name for name, count in self.protocol_counts.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """A consumer group whose subscription is not known counts as subscribed to everything."""
+        """Whether the group reads the topic; a consumer group with an unknown subscription reads them all."""
         if self.topics is None:
             return self.uses_consumer_protocol
         return topic in self.topics
@@ -226,7 +226,7 @@ class ClassicGroup(Group):
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def compute_topics(self) -> frozenset[str] | None:
-        """The union of the members' subscriptions; None if it cannot be known."""
+        """The union of the members' subscriptions; None if it is unknown."""
         if not self.uses_consumer_protocol:
             return None
         if not self.members:

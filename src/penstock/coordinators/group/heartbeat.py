@@ -1,4 +1,4 @@
-"""Heartbeat: still here? And the group's answer: still as you know it?"""
+"""Heartbeat: renews a member's session and reports whether it must rejoin."""
 
 from penstock.coordinators.group.shard import Shard
 from penstock.coordinators.group.states import ClassicGroupState
@@ -9,7 +9,7 @@ __all__ = ["handle_heartbeat"]
 
 
 def handle_heartbeat(shard: Shard, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
-    """Renew the member's session, even while it is told to join again."""
+    """Renew the member's session, even if the answer asks it to rejoin."""
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     group = shard.classic_group(request.group_id)

@@ -1,4 +1,4 @@
-"""JoinGroup: into the group, or back into it."""
+"""JoinGroup: adds a member to a group, or lets it rejoin."""
 
 from penstock.coordinators.group.group import ClassicGroup, StaticReplacement
 from penstock.coordinators.group.member import Member, Protocols
@@ -18,10 +18,13 @@ from penstock.protocol.messages import JoinGroupRequest, JoinGroupResponse, Sync
 
 __all__ = ["finish_static_replacement", "handle_join_group"]
 
-#: KIP-394: a member must come back with the id it was given, so that retries leave no ghosts.
 MEMBER_ID_REQUIRED_VERSION = 4
-#: KIP-814: the leader can be told that its assignment still stands.
+"""From this version on, a member must join again with the id it was given (KIP-394).
+
+Without this, each retry of a request would add another member.
+"""
 SKIP_ASSIGNMENT_VERSION = 9
+"""From this version on, the response can tell the leader that its assignment is still valid (KIP-814)."""
 
 EMPTY = ClassicGroupState.EMPTY
 PREPARING = ClassicGroupState.PREPARING_REBALANCE
@@ -46,7 +49,7 @@ def _reason(request: JoinGroupRequest, what: str) -> str:
 def handle_join_group(
     shard: Shard, request: JoinGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
 ) -> Result:
-    """Join a group, creating it for a member without an id. Parked until the join round ends."""
+    """Join a group, or create it for a member without an id; park the request until the join round ends."""
     config = shard.config
     member_id = request.member_id
     if not request.group_id:
@@ -103,8 +106,8 @@ def _join_group(
 def _has_room(shard: Shard, group: ClassicGroup, member_id: str) -> bool:
     limit = shard.config.group_max_size
     if group.state is PREPARING:
-        # Counting those who wait, not those who are known, turns away the last of a group that is over
-        # a limit lowered since.
+        # Counting parked requests, not known members, also turns away surplus members of a group that
+        # exceeds a limit which was lowered in the meantime.
         member = group.members.get(member_id)
         is_waiting = member is not None and member.join_ticket is not None
         return is_waiting or group.awaiting_join_count < limit
@@ -113,7 +116,7 @@ def _has_room(shard: Shard, group: ClassicGroup, member_id: str) -> bool:
     return True
 
 
-# -- a member that names its id ----------------------------------------------------------------------
+# -- members with an id ------------------------------------------------------------------------------
 
 
 def _join_with_id(
@@ -121,7 +124,7 @@ def _join_with_id(
 ) -> Result:
     member_id = request.member_id
     if member_id in group.pending_join_ids:
-        if request.group_instance_id is not None:  # ids are handed out to dynamic members only
+        if request.group_instance_id is not None:  # only dynamic members are given pending ids
             return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "")
         return _add_member(shard, group, member_id, request, caller, ticket, now_ms)
     error = group.validate_member(member_id, request.group_instance_id)
@@ -133,14 +136,14 @@ def _join_with_id(
     if group.state is PREPARING:
         reason = "joins again during the join round"
     elif group.state is COMPLETING:
-        if is_unchanged:  # most likely our answer to its first request was lost
+        if is_unchanged:  # most likely the response to its first request was lost
             return [], joined_response(group, member)
         reason = "joins again with other metadata"
     elif group.state is STABLE:
         is_leader = group.leader_id == member_id
         if is_unchanged and not is_leader:
             return [], joined_response(group, member)
-        # A leader joins again when something outside the metadata has changed, such as partition counts.
+        # A leader rejoins when something outside its metadata has changed, such as partition counts.
         reason = "leads and joins again" if is_leader else "joins again with other metadata"
     else:
         return _refuse(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
@@ -161,7 +164,7 @@ def _update_member(
 def _park(shard: Shard, group: ClassicGroup, member: Member, ticket: Ticket) -> None:
     replaced = group.park_join(member, ticket)
     if replaced is not None:
-        # The client asked again, on another connection as a rule. The first request must not stay open.
+        # The client sent the request again, usually on another connection. The first must not stay parked.
         shard.replies.append(
             (
                 replaced,
@@ -170,7 +173,7 @@ def _park(shard: Shard, group: ClassicGroup, member: Member, ticket: Ticket) -> 
         )
 
 
-# -- a new member ------------------------------------------------------------------------------------
+# -- new members -------------------------------------------------------------------------------------
 
 
 def _new_member(member_id: str, request: JoinGroupRequest, caller: Caller) -> Member:
@@ -178,7 +181,7 @@ def _new_member(member_id: str, request: JoinGroupRequest, caller: Caller) -> Me
         member_id=member_id,
         group_instance_id=request.group_instance_id,
         client_id=caller.client_id or "",
-        client_host=f"/{caller.client_host}",  # as Java prints an address without a name
+        client_host=f"/{caller.client_host}",  # Java prints an address without a host name like this
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         session_timeout_ms=request.session_timeout_ms,
         protocols=_protocols(request),
@@ -208,7 +211,7 @@ def _add_member(
 def _join_static(
     shard: Shard, group: ClassicGroup, request: JoinGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
 ) -> Result:
-    """A static member without an id: new, or back after a restart (KIP-345)."""
+    """Add a static member without an id, or let it return after a restart (KIP-345)."""
     assert request.group_instance_id is not None
     new_id = f"{request.group_instance_id}-{shard.new_uuid()}"
     old_id = group.static_ids.get(request.group_instance_id)
@@ -226,14 +229,14 @@ def _join_static(
         reason = _reason(request, f"static member {new_id} changes the group's protocol")
         return prepare_rebalance(shard, group, reason, now_ms), PARKED
     if group.state is COMPLETING:
-        # The leader may already be assigning to the old id.
+        # The leader may already be computing an assignment for the old id.
         reason = _reason(request, f"static member {new_id} takes the place of {old_id}")
         return prepare_rebalance(shard, group, reason, now_ms), PARKED
     return maybe_complete_join(shard, group, now_ms), PARKED
 
 
 def _keeps_protocol(group: ClassicGroup, old: Member, member: Member) -> bool:
-    """Whether the group would select the same protocol with the new incarnation in it."""
+    """Whether the group would still select the same protocol after this replacement."""
     protocols = old.protocols
     group.update_protocols(old, member.protocols)
     selected = group.select_protocol()
@@ -244,7 +247,7 @@ def _keeps_protocol(group: ClassicGroup, old: Member, member: Member) -> bool:
 def _replace_in_stable_group(
     group: ClassicGroup, old: Member, member: Member, caller: Caller, ticket: Ticket
 ) -> Records:
-    """No rebalance: the new id is written to the log, and takes effect when that record is replayed."""
+    """Return the record with the new id, which takes effect without a rebalance when it is replayed."""
     group.static_replacement = StaticReplacement(old.member_id, member, ticket, caller.api_version)
     members = [member if other is old else other for other in group.members.values()]
     leader_id = member.member_id if group.leader_id == old.member_id else group.leader_id
@@ -253,7 +256,7 @@ def _replace_in_stable_group(
 
 
 def finish_static_replacement(shard: Shard, group: ClassicGroup, error: ErrorCode, now_ms: int) -> None:
-    """The record that gives a static member its new id is in the log, or could not be written."""
+    """Finish a static replacement, whose record is now in the log or, on an error, could not be written."""
     replacement = group.static_replacement
     if replacement is None:
         return
@@ -267,8 +270,8 @@ def finish_static_replacement(shard: Shard, group: ClassicGroup, error: ErrorCod
     if replacement.api_version >= SKIP_ASSIGNMENT_VERSION:
         response = joined_response(group, member, skip_assignment=group.leader_id == member.member_id)
     else:
-        # An older client must not take itself for the leader, or it would assign anew: the leader it is
-        # told of is the id that led before, even if that was its own.
+        # An older client must not consider itself the leader, or it would compute an assignment. The
+        # response therefore names the previous leader's id, even if that was this member's old one.
         response = joined_response(group, member)
         response.members = []
         response.leader = leader_id or ""
@@ -276,7 +279,7 @@ def finish_static_replacement(shard: Shard, group: ClassicGroup, error: ErrorCod
 
 
 def _replace(shard: Shard, group: ClassicGroup, old_id: str, member: Member, now_ms: int) -> None:
-    """Put the new incarnation in the old one's place and fence whatever the old one still waits for."""
+    """Replace the old incarnation by the new one, and fence the requests that the old one has parked."""
     old = group.members[old_id]
     fenced = ErrorCode.FENCED_INSTANCE_ID
     shard.answer_join(group, old, JoinGroupResponse(error_code=fenced, member_id=old_id))

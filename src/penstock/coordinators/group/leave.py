@@ -1,4 +1,4 @@
-"""LeaveGroup: out at once, one member or several (KIP-345)."""
+"""LeaveGroup: removes one or several members at once (KIP-345)."""
 
 from penstock.coordinators.group.group import ClassicGroup
 from penstock.coordinators.group.rebalance import maybe_prepare_rebalance_or_complete_join
@@ -21,7 +21,7 @@ Leaver = LeaveGroupRequest.MemberIdentity
 def handle_leave_group(
     shard: Shard, request: LeaveGroupRequest, now_ms: int
 ) -> tuple[Records, LeaveGroupResponse]:
-    """Remove the members named; those that remain rebalance, and a group with none left is Empty."""
+    """Remove the given members; the remaining ones rebalance, and a group without members becomes Empty."""
     if not request.group_id:
         return [], LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     group = shard.classic_group(request.group_id)

@@ -4,14 +4,14 @@ from penstock.coordinators.group.results import Ticket
 
 __all__ = ["Member", "Protocols"]
 
-#: What a member can do, in its order of preference: (protocol name, metadata).
 Protocols = tuple[tuple[str, bytes], ...]
+"""The protocols a member supports, in its order of preference: (protocol name, metadata)."""
 
 
 class Member:
-    """A member: what it asked for, what it was given, and its parked requests.
+    """One member: its settings, its assignment, and its parked requests.
 
-    At most one JoinGroup and one SyncGroup of a member are parked; their tickets are set through the
+    At most one JoinGroup and one SyncGroup of a member are parked. JoinGroup tickets are set through the
     group, which counts them.
     """
 
@@ -51,8 +51,8 @@ class Member:
         self.assignment = assignment
         self.join_ticket: Ticket | None = None
         self.sync_ticket: Ticket | None = None
-        #: Its first JoinGroup has not been answered yet: it cannot send heartbeats.
         self.is_new = False
+        """Whether its first JoinGroup is still unanswered, so that it cannot send heartbeats yet."""
 
     @property
     def is_static(self) -> bool:
@@ -60,16 +60,16 @@ class Member:
 
     @property
     def is_excused(self) -> bool:
-        """A parked request keeps a member's session alive, unless it is new and has no session yet."""
+        """Whether a parked request keeps the session alive; a new member has no session to keep."""
         return not self.is_new and (self.join_ticket is not None or self.sync_ticket is not None)
 
     def metadata(self, protocol_name: str) -> bytes:
-        """Its metadata for a protocol it supports; KeyError otherwise."""
+        """The member's metadata for a protocol. Raises KeyError if it does not support the protocol."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
         raise KeyError(protocol_name)
 
     def vote(self, candidates: set[str]) -> str:
-        """The candidate it likes best; at least one must be its own."""
+        """The candidate that the member prefers; it must support at least one."""
         return next(name for name, _ in self.protocols if name in candidates)

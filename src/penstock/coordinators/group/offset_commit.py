@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetDelete: who may move a group's offsets, and the records that do."""
+"""OffsetCommit and OffsetDelete: validation of the requests, and the records they produce."""
 
 from penstock.coordinators.group.group import ClassicGroup
 from penstock.coordinators.group.offset_store import CommittedOffset
@@ -23,8 +23,8 @@ __all__ = [
     "judge_metadata",
 ]
 
-#: From this version on, a group that does not exist is told apart from a generation that is over.
 GROUP_ID_NOT_FOUND_VERSION = 9
+"""From this version on, a missing group is reported differently from an old generation."""
 
 NO_RETENTION_TIME = -1
 
@@ -34,7 +34,7 @@ EMPTY = ClassicGroupState.EMPTY
 def handle_offset_commit(
     shard: Shard, request: OffsetCommitRequest, caller: Caller, now_ms: int
 ) -> tuple[Records, OffsetCommitResponse]:
-    """Commit offsets; topic ids must have been filled in. A commit also renews the member's session."""
+    """Commit offsets, and renew the member's session; the caller must have filled in topic ids."""
     error = _validate_commit(shard, request, caller, now_ms)
     if error is not ErrorCode.NONE:
         return [], commit_error_response(request, error)
@@ -72,7 +72,7 @@ def handle_offset_commit(
 
 
 def judge_metadata(shard: Shard, metadata: str) -> ErrorCode:
-    """`offset.metadata.max.bytes` counts what Java calls the length."""
+    """Check the length of commit metadata: `offset.metadata.max.bytes` limits it in UTF-16 code units."""
     limit = shard.config.offset_metadata_max_bytes
     if len(metadata) * 2 > limit and utf16_length(metadata) > limit:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -80,7 +80,7 @@ def judge_metadata(shard: Shard, metadata: str) -> ErrorCode:
 
 
 def commit_error_response(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
-    """The same error for every partition: the response has no place for one of its own."""
+    """The same error for every partition, because the response has no error field of its own."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponse.OffsetCommitResponseTopic(
@@ -103,7 +103,7 @@ def _validate_commit(shard: Shard, request: OffsetCommitRequest, caller: Caller,
     group = shard.classic_group(request.group_id)
     if group is None:
         if generation_id < 0:
-            return ErrorCode.NONE  # a simple consumer; replay of its first record creates the group
+            return ErrorCode.NONE  # a simple consumer; replaying its first record creates the group
         if caller.api_version >= GROUP_ID_NOT_FOUND_VERSION:
             return ErrorCode.GROUP_ID_NOT_FOUND
         return ErrorCode.ILLEGAL_GENERATION
@@ -117,7 +117,7 @@ def _validate_member_commit(
 ) -> ErrorCode:
     generation_id = request.generation_id_or_member_epoch
     if generation_id < 0 and not request.member_id and request.group_instance_id is None:
-        # Neither member nor generation: only an empty group lets outsiders in.
+        # Only an empty group accepts commits without a member and a generation.
         return ErrorCode.UNKNOWN_MEMBER_ID
     error = group.validate_member(request.member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
@@ -131,14 +131,14 @@ def _validate_member_commit(
 
 
 def handle_offset_delete(shard: Shard, request: OffsetDeleteRequest) -> tuple[Records, OffsetDeleteResponse]:
-    """Delete offsets of topics that the group does not read now."""
+    """Delete offsets of topics that the group does not currently read."""
     if not request.group_id:
         return [], OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     group = shard.classic_group(request.group_id)
     if group is None:
         return [], OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
     if group.state is not EMPTY and not group.uses_consumer_protocol:
-        # What other kinds of members subscribe to is not known, so all of it counts as read.
+        # The subscriptions of other protocols are unknown, so every topic counts as read.
         return [], OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
     records: Records = []
     topics = []

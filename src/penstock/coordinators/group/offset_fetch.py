@@ -1,7 +1,7 @@
-"""OffsetFetch: what a group has committed. Reads only.
+"""OffsetFetch: reads the committed offsets of a group.
 
-A group that does not exist is no error: every offset is -1, and a request for all of them finds none.
-Member id and epoch (version 9) belong to KIP-848 groups; a classic group does not look at them.
+A missing group is not an error: every offset is -1, and a request for all offsets returns none. Member id and
+epoch (version 9) belong to KIP-848 groups; a classic group ignores them.
 """
 
 from penstock.coordinators.group.offset_store import CommittedOffset
@@ -21,9 +21,9 @@ ResponsePartition = OffsetFetchResponse.OffsetFetchResponsePartitions
 
 
 def handle_offset_fetch(shard: Shard, request: RequestGroup, *, require_stable: bool) -> ResponseGroup:
-    """One group's offsets: those of the topics named, or all if `topics` is None.
+    """Return one group's offsets: those of the given topics, or all if `topics` is None.
 
-    With `require_stable`, a partition whose offset an open transaction may still change is answered
+    With `require_stable`, a partition whose offset an open transaction may still change gets the error
     UNSTABLE_OFFSET_COMMIT (KIP-447).
     """
     group_id = request.group_id
@@ -58,7 +58,7 @@ def _partition(index: int, offset: CommittedOffset | None, topic_id: bytes) -> R
 
 
 def _is_of_another_topic(committed_id: bytes, asked_id: bytes) -> bool:
-    """The topic was deleted and created again since; only told when both sides know an id."""
+    """Whether the topic was deleted and recreated after the commit, as far as both topic ids are known."""
     return committed_id != asked_id and committed_id != ZERO_UUID and asked_id != ZERO_UUID
 
 

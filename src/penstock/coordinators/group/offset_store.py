@@ -1,4 +1,4 @@
-"""The committed offsets of all groups of one partition, changed by replay only."""
+"""The committed offsets of all groups of one partition, which only replay changes."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ Offsets = dict[str, dict[int, "CommittedOffset"]]  # topic → partition → off
 
 
 class CommittedOffset:
-    """One committed offset, immutable by convention."""
+    """One committed offset; treat it as immutable."""
 
     __slots__ = (
         "commit_timestamp_ms",
@@ -27,12 +27,12 @@ class CommittedOffset:
     def __init__(
         self,
         offset: int,
-        leader_epoch: int,  # -1: not known
+        leader_epoch: int,  # -1: unknown
         metadata: str,
         commit_timestamp_ms: int,
-        expire_timestamp_ms: int | None,  # only commits of old API versions name one
+        expire_timestamp_ms: int | None,  # set only by commits of old API versions
         topic_id: bytes,
-        record_offset: int = -1,  # of the commit's own record
+        record_offset: int = -1,  # the offset of the commit's own record
     ) -> None:
         self.offset = offset
         self.leader_epoch = leader_epoch
@@ -57,10 +57,10 @@ class CommittedOffset:
 
 
 class OffsetStore:
-    """group → topic → partition → offset, and what transactions have not decided yet.
+    """Offsets by group, topic and partition, plus the pending offsets of open transactions.
 
-    Offsets committed inside a transaction wait under its producer id until its marker is replayed; until
-    then the partition is *unstable* for readers that ask for stable offsets (KIP-447).
+    Offsets committed inside a transaction stay pending under its producer id until its marker is replayed.
+    Until then the partition is *unstable* for readers that require stable offsets (KIP-447).
     """
 
     __slots__ = ("_by_group", "_pending", "_unstable", "count")
@@ -74,7 +74,7 @@ class OffsetStore:
     # -- reading -------------------------------------------------------------------------------------
 
     def of_group(self, group_id: str) -> Offsets:
-        """The group's offsets, to be read only; empty if it has none."""
+        """The group's offsets, which the caller must not change; empty if it has none."""
         return self._by_group.get(group_id, {})
 
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
@@ -86,7 +86,7 @@ class OffsetStore:
         return iter(self._by_group.items())
 
     def pending(self) -> Iterator[tuple[str, str, int, CommittedOffset]]:
-        """Group, topic, partition and offset of all that transactions have yet to decide."""
+        """Iterate over the group, topic, partition and offset of all pending commits."""
         for offsets in self._pending.values():
             for (group_id, topic, partition), offset in offsets.items():
                 yield group_id, topic, partition, offset
@@ -114,17 +114,17 @@ class OffsetStore:
         unstable.setdefault((topic, partition), set()).add(producer_id)
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """Forget an offset, and any that a transaction would still bring."""
+        """Remove an offset together with pending commits of open transactions."""
         self._remove_committed(group_id, topic, partition)
         for producer_id in self._unstable.get(group_id, {}).get((topic, partition), set()).copy():
             self._pending[producer_id].pop((group_id, topic, partition), None)
             self._settle(producer_id, group_id, topic, partition)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Apply or drop what this producer's transaction brought.
+        """Apply or discard the offsets of this producer's transaction.
 
-        A plain commit that came after the transactional one in the log stays: the marker decides whether
-        the transaction counts, the place of each record decides what is newest.
+        A plain commit that follows the transactional one in the log stays: the marker decides whether the
+        transaction counts, and the offset of each record decides which commit is the newest.
         """
         for (group_id, topic, partition), offset in self._pending.pop(producer_id, {}).items():
             self._settle(producer_id, group_id, topic, partition)

@@ -1,4 +1,4 @@
-"""The two rounds of a rebalance: when they begin, when they end, who is left behind.
+"""The two rounds of a rebalance: when they begin and end, and which members they remove.
 
 Every function returns the records to append, most often none. See :mod:`.states` for the rules.
 """
@@ -42,7 +42,7 @@ STABLE = ClassicGroupState.STABLE
 def maybe_prepare_rebalance_or_complete_join(
     shard: Shard, group: ClassicGroup, reason: str, now_ms: int
 ) -> Records:
-    """Begin a join round, or, if one is running, end it when all are there."""
+    """Begin a join round, or end the running one if all members have joined."""
     if group.can_rebalance():
         return prepare_rebalance(shard, group, reason, now_ms)
     return maybe_complete_join(shard, group, now_ms)
@@ -83,13 +83,13 @@ def _schedule_join_end(shard: Shard, group: ClassicGroup, now_ms: int) -> None:
 
 
 def on_join_timeout(shard: Shard, group_id: str, now_ms: int) -> Records:
-    """The join round's time is up, or the first round's delay is."""
+    """End the join round at its timeout, or after the delay of a group's first round."""
     group = shard.classic_group(group_id)
     if group is None:
         return []
     remaining_ms = group.initial_join_remaining_ms
     if remaining_ms and group.new_member_added:
-        # Others may be on their way too: wait once more, no longer than the rebalance timeout in all.
+        # More members may follow: wait once more, but no longer than the rebalance timeout in total.
         delay_ms = shard.config.group_initial_rebalance_delay_ms
         group.new_member_added = False
         group.initial_join_remaining_ms = max(remaining_ms - delay_ms, 0)
@@ -99,16 +99,16 @@ def on_join_timeout(shard: Shard, group_id: str, now_ms: int) -> Records:
 
 
 def maybe_complete_join(shard: Shard, group: ClassicGroup, now_ms: int) -> Records:
-    """End the join round if everybody is there; a group's first round runs its full delay."""
+    """End the join round if all members have joined; a group's first round lasts its full delay."""
     if group.state is not PREPARING or group.previous_state is EMPTY or not group.have_all_members_joined():
         return []
     return complete_join(shard, group, now_ms)
 
 
 def complete_join(shard: Shard, group: ClassicGroup, now_ms: int) -> Records:
-    """End the join round: without the dynamic members who did not come back, into the next generation.
+    """End the join round, and begin the next generation without dynamic members that did not rejoin.
 
-    Static members stay although they are missing; their session timeout removes them.
+    Missing static members stay until their sessions expire.
     """
     shard.timers.cancel((TimerKind.JOIN, group.group_id))
     group.initial_join_remaining_ms = 0
@@ -121,7 +121,7 @@ def complete_join(shard: Shard, group: ClassicGroup, now_ms: int) -> Records:
         log.info("Group %s goes on without %s", group.group_id, [m.member_id for m in missing])
 
     if group.members and not group.elect_joined_leader():
-        # Only static members are left and none of them is here: wait until their sessions end.
+        # Only static members are left and none has rejoined: wait until their sessions expire.
         _schedule_join_end(shard, group, now_ms)
         return []
     group.begin_next_generation(now_ms)
@@ -147,7 +147,7 @@ def _begin_sync(shard: Shard, group: ClassicGroup, now_ms: int) -> None:
 def joined_response(
     group: ClassicGroup, member: Member, *, skip_assignment: bool = False
 ) -> JoinGroupResponse:
-    """The current generation, with all members if this one leads it."""
+    """Describe the current generation; the response to the leader lists all members."""
     members = []
     if group.leader_id == member.member_id:
         members = [
@@ -173,14 +173,14 @@ def joined_response(
 
 
 def sync_received(shard: Shard, group: ClassicGroup, member_id: str) -> None:
-    """This member has synced; once all have, nobody is waited for."""
+    """Note that this member has synced; the round's timer ends with the last one."""
     group.pending_sync_ids.discard(member_id)
     if not group.pending_sync_ids:
         shard.timers.cancel((TimerKind.SYNC, group.group_id))
 
 
 def on_sync_timeout(shard: Shard, group_id: str, now_ms: int) -> Records:
-    """Members that joined but never synced hold partitions that nobody reads: remove them."""
+    """Remove members that joined but never synced, because partitions assigned to them would stay unread."""
     group = shard.classic_group(group_id)
     if group is None or not group.pending_sync_ids or group.state not in (COMPLETING, STABLE):
         return []
@@ -194,14 +194,14 @@ def on_sync_timeout(shard: Shard, group_id: str, now_ms: int) -> Records:
 def publish_assignments(
     shard: Shard, group: ClassicGroup, assignments: dict[str, bytes], now_ms: int
 ) -> None:
-    """Give every member its part and answer those that wait for it."""
+    """Set every member's assignment, and answer the parked SyncGroup requests."""
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
     _answer_syncs(shard, group, ErrorCode.NONE, now_ms)
 
 
 def drop_assignments(shard: Shard, group: ClassicGroup, error: ErrorCode, now_ms: int) -> None:
-    """The sync round has failed: nobody has anything, those that wait are told why."""
+    """Clear all assignments after a failed sync round; answer parked SyncGroup requests with the error."""
     for member in group.members.values():
         member.assignment = b""
     _answer_syncs(shard, group, error, now_ms)
@@ -217,11 +217,11 @@ def _answer_syncs(shard: Shard, group: ClassicGroup, error: ErrorCode, now_ms: i
             assignment=member.assignment,
         )
         if shard.answer_sync(member, response):
-            # A session that ended while the request was parked was let pass; it begins anew here.
+            # The session may have expired unnoticed while the request was parked, so it starts again here.
             shard.renew_session(group, member, now_ms)
 
 
-# -- members that fall silent ------------------------------------------------------------------------
+# -- expired sessions --------------------------------------------------------------------------------
 
 
 def on_session_timeout(shard: Shard, group_id: str, member_id: str, now_ms: int) -> Records:
@@ -235,7 +235,7 @@ def on_session_timeout(shard: Shard, group_id: str, member_id: str, now_ms: int)
     if member is None or member.is_excused:
         return []
     log.info("Member %s of group %s has not been heard of", member_id, group_id)
-    # A new member may time out with its JoinGroup still parked. If it lives, it asks again.
+    # A new member may time out with its JoinGroup still parked. If it is alive, it joins again.
     shard.answer_join(group, member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=""))
     group.remove(member_id)
     if group.state in (STABLE, COMPLETING):

@@ -1,7 +1,7 @@
-"""The records of `__consumer_offsets`, in the versions Apache Kafka 4.3 writes.
+"""The records of `__consumer_offsets`, in the versions that Apache Kafka 4.3 writes.
 
-Group metadata is written in version 3, and offset commits in version 4, which carries the topic id, unless
-the commit names an expiry: only version 1 can hold that.
+Group metadata is written in version 3. Offset commits are written in version 4, which holds the topic id,
+unless the commit sets an expiry, which only version 1 can hold.
 """
 
 from collections.abc import Iterable
@@ -53,7 +53,7 @@ def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRe
 def group_record(
     group: ClassicGroup, members: Iterable[Member], leader_id: str | None, assignments: dict[str, bytes]
 ) -> CoordinatorRecord:
-    """The group's generation with these members; assignments are by member id, none means empty."""
+    """The group's generation with these members; a member id without an assignment gets an empty one."""
     protocol = group.protocol_name
     return CoordinatorRecord(
         GroupMetadataKey(group=group.group_id),
@@ -86,7 +86,7 @@ def _member_metadata(member: Member, protocol: str, assignment: bytes) -> GroupM
 
 
 def empty_group_record(group: ClassicGroup) -> CoordinatorRecord:
-    """A group that has just been named: generation 0, nobody in it yet."""
+    """The record of a new group: generation 0 without members."""
     return CoordinatorRecord(
         GroupMetadataKey(group=group.group_id),
         GroupMetadataValue(

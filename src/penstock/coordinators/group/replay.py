@@ -1,8 +1,9 @@
-"""From records to state, live and at recovery.
+"""Applies records to the state, both live and at recovery.
 
-Live, a group's record meets a group that already knows more than the record says: all protocols of its
-members, their parked requests, their sessions. There the record is the sign that a step is now durable,
-and the step is finished. At recovery it meets nothing, or an older generation, and makes the group anew.
+Live, a group's record meets a group whose state says more than the record: all protocols of its members,
+their parked requests, their sessions. There the record means that a step is now durable, and replay finishes
+that step. At recovery there is no group, or one of an older generation, and replay creates the group from the
+record.
 """
 
 from penstock.coordinators.append_errors import append_error
@@ -43,7 +44,7 @@ def replay_offset(
     if value is None:
         shard.offsets.remove(key.group, key.topic, key.partition)
         return
-    if key.group not in shard.groups:  # a simple group: nobody ever joined
+    if key.group not in shard.groups:  # a simple group, which no member ever joined
         group = ClassicGroup(key.group, now_ms)
         group.is_durable = True
         shard.groups[key.group] = group
@@ -78,7 +79,7 @@ def replay_group(shard: Shard, group_id: str, value: GroupMetadataValue | None, 
 
 
 def _end_sync(shard: Shard, group: ClassicGroup, value: GroupMetadataValue, now_ms: int) -> None:
-    """The assignment is in the log: the group is Stable, and every waiting member gets its part."""
+    """Make the group Stable, now that the assignment is in the log, and answer every waiting member."""
     publish_assignments(shard, group, {m.member_id: m.assignment for m in value.members}, now_ms)
     group.transition_to(ClassicGroupState.STABLE, value.current_state_timestamp)
     shard.counters.completed_rebalances += 1
@@ -111,9 +112,9 @@ def _load(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
 
 
 def fail_append(shard: Shard, records: list[CoordinatorRecord], error: ErrorCode, now_ms: int) -> Records:
-    """These records are not in the log: undo what was begun in the belief that they would be.
+    """Undo the steps that began before their records failed to be written; return records this requires.
 
-    Offsets need nothing, they change by replay alone. Returns records that the way back writes.
+    Offsets need no undoing, because only replay changes them.
     """
     followups: Records = []
     for record in records:

@@ -1,4 +1,4 @@
-"""What a handler hands back: records to append, an answer, and answers that come later."""
+"""The results of handlers: records to append, a response, and responses that follow later."""
 
 from enum import Enum
 from typing import Final, Protocol
@@ -7,19 +7,19 @@ __all__ = ["PARKED", "Caller", "Parked", "Ticket"]
 
 
 class Parked(Enum):
-    """The answer will come with `take_replies()`, under the ticket of the request."""
+    """The response follows through `take_replies()`, under the ticket of the request."""
 
     PARKED = "parked"
 
 
 PARKED: Final = Parked.PARKED
 
-#: Names one parked request to the caller: a future in the broker, a word in a test. Never looked into.
 Ticket = object
+"""Identifies a parked request to the caller: a future in the broker, a string in a test. It stays opaque."""
 
 
 class Caller(Protocol):
-    """Who sent a request, and in which version of its API."""
+    """The sender of a request, and the API version it uses."""
 
     @property
     def api_version(self) -> int: ...

@@ -1,4 +1,4 @@
-"""What the handlers of one partition of `__consumer_offsets` share: groups, offsets, timers, answers."""
+"""The state that the handlers of one partition of `__consumer_offsets` share, with timers and responses."""
 
 from collections.abc import Callable, Container
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ __all__ = ["Counters", "Shard", "TimerKind"]
 
 
 class TimerKind(Enum):
-    """The first part of a timer's key; the rest is the group id and, for sessions, the member id."""
+    """The first part of a timer's key; the group id and, for sessions, the member id follow."""
 
     SESSION = auto()
     JOIN = auto()
@@ -26,7 +26,7 @@ class TimerKind(Enum):
 
 @dataclass(slots=True)
 class Counters:
-    """What has happened so far, for metrics."""
+    """Counts of events since the start, for metrics."""
 
     completed_rebalances: int = 0
     offset_commits: int = 0
@@ -35,7 +35,7 @@ class Counters:
 
 
 class Shard:
-    """State and small operations; the decisions are in the modules named after the requests."""
+    """The state with small operations on it; the modules named after the requests take the decisions."""
 
     __slots__ = (
         "blocked",
@@ -57,12 +57,12 @@ class Shard:
         self.offsets = OffsetStore()
         self.timers = Timers()
         self.counters = Counters()
-        self.expiration_queue: list[str] = []  # groups that the running expiration has yet to look at
+        self.expiration_queue: list[str] = []  # groups that the running expiration has yet to check
         self.replies: list[tuple[Ticket, JoinGroupResponse | SyncGroupResponse]] = []
-        #: Groups with records that have been appended, but neither replayed nor refused yet;
         self.held: Container[str] = ()
-        #: and those of them of which nothing else may be decided until then.
+        """Groups with records that have been appended, but neither replayed nor refused yet."""
         self.blocked: Container[str] = ()
+        """The held groups that admit no other decision until then."""
 
     def classic_group(self, group_id: str) -> ClassicGroup | None:
         """The group if it exists and is of the classic type."""
@@ -70,7 +70,7 @@ class Shard:
         return group if isinstance(group, ClassicGroup) else None
 
     def remove_group(self, group: Group) -> None:
-        """Forget a group and its timers."""
+        """Remove a group and its timers."""
         self.groups.pop(group.group_id, None)
         if isinstance(group, ClassicGroup):
             for member_id in (*group.members, *group.pending_join_ids):

@@ -1,31 +1,33 @@
-"""The life of a classic group, as a table.
+"""The states of a classic group, and the table of their transitions.
 
-A classic group (KIP-62) agrees on an assignment in two rounds. In the *join* round every member sends
-what it can do; in the *sync* round one of them, the leader, sends back who gets what. The coordinator
-never computes an assignment: it makes sure that all members of one generation see the same one.
+A classic group (KIP-62) agrees on an assignment in two rounds. In the *join* round every member sends the
+protocols it supports with its metadata. In the *sync* round one member, the leader, sends the assignment of
+partitions to all members. The coordinator never computes an assignment: it makes sure that all members of one
+generation see the same one.
 
 ``Empty``
-    No members, perhaps offsets. Also the only state of a *simple* group, which commits offsets without
-    ever joining. It ends when its offsets have expired.
+    The group has no members, but may have offsets. This is also the only state of a *simple* group, which
+    commits offsets without ever joining. The group ends when its offsets have expired.
 ``PreparingRebalance``
-    The join round. Join requests are parked until every known member has come back, or the rebalance
-    timeout (the longest any member asked for) is over. Heartbeats are answered REBALANCE_IN_PROGRESS, so
-    that members learn of the round. Commits are taken: members finish their work before they rejoin.
-    A group that was Empty waits ``group.initial.rebalance.delay.ms`` first, and again for each arrival
-    up to the rebalance timeout, so that a fleet that starts together rebalances once.
+    The join round. Join requests are parked until every known member has rejoined or the rebalance timeout
+    (the longest of all members) has passed. Heartbeats are answered with REBALANCE_IN_PROGRESS, so that
+    members learn about the round. Commits are accepted, because members finish their work before they rejoin.
+    A group that was Empty first waits ``group.initial.rebalance.delay.ms``, and again after each arrival up
+    to the rebalance timeout, so that members that start together cause a single rebalance.
 ``CompletingRebalance``
-    The sync round. The generation has begun, its members are known, followers are parked until the
-    leader's assignment is in the log. Commits are refused with REBALANCE_IN_PROGRESS: partitions are
-    changing hands. Members that never sync are removed after the rebalance timeout.
+    The sync round. The generation has begun, its members are known, and followers are parked until the
+    leader's assignment is in the log. Commits are refused with REBALANCE_IN_PROGRESS, because partitions are
+    changing their owners. Members that never sync are removed after the rebalance timeout.
 ``Stable``
-    Everybody works. A new member, a lost one, a leader that joins again or a follower that joins with
-    other metadata all lead back to PreparingRebalance.
+    All members work. The group returns to PreparingRebalance when a member is added or lost, when the leader
+    joins again, or when a follower joins with other metadata.
 ``Dead``
-    Removed. Final; requests that still hold the object are told to look for the coordinator again.
+    The group has been removed. This state is final; requests that still hold the object are answered with an
+    error that makes the client find the coordinator again.
 
-Only two things are written to the log: the assignment when the sync round ends, and the fact that a
-group became Empty. So a group is loaded as Stable or Empty, never in the middle of a round; members of a
-round that was lost with the coordinator simply join again.
+Only two things are written to the log: the assignment when the sync round ends, and the fact that a group
+became Empty. So a group is loaded as Stable or Empty, never in the middle of a round. If a coordinator fails
+during a round, the members of that round join again.
 """
 
 from enum import Enum, unique
@@ -35,7 +37,7 @@ __all__ = ["VALID_PREVIOUS_STATES", "ClassicGroupState", "GroupType"]
 
 @unique
 class GroupType(Enum):
-    """The protocols a group can speak. Only classic groups are served; the others name their doors."""
+    """The protocol of a group. Only classic groups are served; the other types have no more than a name."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"  # KIP-848
@@ -45,7 +47,7 @@ class GroupType(Enum):
 
 @unique
 class ClassicGroupState(Enum):
-    """The value is the name that DescribeGroups and ListGroups show."""
+    """One state of a classic group; the value is its name in DescribeGroups and ListGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -56,7 +58,6 @@ class ClassicGroupState(Enum):
 
 _S = ClassicGroupState
 
-#: target state → the states it may be entered from
 VALID_PREVIOUS_STATES: dict[ClassicGroupState, frozenset[ClassicGroupState]] = {
     _S.EMPTY: frozenset({_S.PREPARING_REBALANCE}),
     _S.PREPARING_REBALANCE: frozenset({_S.EMPTY, _S.COMPLETING_REBALANCE, _S.STABLE}),
@@ -64,3 +65,4 @@ VALID_PREVIOUS_STATES: dict[ClassicGroupState, frozenset[ClassicGroupState]] = {
     _S.STABLE: frozenset({_S.COMPLETING_REBALANCE}),
     _S.DEAD: frozenset(_S),
 }
+"""The states from which each state may be entered."""

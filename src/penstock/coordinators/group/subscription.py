@@ -1,4 +1,4 @@
-"""The one thing the coordinator reads inside a consumer's metadata: which topics it subscribes to."""
+"""Reads the subscribed topics from a consumer's metadata; the coordinator interprets nothing else in it."""
 
 from collections.abc import Iterable
 
@@ -13,10 +13,10 @@ _VERSION_BYTES = 2
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """The union of the topics in these subscriptions; None if one of them cannot be read.
+    """The union of the topics in these subscriptions; None if one of them cannot be parsed.
 
-    Every version of the subscription begins with the fields of version 0, so that is what is parsed:
-    versions yet to come are understood too.
+    Every version of the subscription begins with the fields of version 0. Only those are parsed, so future
+    versions are understood too.
     """
     topics: set[str] = set()
     for subscription in subscriptions:

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader brings the assignment, everybody takes their part of it."""
+"""SyncGroup: the leader sends the assignment, and every member receives its part of it."""
 
 from penstock.coordinators.group.group import ClassicGroup
 from penstock.coordinators.group.rebalance import sync_received
@@ -16,7 +16,7 @@ Result = tuple[Records, SyncGroupResponse | Parked]
 
 
 def handle_sync_group(shard: Shard, request: SyncGroupRequest, ticket: Ticket) -> Result:
-    """Parked until the leader's assignment is in the log, which the leader's own request brings about."""
+    """Park the request until the leader's assignment, sent with its own SyncGroup, is in the log."""
     if not request.group_id:
         return [], SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     group = shard.classic_group(request.group_id)
@@ -36,7 +36,7 @@ def handle_sync_group(shard: Shard, request: SyncGroupRequest, ticket: Ticket) -
             protocol_name=group.protocol_name,
             assignment=member.assignment,
         )
-    # A client that asks again has given up on its first request, which must not stay open.
+    # A client that sends the request again has abandoned its first one, which must not stay parked.
     shard.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     member.sync_ticket = ticket
     if group.leader_id != member.member_id:
@@ -51,7 +51,7 @@ def _validate(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
         return error
     if request.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
-    # KIP-559: what the member believes the group to run; older versions do not say.
+    # KIP-559: the protocol that the member believes the group runs; older versions do not send it.
     for believed, actual in (
         (request.protocol_type, group.protocol_type),
         (request.protocol_name, group.protocol_name),

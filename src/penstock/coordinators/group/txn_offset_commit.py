@@ -1,8 +1,8 @@
-"""TxnOffsetCommit: offsets that count once the producer's transaction commits (KIP-98, KIP-447).
+"""TxnOffsetCommit: commits offsets as part of a producer's transaction (KIP-98, KIP-447).
 
-The producer's own rights are the log's affair, which knows its epoch; here the member's are judged, if the
-request names one (version 3). Unlike a plain commit this one neither waits for a rebalance to complete nor
-renews the member's session, as in Kafka.
+The log validates the producer, because it knows the producer's epoch. This module validates the member, if
+the request names one (version 3). As in Kafka, and unlike a plain commit, this one neither waits for a
+rebalance to complete nor renews the member's session.
 """
 
 from penstock.coordinators.group.offset_commit import judge_metadata
@@ -23,7 +23,7 @@ ResponsePartition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 def handle_txn_offset_commit(
     shard: Shard, request: TxnOffsetCommitRequest, now_ms: int
 ) -> tuple[Records, TxnOffsetCommitResponse]:
-    """Offsets that pend once they are replayed with their producer's id; without topic ids, as in Kafka."""
+    """Return the offset records, which stay pending after replay; as in Kafka they have no topic ids."""
     error = _validate(shard, request)
     if error is not ErrorCode.NONE:
         return [], txn_commit_error_response(request, error)
@@ -51,7 +51,7 @@ def handle_txn_offset_commit(
 
 
 def txn_commit_error_response(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
-    """The same error for every partition: the response has no place for one of its own."""
+    """The same error for every partition, because the response has no error field of its own."""
     return TxnOffsetCommitResponse(
         topics=[
             ResponseTopic(
@@ -74,7 +74,7 @@ def _validate(shard: Shard, request: TxnOffsetCommitRequest) -> ErrorCode:
     if generation_id < 0 and group.state is ClassicGroupState.EMPTY:
         return ErrorCode.NONE
     if generation_id < 0 and not request.member_id and request.group_instance_id is None:
-        return ErrorCode.NONE  # versions below 3 could not name a member
+        return ErrorCode.NONE  # versions below 3 cannot name a member
     error = group.validate_member(request.member_id, request.group_instance_id)
     if error is ErrorCode.NONE and generation_id != group.generation_id:
         error = ErrorCode.ILLEGAL_GENERATION

@@ -1,8 +1,9 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn: a transaction learns where it is going to write.
+"""AddPartitionsToTxn and AddOffsetsToTxn: add the partitions that a transaction will write to.
 
-Both come down to partitions: the offsets of a group are a partition of `__consumer_offsets`. Clients of the
-first protocol ask themselves, one transaction at a time; brokers ask on behalf of their producers, either to
-add the partitions (version 2) or only to see that the client has added them (KIP-890).
+Both add partitions, because the offsets of a group belong to a partition of `__consumer_offsets`. Clients of
+the first protocol send the requests themselves, one transaction at a time. Brokers send them on behalf of
+their producers, either to add the partitions (version 2) or only to verify that the client has added them
+(KIP-890).
 """
 
 from collections.abc import Collection
@@ -27,7 +28,7 @@ def handle_add_partitions(
 ) -> tuple[Records, ErrorCode]:
     try:
         metadata = shard.known(transactional_id)
-        # Looked at before the producer is: it may be right by what the transaction's completion brings.
+        # Checked before the producer: the ids it sends may become valid when the transaction completes.
         _check_not_ending(metadata)
         _check_producer(metadata, producer_id, producer_epoch)
     except KafkaError as error:
@@ -57,7 +58,7 @@ def handle_verify_partitions(
 
 
 def _check_producer(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> None:
-    """Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED."""
+    """Check the producer's id and epoch. Raises INVALID_PRODUCER_ID_MAPPING or PRODUCER_FENCED."""
     if metadata.producer_id != producer_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if metadata.producer_epoch != producer_epoch:
@@ -65,6 +66,6 @@ def _check_producer(metadata: TransactionMetadata, producer_id: int, producer_ep
 
 
 def _check_not_ending(metadata: TransactionMetadata) -> None:
-    """Raises CONCURRENT_TRANSACTIONS."""
+    """Check that no transaction is being completed. Raises CONCURRENT_TRANSACTIONS."""
     if metadata.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)

@@ -1,4 +1,4 @@
-"""DescribeTransactions and ListTransactions: looking on."""
+"""DescribeTransactions and ListTransactions: read-only requests of administrators."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -20,18 +20,18 @@ _STATES = {state.value: state for state in TransactionState}
 
 
 class TransactionFilter(NamedTuple):
-    """What a ListTransactions request asks for: what fits every filter that is set."""
+    """The filters of a ListTransactions request; a transaction must match all that are set."""
 
     states: frozenset[TransactionState] | None
     unknown_states: list[str]
     producer_ids: frozenset[int] | None
-    #: Only transactions that began more than this long ago; negative for all.
     duration_ms: int
+    """Selects transactions that began longer ago than this; a negative value selects all."""
     pattern: Pattern | None
 
     @classmethod
     def of(cls, request: ListTransactionsRequest) -> "TransactionFilter":
-        """Raises INVALID_REGULAR_EXPRESSION."""
+        """Read the filters of the request. Raises INVALID_REGULAR_EXPRESSION."""
         names = request.state_filters
         return cls(
             states=frozenset(_STATES[name] for name in names if name in _STATES) if names else None,
@@ -64,7 +64,7 @@ def _compile(pattern: str | None) -> Pattern | None:
 def handle_list_transactions(
     shard: Shard, transaction_filter: TransactionFilter, now_ms: int
 ) -> list[ListTransactionsResponse.TransactionState]:
-    """May run in any thread: what is known of an id does not change, but is replaced."""
+    """List the matching transactions, from any thread: metadata objects are replaced, never changed."""
     return [
         ListTransactionsResponse.TransactionState(
             transactional_id=metadata.transactional_id,

@@ -1,4 +1,4 @@
-"""The coordinator of one partition of `__transaction_state`: every request, every record, every timer."""
+"""The coordinator of the transactional ids in one partition of `__transaction_state`."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -28,31 +28,32 @@ __all__ = ["TransactionCoordinator"]
 
 
 class TransactionCoordinator:
-    """A pure state machine. Its owner must
+    """The transactional ids of one partition as a pure state machine.
+
+    Its owner must
 
     - append the records of each call as one batch, in the order of the calls, and make no other call for
-      their transactional ids until that is settled;
-    - then either `replay` each of them, in the order of the log, once they are committed, or tell
+      their transactional ids until they are replayed or have failed;
+    - then either `replay` each of them, in the order of the log, once they are committed, or call
       `fail_append`;
-    - take `take_markers` after every call, write them no earlier than the records of that call are durable,
-      again and again until every partition has its marker or is gone, and say so by `on_markers_written`;
-    - where a handler answers `NEEDS_PRODUCER_ID`, make the same call again with a new one, and serve
+    - call `take_markers` after every call, and write the markers no earlier than the records of that call are
+      durable; retry until every partition has its marker or is gone, and then call `on_markers_written`;
+    - repeat a call that returns `NEEDS_PRODUCER_ID` with a new producer id, and serve
       `take_producer_id_requests` likewise;
-    - call `on_timeout` until `next_deadline_ms` lies ahead.
+    - call `on_timeout` until `next_deadline_ms` lies in the future.
 
-    Errors are those of the newest version of each API: what older clients are told instead of
-    PRODUCER_FENCED is a matter of the wire. A response built before `fail_append` is not right any more: the
-    owner answers with the error instead.
+    Errors are those of the newest version of each API; the caller translates PRODUCER_FENCED for older
+    clients. A response built before `fail_append` is no longer valid: the owner sends the error instead.
     """
 
     def __init__(
         self, config: TransactionCoordinatorConfig, *, coordinator_epoch: int, transaction_version: int
     ) -> None:
-        """`coordinator_epoch` is the leader epoch of the partition."""
+        """Create an empty coordinator; `coordinator_epoch` is the leader epoch of the partition."""
         self._shard = Shard(config, coordinator_epoch, transaction_version)
 
     def set_transaction_version(self, transaction_version: int) -> None:
-        """Follow the level of the cluster's feature transaction.version."""
+        """Set the level of the cluster's feature transaction.version."""
         self._shard.transaction_version = transaction_version
 
     # -- requests ------------------------------------------------------------------------------------
@@ -60,7 +61,7 @@ class TransactionCoordinator:
     def handle_init_producer_id(
         self, request: InitProducerIdRequest, now_ms: int, new_producer_id: int | None = None
     ) -> tuple[Records, InitProducerIdResponse | NeedsProducerId]:
-        """For a transactional id; producers without one only need a producer id, of nobody's state."""
+        """Assign a producer id and epoch to a transactional id; producers without one need no coordinator."""
         return handle_init_producer_id(self._shard, request, now_ms, new_producer_id)
 
     def handle_add_partitions(
@@ -72,8 +73,11 @@ class TransactionCoordinator:
         transaction_version: int,
         now_ms: int,
     ) -> tuple[Records, ErrorCode]:
-        """All partitions or none. `transaction_version` is the client's: 0 for AddOffsetsToTxn and for
-        AddPartitionsToTxn up to version 3, else 2."""
+        """Add all of the partitions or none.
+
+        `transaction_version` is the client's: 0 for AddOffsetsToTxn and for AddPartitionsToTxn up to version
+        3, else 2.
+        """
         return add_partitions.handle_add_partitions(
             self._shard,
             transactional_id,
@@ -91,7 +95,7 @@ class TransactionCoordinator:
         producer_epoch: int,
         partitions: Collection[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
-        """Whether each partition takes part in the open transaction."""
+        """Check whether each partition takes part in the open transaction."""
         return add_partitions.handle_verify_partitions(
             self._shard, transactional_id, producer_id, producer_epoch, partitions
         )
@@ -103,7 +107,7 @@ class TransactionCoordinator:
         now_ms: int,
         new_producer_id: int | None = None,
     ) -> tuple[Records, EndTxnResponse | NeedsProducerId]:
-        """`transaction_version` is the client's: 0 for EndTxn up to version 4, else 2."""
+        """End a transaction; `transaction_version` is the client's: 0 for EndTxn up to version 4, else 2."""
         return handle_end_txn(self._shard, request, transaction_version, now_ms, new_producer_id)
 
     def handle_describe_transaction(
@@ -117,14 +121,14 @@ class TransactionCoordinator:
         return admin.handle_list_transactions(self._shard, transaction_filter, now_ms)
 
     def is_ending(self, transactional_id: str) -> bool:
-        """Whether a transaction is decided, but not all of its partitions have heard."""
+        """Whether a transaction is decided while some of its partitions still lack the marker."""
         metadata = self._shard.transactions.get(transactional_id)
         return metadata is not None and metadata.state.is_prepared
 
     # -- markers -------------------------------------------------------------------------------------
 
     def take_markers(self) -> list[TransactionMarkers]:
-        """What the partitions have to hear of the transactions decided since the last call."""
+        """Return the markers of the transactions decided since the last call."""
         markers = self._shard.markers
         if markers:
             self._shard.markers = []
@@ -133,7 +137,7 @@ class TransactionCoordinator:
     def on_markers_written(
         self, transactional_id: str, producer_id: int, producer_epoch: int, now_ms: int
     ) -> Records:
-        """Every partition has heard; nothing happens if that is no news."""
+        """Complete a transaction whose markers are all written, unless it is complete already."""
         metadata = self._shard.transactions.get(transactional_id)
         if (
             metadata is None
@@ -153,14 +157,14 @@ class TransactionCoordinator:
         replay.replay_transaction(self._shard, key.transactional_id, value)
 
     def fail_append(self, records: Records, error: ErrorCode, now_ms: int) -> Records:
-        """The records of the last call could not be written."""
+        """Undo the last call, whose records could not be written."""
         replay.fail_append(self._shard, records, now_ms)
         return []
 
-    # -- life ----------------------------------------------------------------------------------------
+    # -- loading and unloading -----------------------------------------------------------------------
 
     def on_loaded(self, now_ms: int) -> Records:
-        """The log has been replayed: begin to serve, and end what was decided before."""
+        """Start serving once the log has been replayed, and finish transactions that were already decided."""
         shard = self._shard
         shard.is_active = True
         for metadata in shard.transactions.values():
@@ -171,7 +175,7 @@ class TransactionCoordinator:
         return []
 
     def on_unloaded(self) -> None:
-        """Another broker takes over, and with it the markers that have not been taken."""
+        """Discard the markers not taken yet, because another broker takes over and writes them."""
         self._shard.is_active = False
         self._shard.markers = []
         self._shard.producer_id_requests = []
@@ -183,7 +187,7 @@ class TransactionCoordinator:
         return self._shard.timers.next_deadline_ms
 
     def shift_timers(self, by_ms: int) -> None:
-        """The clock has jumped by so much: transactions last as long as they would have."""
+        """Move all deadlines after the clock jumped by this much; transactions keep their time limits."""
         self._shard.timers.shift(by_ms)
 
     def on_timeout(self, now_ms: int) -> Records:
@@ -205,23 +209,23 @@ class TransactionCoordinator:
         return self._shard.decide(metadata.complete(now_ms))
 
     def take_producer_id_requests(self) -> list[TimedOut]:
-        """What waits for a producer id; it asks again after a while, whatever comes of it."""
+        """Return the timed-out transactions that need a producer id; each asks again after a delay."""
         requests = self._shard.producer_id_requests
         if requests:
             self._shard.producer_id_requests = []
         return requests
 
     def abort_timed_out(self, timed_out: TimedOut, new_producer_id: int, now_ms: int) -> Records:
-        """Do what `take_producer_id_requests` has asked for, if it is still to be done."""
+        """Abort a transaction from `take_producer_id_requests`, unless it has ended in the meantime."""
         return timeouts.abort_timed_out(self._shard, timed_out, new_producer_id, now_ms)
 
-    # -- figures -------------------------------------------------------------------------------------
+    # -- metrics -------------------------------------------------------------------------------------
 
     @property
     def counters(self) -> Counters:
         return self._shard.counters
 
     def state_counts(self) -> Counter[TransactionState]:
-        """How many transactional ids are in each state."""
-        # Copied in one step: metrics are read by a thread of their own.
+        """The number of transactional ids in each state."""
+        # Copied in one step, because another thread reads the metrics.
         return Counter(metadata.state for metadata in list(self._shard.transactions.values()))

@@ -1,26 +1,29 @@
-"""EndTxn: the transaction is decided.
+"""EndTxn: decides a transaction.
 
-In the first protocol the epoch says who asks, and repeated requests are told apart by the state alone. From
-version 2 on (KIP-890) the epoch also says *which* transaction is meant: the current one, or, one epoch back,
-the last one, whose answer was lost. What is said of a transaction id at rest then is:
+In the first protocol the epoch identifies the producer, and only the state tells a repeated request from a
+new one. From version 2 on (KIP-890) the epoch also identifies the transaction: the current epoch means the
+current transaction, and the epoch before it means the last one, whose response was lost. While no transaction
+is open, the answers are:
 
     ==============  ==================  ==================  ==================  ==================
     state           abort, last epoch   abort, current      commit, last epoch  commit, current
     ==============  ==================  ==================  ==================  ==================
     Empty           PRODUCER_FENCED     aborts nothing      PRODUCER_FENCED     INVALID_TXN_STATE
-    CompleteAbort   told again          aborts nothing      INVALID_TXN_STATE   INVALID_TXN_STATE
-    CompleteCommit  INVALID_TXN_STATE   aborts nothing      told again          INVALID_TXN_STATE
+    CompleteAbort   answered again      aborts nothing      INVALID_TXN_STATE   INVALID_TXN_STATE
+    CompleteCommit  INVALID_TXN_STATE   aborts nothing      answered again      INVALID_TXN_STATE
     ==============  ==================  ==================  ==================  ==================
 
-While the last transaction is still ending everybody is told CONCURRENT_TRANSACTIONS, whoever it is: the
-producer may already be who it will be then (`producer_after_completion`), and must not be taken for another.
+While the last transaction is still completing, every producer gets CONCURRENT_TRANSACTIONS. The request may
+already carry the producer id and epoch that become valid then (`producer_after_completion`), so the producer
+must not be rejected as a different one.
 
-"Aborts nothing" goes through the log and bumps the epoch like any other end: a batch that is still under way
-must not begin a transaction that nobody ends.
+"Aborts nothing" writes a record and bumps the epoch like any other end, because a batch that is still in
+flight must not begin a transaction that no producer ends.
 
-"Told again" takes for granted that the last transaction ended with a bump. Where it did not, because a client
-of the first protocol has taken over the id, the epoch before is that of the client it replaced: that one is
-fenced. Apache Kafka 4.3 would tell it the epoch of its successor, and the two would share a transaction.
+"Answered again" assumes that the last transaction ended with a bump. If a client of the first protocol has
+taken over the id, there was no bump, and the epoch before belongs to the client that was replaced. That
+client is fenced. Apache Kafka 4.3 would return its successor's epoch to it, and the two would share a
+transaction.
 """
 
 from penstock.coordinators.records import Records
@@ -39,8 +42,8 @@ from penstock.protocol.messages import EndTxnRequest, EndTxnResponse
 
 __all__ = ["fence_and_abort", "handle_end_txn"]
 
-#: The answer of the first protocol, in which the producer stays who it is.
 NOBODY: ProducerIdAndEpoch = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+"""The producer in responses of the first protocol, in which its id and epoch stay the same."""
 
 
 def handle_end_txn(
@@ -70,7 +73,10 @@ def _response(error: ErrorCode, producer: ProducerIdAndEpoch) -> EndTxnResponse:
 def _end_v1(
     shard: Shard, metadata: TransactionMetadata, request: EndTxnRequest, now_ms: int
 ) -> tuple[Records, ProducerIdAndEpoch]:
-    """Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE."""
+    """Decide the transaction without an epoch bump.
+
+    Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS or INVALID_TXN_STATE.
+    """
     if metadata.producer_id != request.producer_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if metadata.producer_epoch != request.producer_epoch:
@@ -90,7 +96,7 @@ def _end_v1(
 
 
 def _check_has_ended(state: TransactionState, *, commit: bool) -> None:
-    """That the last transaction has ended this way. Raises INVALID_TXN_STATE."""
+    """Check that the last transaction has ended this way. Raises INVALID_TXN_STATE."""
     if state is not (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT):
         raise KafkaError(ErrorCode.INVALID_TXN_STATE)
 
@@ -106,7 +112,10 @@ def _end_v2(
     now_ms: int,
     new_producer_id: int | None,
 ) -> tuple[Records, ProducerIdAndEpoch] | NeedsProducerId:
-    """Raises CONCURRENT_TRANSACTIONS, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE."""
+    """Decide the transaction and bump the epoch.
+
+    Raises CONCURRENT_TRANSACTIONS, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or INVALID_TXN_STATE.
+    """
     state, commit = metadata.state, request.committed
     if state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -132,7 +141,7 @@ def _end_v2(
 
 
 def _is_after_rotation(metadata: TransactionMetadata, request: EndTxnRequest) -> bool:
-    """The producer has not heard that the end of its last transaction gave it a new producer id."""
+    """Whether the producer does not know the new producer id from the end of its last transaction yet."""
     return (
         metadata.previous_producer_id == request.producer_id
         and request.producer_epoch == LAST_EPOCH
@@ -141,7 +150,7 @@ def _is_after_rotation(metadata: TransactionMetadata, request: EndTxnRequest) ->
 
 
 def _is_before_bump(metadata: TransactionMetadata, request: EndTxnRequest) -> bool:
-    """The producer has not heard of the epoch that the end of its last transaction gave it."""
+    """Whether the producer does not know the new epoch from the end of its last transaction yet."""
     return (
         metadata.producer_epoch == request.producer_epoch + 1
         and metadata.client_transaction_version >= EPOCH_BUMP_VERSION
@@ -157,7 +166,7 @@ def _prepare_with_bump(
     now_ms: int,
     new_producer_id: int | None,
 ) -> tuple[Records, ProducerIdAndEpoch] | NeedsProducerId:
-    """The record, and who the producer will be afterwards."""
+    """Return the record, and the producer's id and epoch after completion."""
     if not metadata.is_epoch_exhausted:
         new_producer_id = NO_PRODUCER_ID
     elif new_producer_id is None:
@@ -171,15 +180,15 @@ def _prepare_with_bump(
     return shard.decide(prepared), prepared.producer_after_completion
 
 
-# -- not asked for by the producer -------------------------------------------------------------------
+# -- ends that the producer did not request ----------------------------------------------------------
 
 
 def fence_and_abort(
     shard: Shard, metadata: TransactionMetadata, now_ms: int, new_producer_id: int | None
 ) -> Records | NeedsProducerId:
-    """Abort an open transaction whose time is up or whose producer has been replaced.
+    """Abort an open transaction that has timed out or whose producer has been replaced.
 
-    The epoch is bumped, so that the producer learns of it with whatever it tries next.
+    The epoch is bumped, so that the producer's next request fails with an error.
     """
     if shard.transaction_version >= EPOCH_BUMP_VERSION:
         outcome = _prepare_with_bump(

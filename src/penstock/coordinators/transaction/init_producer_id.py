@@ -1,4 +1,4 @@
-"""InitProducerId: a producer takes over a transactional id, and whoever had it before is fenced."""
+"""InitProducerId: assigns a transactional id to a producer, and fences the previous one."""
 
 from penstock.coordinators.records import Records
 from penstock.coordinators.transaction.end_txn import fence_and_abort
@@ -36,7 +36,7 @@ def _refusal(error: ErrorCode) -> InitProducerIdResponse:
 
 
 def _expected_producer(request: InitProducerIdRequest) -> ProducerIdAndEpoch | None:
-    """Who the producer believes to be, if it goes on after an error (KIP-360). Raises INVALID_REQUEST."""
+    """The id and epoch of a producer that continues after an error (KIP-360). Raises INVALID_REQUEST."""
     has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH
     if has_id != has_epoch or not request.transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
@@ -44,10 +44,10 @@ def _expected_producer(request: InitProducerIdRequest) -> ProducerIdAndEpoch | N
 
 
 def _timeout_ms(shard: Shard, request: InitProducerIdRequest) -> int:
-    """How long the producer's transactions may take. Raises KafkaError for what is not allowed or served.
+    """The timeout of the producer's transactions. Raises KafkaError for an invalid or unsupported request.
 
-    Transactions that somebody else coordinates (KIP-939) have no timeout; Apache Kafka 4.3 knows how to open
-    them, and not yet how to keep a prepared one.
+    Transactions with an external coordinator (KIP-939) have no timeout. Apache Kafka 4.3 can open them, but
+    cannot keep a prepared one yet.
     """
     if request.enable2_pc and not shard.config.transaction_two_phase_commit_enable:
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -68,7 +68,7 @@ def _init_producer_id(
     now_ms: int,
     new_producer_id: int | None,
 ) -> tuple[Records, InitProducerIdResponse | NeedsProducerId]:
-    """Raises PRODUCER_FENCED, CONCURRENT_TRANSACTIONS."""
+    """Assign the next epoch or a new producer id. Raises PRODUCER_FENCED or CONCURRENT_TRANSACTIONS."""
     assert request.transactional_id is not None
     metadata = shard.transactions.get(request.transactional_id)
     if metadata is None:
@@ -80,8 +80,8 @@ def _init_producer_id(
     if expected is not None and not _may_go_on(metadata, expected):
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if metadata.state is TransactionState.ONGOING:
-        # The epoch that fences the open transaction is nobody's: the client comes again when the abort is
-        # through, and gets one of its own.
+        # No producer gets the epoch that fences the open transaction: the client retries once the abort is
+        # complete, and then gets an epoch of its own.
         records = fence_and_abort(shard, metadata, now_ms, new_producer_id)
         if isinstance(records, NeedsProducerId):
             return [], records
@@ -103,10 +103,10 @@ def _init_producer_id(
 
 
 def _may_go_on(metadata: TransactionMetadata, expected: ProducerIdAndEpoch) -> bool:
-    """Whether this producer may ask for its next epoch; that the epoch fits is seen when it is bumped.
+    """Whether this producer may request its next epoch; bumping the epoch checks the epoch that it sent.
 
-    It has the current producer id; or the one before with its last epoch, and never heard of the change; or
-    the transactional id is new, because the old one has expired.
+    It may if it has the current producer id; if it has the previous id with its last epoch, because it never
+    received the new one; or if the transactional id is new, because the old one has expired.
     """
     producer_id, epoch = expected
     if metadata.producer_epoch == NO_PRODUCER_EPOCH or producer_id == metadata.producer_id:

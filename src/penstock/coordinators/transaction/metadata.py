@@ -1,6 +1,6 @@
-"""What the coordinator knows of one transactional id, and the steps it can take.
+"""The metadata of one transactional id, and the steps it can take.
 
-A step does not change anything: it gives the metadata as they will be, once their record is in the log.
+A step changes nothing: it returns the metadata that will be valid once the step's record is in the log.
 """
 
 from collections.abc import Iterable
@@ -24,45 +24,48 @@ __all__ = [
 TopicPartition: TypeAlias = tuple[str, int]
 ProducerIdAndEpoch: TypeAlias = tuple[int, int]
 
-#: The last epoch there is. Producers never get it: with it the coordinator can still fence the one before.
 MAX_EPOCH = 2**15 - 1
-#: The last one that a producer gets.
+"""The last epoch. No producer gets it, so that the coordinator can still fence the epoch before."""
 LAST_EPOCH = MAX_EPOCH - 1
+"""The last epoch that a producer gets."""
 
-#: The timeout of a transaction that somebody else coordinates (KIP-939): it never times out.
 NO_TIMEOUT_MS = 2**31 - 1
+"""The timeout of a transaction with an external coordinator (KIP-939), which never times out."""
 
-#: From this transaction version on, the epoch is bumped with every transaction (KIP-890).
 EPOCH_BUMP_VERSION = 2
+"""From this transaction version on, every transaction bumps the epoch (KIP-890)."""
 
 NO_TIMESTAMP = -1
 
 
 def is_epoch_exhausted(epoch: int) -> bool:
-    """Whether no epoch after this one may be given to a producer."""
+    """Whether no producer may get an epoch after this one."""
     return epoch >= LAST_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionMetadata:
-    """Timestamps are in milliseconds. `last_producer_epoch` is not in the log: only who set it knows it."""
+    """The state of one transactional id, with timestamps in milliseconds.
+
+    The log does not contain `last_producer_epoch`: only the coordinator that set it knows it.
+    """
 
     transactional_id: str
     producer_id: int
     timeout_ms: int
     last_update_timestamp_ms: int
     producer_epoch: int = NO_PRODUCER_EPOCH
-    #: The epoch before, if the producer that had it is the one that has the current epoch.
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    #: The producer id before the last step, which is mostly the same.
+    """The previous epoch, if the producer that had it also has the current one."""
     previous_producer_id: int = NO_PRODUCER_ID
-    #: While prepared with a used-up epoch: the id that the producer goes on with.
+    """The producer id before the last step, mostly the same as the current one."""
     next_producer_id: int = NO_PRODUCER_ID
+    """The id with which the producer continues, set while prepared with an exhausted epoch."""
     state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
     start_timestamp_ms: int = NO_TIMESTAMP
-    #: The version of the protocol that the transaction is run by.
     client_transaction_version: int = 0
+    """The protocol version of the transaction."""
 
     @property
     def is_epoch_exhausted(self) -> bool:
@@ -70,7 +73,7 @@ class TransactionMetadata:
 
     @property
     def deadline_ms(self) -> int | None:
-        """The first moment at which an open transaction has taken too long; None if it may take forever."""
+        """The first moment at which an open transaction has timed out; None if it has no timeout."""
         if self.state is not TransactionState.ONGOING or self.timeout_ms == NO_TIMEOUT_MS:
             return None
         return self.start_timestamp_ms + self.timeout_ms + 1
@@ -78,12 +81,13 @@ class TransactionMetadata:
     # -- InitProducerId ------------------------------------------------------------------------------
 
     def bump_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> "TransactionMetadata":
-        """Begin anew with the next epoch.
+        """Start over with the next epoch.
 
-        A producer that goes on after an error says which epoch it expects (KIP-360). If it is the last one,
-        the answer to its first try was lost: it gets the epoch that was meant for it. Nobody else can be
-        fenced by that, for a newcomer's InitProducerId leaves no last epoch. It is so with the last of all
-        epochs too, where Apache Kafka 4.3 answers UNKNOWN_SERVER_ERROR. Raises PRODUCER_FENCED.
+        A producer that continues after an error sends the epoch it has (KIP-360). If that is
+        `last_producer_epoch`, the response to its first request was lost, and it gets the epoch that was
+        meant for it. This fences no other producer, because the InitProducerId of a new one clears
+        `last_producer_epoch`. The same applies to the highest epoch, where Apache Kafka 4.3 answers
+        UNKNOWN_SERVER_ERROR. Raises PRODUCER_FENCED for any other epoch.
         """
         epoch, last_epoch = self.producer_epoch + 1, NO_PRODUCER_EPOCH
         if expected_epoch is not None and self.producer_epoch != NO_PRODUCER_EPOCH:
@@ -99,7 +103,7 @@ class TransactionMetadata:
     def rotate_producer_id(
         self, producer_id: int, timeout_ms: int, *, keep_last_epoch: bool, now_ms: int
     ) -> "TransactionMetadata":
-        """Begin anew with a new producer id, because the epochs of the old one are used up."""
+        """Start over with a new producer id, because the epochs of the old one are exhausted."""
         last_epoch = self.producer_epoch if keep_last_epoch else NO_PRODUCER_EPOCH
         return self._begin(producer_id, 0, last_epoch, timeout_ms, now_ms)
 
@@ -125,7 +129,7 @@ class TransactionMetadata:
     def add_partitions(
         self, partitions: Iterable[TopicPartition], client_transaction_version: int, now_ms: int
     ) -> "TransactionMetadata":
-        """Take these partitions into the transaction; the first ones begin it."""
+        """Add these partitions to the transaction; the first ones begin it."""
         self._check_may_become(TransactionState.ONGOING)
         is_open = self.state is TransactionState.ONGOING
         return replace(
@@ -141,9 +145,9 @@ class TransactionMetadata:
     def prepare(
         self, *, commit: bool, client_transaction_version: int, next_producer_id: int, now_ms: int
     ) -> "TransactionMetadata":
-        """Decide the transaction; from version 2 on its markers have the next epoch.
+        """Decide the transaction; from version 2 on its markers carry the next epoch.
 
-        An abort of what never began has no start either, but readers of the log expect one.
+        Aborting a transaction that never began sets its start to now, because readers of the log expect one.
         """
         state = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
         self._check_may_become(state)
@@ -164,7 +168,7 @@ class TransactionMetadata:
         )
 
     def fence(self) -> "TransactionMetadata":
-        """The same with the epoch bumped, for an abort that the producer has not asked for."""
+        """Return the metadata with the epoch bumped, for an abort that the producer did not request."""
         return replace(
             self,
             producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH),
@@ -173,13 +177,16 @@ class TransactionMetadata:
 
     @property
     def producer_after_completion(self) -> ProducerIdAndEpoch:
-        """Who the producer is once the prepared transaction is complete."""
+        """The producer's id and epoch once the prepared transaction is complete."""
         if self.next_producer_id != NO_PRODUCER_ID:
             return self.next_producer_id, 0
         return self.producer_id, self.producer_epoch
 
     def complete(self, now_ms: int) -> "TransactionMetadata":
-        """Every partition has its marker. What the client saw of the last epoch stays, whatever follows."""
+        """Complete the transaction, now that every partition has its marker.
+
+        The last epoch stays as the client saw it, even if the producer id changes.
+        """
         committed = self.state is TransactionState.PREPARE_COMMIT
         state = TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
         self._check_may_become(state)

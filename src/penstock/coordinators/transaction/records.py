@@ -1,7 +1,7 @@
-"""The records of `__transaction_state`, in the versions Apache Kafka 4.3 writes.
+"""The records of `__transaction_state`, in the versions that Apache Kafka 4.3 writes.
 
-With the feature transaction.version at 0 the value has version 0, which cannot hold the producer ids before
-and after nor the version of the client's protocol; from 1 on it has version 1.
+If the feature transaction.version is 0, the value has version 0, which cannot hold the previous and the next
+producer id or the version of the client's protocol. From 1 on, the value has version 1.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ __all__ = ["metadata_of", "transaction_record", "transaction_tombstone"]
 
 
 def transaction_record(metadata: TransactionMetadata, transaction_version: int) -> CoordinatorRecord:
-    """The metadata as the log holds them; `transaction_version` is the level of the cluster's feature."""
+    """The record of the metadata; `transaction_version` is the level of the cluster's feature."""
     value = TransactionLogValue(
         producer_id=metadata.producer_id,
         producer_epoch=metadata.producer_epoch,
@@ -51,7 +51,7 @@ def transaction_tombstone(transactional_id: str) -> CoordinatorRecord:
 
 
 def metadata_of(transactional_id: str, value: TransactionLogValue) -> TransactionMetadata:
-    """The inverse of `transaction_record`. Raises KeyError for a state that no release knows."""
+    """Read a record, as the inverse of `transaction_record`. Raises KeyError for an unknown state."""
     return TransactionMetadata(
         transactional_id=transactional_id,
         producer_id=value.producer_id,

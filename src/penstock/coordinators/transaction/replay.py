@@ -1,8 +1,8 @@
-"""From records to state, live and at recovery.
+"""Applies records to the state, both live and at recovery.
 
-Live, a record is the sign that a step which was decided is now durable, and the step is taken. At recovery
-the record is all there is: the last epoch of a producer is not in it, so a repeated InitProducerId is known
-as such only by the coordinator that answered the first one.
+Live, a record means that a decided step is now durable, and replay takes that step. At recovery only the
+record is known. It does not contain the last epoch of a producer, so only the coordinator that answered the
+first InitProducerId can recognize a repeated one.
 """
 
 from penstock.coordinators.records import Records
@@ -46,9 +46,9 @@ def _act(shard: Shard, metadata: TransactionMetadata) -> None:
 
 
 def fail_append(shard: Shard, records: Records, now_ms: int) -> None:
-    """These records are not in the log: the steps were not taken.
+    """Discard the steps whose records could not be written.
 
-    Who asked for them is told and asks again. What the coordinator does by itself it has to repeat itself.
+    A client whose request fails retries it. The coordinator must retry the steps that it takes by itself.
     """
     for record in records:
         assert isinstance(record.key, TransactionLogKey)
@@ -57,12 +57,12 @@ def fail_append(shard: Shard, records: Records, now_ms: int) -> None:
         metadata = shard.transactions.get(transactional_id)
         if metadata is None:
             continue
-        if metadata.state.is_prepared:  # its markers are written, so this was the record of completion
+        if metadata.state.is_prepared:  # its markers are written, so this record was to complete it
             retry_later(shard, TimerKind.COMPLETION, transactional_id, now_ms)
         elif metadata.deadline_ms is not None and _clock_has_stopped(shard, transactional_id):
             retry_later(shard, TimerKind.TRANSACTION, transactional_id, now_ms)
 
 
 def _clock_has_stopped(shard: Shard, transactional_id: str) -> bool:
-    """Whether the refused record was that of a timeout, whose timer is gone with it."""
+    """Whether the failed record was that of a timeout, whose timer has already fired."""
     return shard.timers.deadline_ms((TimerKind.TRANSACTION, transactional_id)) is None

@@ -1,4 +1,4 @@
-"""What a handler hands back besides records and responses."""
+"""The results of handlers other than records and responses."""
 
 from enum import Enum
 from typing import Final, NamedTuple
@@ -9,7 +9,7 @@ __all__ = ["NEEDS_PRODUCER_ID", "NeedsProducerId", "TimedOut", "TransactionMarke
 
 
 class NeedsProducerId(Enum):
-    """The decision takes a producer id that nobody has had; the call is to be made again with one."""
+    """The decision needs an unused producer id; the caller must repeat the call with one."""
 
     NEEDS_PRODUCER_ID = "needs producer id"
 
@@ -18,14 +18,14 @@ NEEDS_PRODUCER_ID: Final = NeedsProducerId.NEEDS_PRODUCER_ID
 
 
 class TimedOut(NamedTuple):
-    """A transaction that has taken too long, but cannot be aborted without a producer id for what follows."""
+    """A transaction that timed out, but cannot be aborted until it has a producer id to continue with."""
 
     transactional_id: str
     start_timestamp_ms: int
 
 
 class TransactionMarkers(NamedTuple):
-    """How a transaction ended, for every partition that took part. There may be none: then all have heard."""
+    """The outcome of a transaction for the partitions that took part, of which there may be none."""
 
     transactional_id: str
     producer_id: int

@@ -1,4 +1,4 @@
-"""What the handlers of one partition of `__transaction_state` share: transactions, timers, markers."""
+"""The state that the handlers of one partition of `__transaction_state` share, with timers and markers."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -16,16 +16,16 @@ __all__ = ["Counters", "Shard", "TimerKind"]
 
 
 class TimerKind(Enum):
-    """The first part of a timer's key; the rest is the transactional id, empty for the expiration."""
+    """The first part of a timer's key; the transactional id follows, empty for the expiration."""
 
-    TRANSACTION = auto()  # an open transaction has taken too long
+    TRANSACTION = auto()  # an open transaction has timed out
     COMPLETION = auto()  # the record that ends a transaction could not be written yet
     EXPIRATION = auto()
 
 
 @dataclass(slots=True)
 class Counters:
-    """What has happened so far, for metrics."""
+    """Counts of events since the start, for metrics."""
 
     committed: int = 0
     aborted: int = 0
@@ -34,7 +34,7 @@ class Counters:
 
 
 class Shard:
-    """State and small operations; the decisions are in the modules named after the requests."""
+    """The state with small operations on it; the modules named after the requests take the decisions."""
 
     __slots__ = (
         "config",
@@ -57,17 +57,17 @@ class Shard:
         self.coordinator_epoch = coordinator_epoch
         self.transaction_version = transaction_version
         self.transactions: dict[str, TransactionMetadata] = {}
-        #: Steps whose records have been handed out, but neither replayed nor refused yet.
         self.decided: dict[str, TransactionMetadata] = {}
+        """Steps whose records have been returned, but neither replayed nor refused yet."""
         self.timers = Timers()
         self.markers: list[TransactionMarkers] = []
         self.producer_id_requests: list[TimedOut] = []
-        self.expiration_queue: list[str] = []  # what the running expiration has yet to look at
+        self.expiration_queue: list[str] = []  # ids that the running expiration has yet to check
         self.counters = Counters()
-        self.is_active = False  # loaded: what is replayed now is news
+        self.is_active = False  # True once loaded: replayed records are new from then on
 
     def known(self, transactional_id: str) -> TransactionMetadata:
-        """Raises INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING."""
+        """The metadata of an id. Raises INVALID_REQUEST or INVALID_PRODUCER_ID_MAPPING."""
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         metadata = self.transactions.get(transactional_id)
@@ -76,12 +76,12 @@ class Shard:
         return metadata
 
     def decide(self, metadata: TransactionMetadata) -> Records:
-        """The record of a step; the step is taken when it is replayed."""
+        """Return the record of a step, which takes effect when the record is replayed."""
         self.decided[metadata.transactional_id] = metadata
         return [transaction_record(metadata, self.transaction_version)]
 
     def arm(self, metadata: TransactionMetadata) -> None:
-        """Let the clock of an open transaction run, and that of any other stop."""
+        """Schedule the timeout of an open transaction, or cancel it in any other state."""
         key = (TimerKind.TRANSACTION, metadata.transactional_id)
         deadline_ms = metadata.deadline_ms
         if deadline_ms is None:
@@ -90,7 +90,7 @@ class Shard:
             self.timers.schedule(key, deadline_ms)
 
     def send_markers(self, metadata: TransactionMetadata) -> None:
-        """Tell the partitions of a prepared transaction."""
+        """Queue the markers of a prepared transaction."""
         self.markers.append(
             TransactionMarkers(
                 transactional_id=metadata.transactional_id,

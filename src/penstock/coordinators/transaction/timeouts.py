@@ -1,4 +1,4 @@
-"""What time does to a transactional id: open transactions are aborted, idle ids are forgotten."""
+"""Timeouts of transactional ids: open transactions are aborted, and idle ids expire."""
 
 from penstock.coordinators.records import Records
 from penstock.coordinators.transaction.end_txn import fence_and_abort
@@ -18,19 +18,19 @@ __all__ = [
 
 EXPIRATION_KEY = (TimerKind.EXPIRATION, "")
 
-#: A transaction whose time is up while a record of it is on the way to the followers waits so long.
 DECIDED_RETRY_MS = 20
+"""How long a transaction's timeout is postponed while one of its records is not yet committed."""
 
-#: Work for one turn, so that a large partition does not hold up the event loop.
 MAX_IDS_PER_TURN = 1_000
+"""Limits the ids checked per turn, so that a large partition does not block the event loop."""
 
 
 def on_transaction_timeout(shard: Shard, transactional_id: str, now_ms: int) -> Records:
-    """Abort the transaction. If that takes a producer id, the owner is asked for one."""
+    """Abort the transaction, or request the producer id that this requires."""
     metadata = shard.transactions.get(transactional_id)
     if metadata is None or metadata.state is not TransactionState.ONGOING:
         return []
-    if transactional_id in shard.decided:  # on the way to the followers: perhaps its end
+    if transactional_id in shard.decided:  # a record, perhaps that of its end, is not committed yet
         shard.timers.schedule((TimerKind.TRANSACTION, transactional_id), now_ms + DECIDED_RETRY_MS)
         return []
     records = fence_and_abort(shard, metadata, now_ms, None)
@@ -43,7 +43,7 @@ def on_transaction_timeout(shard: Shard, transactional_id: str, now_ms: int) -> 
 
 
 def abort_timed_out(shard: Shard, timed_out: TimedOut, new_producer_id: int, now_ms: int) -> Records:
-    """The second try, with a producer id; unless the transaction has ended in the meantime."""
+    """Retry the abort with a producer id, unless the transaction has ended in the meantime."""
     metadata = shard.transactions.get(timed_out.transactional_id)
     if (
         metadata is None
@@ -59,7 +59,7 @@ def abort_timed_out(shard: Shard, timed_out: TimedOut, new_producer_id: int, now
 
 
 def retry_later(shard: Shard, kind: TimerKind, transactional_id: str, now_ms: int) -> None:
-    """What should have been written now could not be: try again in a while."""
+    """Retry after a delay a record that could not be written now."""
     delay_ms = shard.config.transaction_abort_timed_out_transaction_cleanup_interval_ms
     shard.timers.schedule((kind, transactional_id), now_ms + delay_ms)
 
@@ -70,7 +70,7 @@ def schedule_expiration(shard: Shard, now_ms: int) -> None:
 
 
 def on_expiration(shard: Shard, now_ms: int) -> Records:
-    """Look at some ids; the timer comes back at once while some are left, else after the interval."""
+    """Check some ids; the timer fires again at once while ids remain, else after the interval."""
     queue = shard.expiration_queue
     if not queue:
         queue.extend(shard.transactions)

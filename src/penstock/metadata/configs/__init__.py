@@ -1,4 +1,8 @@
-"""Kafka's configuration: the reference of keys, and what a broker, topic or group makes of them."""
+"""Kafka's configuration: the reference of all keys, and the resulting values of brokers, topics and groups.
+
+Code in this package defines, parses, checks or describes configs; acting on them is the task of their
+readers.
+"""
 
 from penstock.metadata.configs.broker_config import SHIPPED_PROPERTIES, BrokerConfig
 from penstock.metadata.configs.definition import ConfigError, ConfigKey, ConfigType, ConfigValue, UpdateMode

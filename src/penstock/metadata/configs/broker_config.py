@@ -1,7 +1,8 @@
-"""A broker's configuration: what its properties say, what changed since, and the defaults for the rest.
+"""A broker's configuration, from its properties, dynamic configs and defaults.
 
-Values come from four places, nearest first: dynamic configs of this broker, dynamic defaults of the
-cluster, the static properties, the reference. `BrokerConfig` is immutable; a dynamic change makes another.
+A value comes from the first of four places that sets it: dynamic configs of this broker, dynamic defaults of
+the cluster, the static properties, the reference. `BrokerConfig` is immutable; a dynamic change creates a new
+one.
 """
 
 from __future__ import annotations
@@ -56,17 +57,17 @@ SHIPPED_PROPERTIES: Final[Mapping[str, str]] = {
     "log.segment.bytes": "1073741824",
     "log.retention.check.interval.ms": "300000",
 }
-"""What Kafka's own config/server.properties sets for a single node; used where no file is given.
+"""The settings of Kafka's own config/server.properties for a single node, used if no file is given.
 
-Three differences: the listener is on loopback, log.dirs comes from the command line, and no controller
-port is opened, since a quorum of one talks to nobody.
+There are three differences: the listener is on loopback, log.dirs comes from the command line, and no
+controller port is opened, because a quorum of one has no other member that could connect.
 """
 
 
 class BrokerConfig(Mapping[str, ConfigValue]):
-    """Typed values by Kafka's names: ``config["log.retention.hours"]``, or ``get_int`` and its like.
+    """The typed values under Kafka's names: ``config["log.retention.hours"]``, or ``get_int`` and similar.
 
-    Names with a listener prefix fall back to the plain name. Raises KeyError for a name no broker has.
+    A name with a listener prefix falls back to the plain name. Raises KeyError for an unknown name.
     """
 
     def __init__(
@@ -82,7 +83,10 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> BrokerConfig:
-        """Check every key and value. ConfigError names the key, what was found and what was expected."""
+        """Create a config and check every key and value.
+
+        Raises ConfigError with the key, the value found and the value expected.
+        """
         for name, text in properties.items():
             check_static(name, text)
         for key in BROKER_KEYS.values():
@@ -98,11 +102,11 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @classmethod
     def single_node(cls, properties: Mapping[str, str]) -> BrokerConfig:
-        """As Kafka's shipped server.properties configures one node, with ``properties`` on top."""
+        """Configure one node like Kafka's server.properties does, with ``properties`` on top."""
         return cls.from_properties({**SHIPPED_PROPERTIES, **properties})
 
     def with_dynamic(self, default: Mapping[str, str], broker: Mapping[str, str]) -> BrokerConfig:
-        """The same node under other dynamic configs: the cluster's defaults and this broker's own."""
+        """The same node with other dynamic configs: the cluster's defaults and this broker's own."""
         return BrokerConfig(self.static, default, broker)
 
     def __getitem__(self, name: str) -> ConfigValue:
@@ -129,7 +133,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         return None if key.default is None else key.parse(key.default)
 
     def text(self, name: str) -> str | None:
-        """The text set for exactly this name, dynamic before static; None where only the default holds."""
+        """The text set for exactly this name, dynamic before static; None if only the default applies."""
         key = broker_key(name)
         if key is None or key.update_mode is not UpdateMode.READ_ONLY:
             for layer in (self.dynamic_broker, self.dynamic_default):
@@ -173,7 +177,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @cached_property
     def listeners(self) -> list[Listener]:
-        """Every listener, controllers' included."""
+        """All listeners, including those of controllers."""
         return parse_listeners("listeners", self.get_list("listeners"), self._protocols)
 
     @cached_property
@@ -186,7 +190,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @cached_property
     def _protocols(self) -> dict[str, str]:
-        """The security protocol of each listener name; PLAINTEXT for controllers' unless others are set."""
+        """The security protocol per listener name; controllers default to PLAINTEXT if the map is not set."""
         protocols = parse_protocol_map(_PROTOCOL_MAP, self.get_str(_PROTOCOL_MAP))
         if _PROTOCOL_MAP not in self.static:
             for name in self.controller_listener_names:
@@ -195,17 +199,17 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @cached_property
     def controller_listener_names(self) -> list[str]:
-        """The listeners on which controllers serve; nodes connect to the first."""
+        """The names of the listeners on which controllers serve; nodes connect to the first one."""
         return [name.upper() for name in self.get_list("controller.listener.names")]
 
     @cached_property
     def controller_listeners(self) -> list[Listener]:
-        """The listeners of this node that are for nodes and for who administers the quorum."""
+        """The listeners of this node for other nodes and for administrators of the quorum."""
         return [listener for listener in self.listeners if listener.name in self.controller_listener_names]
 
     @cached_property
     def advertised_controller_listeners(self) -> list[Listener]:
-        """Where this controller is reached, by listener name: as advertised, else as the voters have it."""
+        """The addresses of this controller by listener: as advertised, else as in the static voters."""
         uris = self["advertised.listeners"]
         advertised = {
             listener.name: listener
@@ -219,7 +223,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         ]
 
     def _as_voter(self, listener: Listener) -> Listener:
-        """The default listener bound to every interface has the address that static voters know."""
+        """The address that static voters use, for a default listener bound to every interface."""
         if listener.host in ANY_ADDRESS and listener.name == self.controller_listener_names[0]:
             for voter in self.quorum_voters:
                 if voter.node_id == self.node_id:
@@ -228,14 +232,14 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @cached_property
     def broker_listeners(self) -> list[Listener]:
-        """The listeners that clients and brokers connect to; one at least."""
+        """The listeners that clients and brokers connect to; a broker has at least one."""
         return [
             listener for listener in self.listeners if listener.name not in self.controller_listener_names
         ]
 
     @cached_property
     def advertised_listeners(self) -> list[Listener]:
-        """What clients are told, by listener name; an empty host or port 0 is filled in once bound."""
+        """The listeners announced to clients; an empty host or port 0 is filled in after binding."""
         uris = self["advertised.listeners"]
         if not isinstance(uris, list):
             return self.broker_listeners
@@ -249,13 +253,13 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @cached_property
     def log_dirs(self) -> list[Path]:
-        """Where the logs are, in the order given."""
+        """The log directories, in the configured order."""
         dirs = self["log.dirs"]
         return [Path(item) for item in (dirs if isinstance(dirs, list) else self.get_list("log.dir"))]
 
     @property
     def cordoned_log_dirs(self) -> list[Path]:
-        """Log directories that take no new replicas. ConfigError if they are none of `log_dirs`."""
+        """The log directories that take no new replicas. Raises ConfigError if one is not in `log_dirs`."""
         return cordoned_paths(self.get_list(CORDONED_LOG_DIRS), self.log_dirs)
 
     @property
@@ -269,12 +273,12 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @cached_property
     def quorum_bootstrap_servers(self) -> list[Address]:
-        """Where the quorum is looked for."""
+        """The addresses at which this node searches for the quorum."""
         return parse_addresses(self.get_list("controller.quorum.bootstrap.servers"))
 
     @cached_property
     def is_quorum_of_one(self) -> bool:
-        """Whether this node is broker and controller, and its settings know of no other controller."""
+        """Whether this node is both broker and controller, and its settings name no other controller."""
         ports = {listener.port for listener in self.controller_listeners}
         return (
             self.is_broker
@@ -285,7 +289,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         )
 
     def check_listeners(self) -> None:
-        """The rules that tie listeners, advertised listeners and listener names together."""
+        """Check that listeners, advertised listeners and listener names fit together. Raises ConfigError."""
         check_advertised("advertised.listeners", self.advertised_controller_listeners)
         if not self.is_broker:
             return
@@ -309,7 +313,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
 
 def check_static(name: str, text: str) -> None:
-    """One property of a file or of the command line; ConfigError where it cannot be."""
+    """Check one property of a file or the command line. Raises ConfigError if it is unknown or invalid."""
     key = broker_key(name)
     if key is not None:
         key.parse(text)
@@ -322,7 +326,7 @@ def _stands_for(key: ConfigKey, properties: Mapping[str, str]) -> bool:
 
 
 def _with_node_id(properties: Mapping[str, str]) -> dict[str, str]:
-    """``node.id`` and its older name ``broker.id`` as one."""
+    """Set both ``node.id`` and its older name ``broker.id``, which must agree."""
     node_id = properties.get("node.id", properties.get("broker.id", ""))
     if properties.get("broker.id", node_id).strip() != node_id.strip():
         raise ConfigError("broker.id", "You must set `node.id` to the same value as `broker.id`.")

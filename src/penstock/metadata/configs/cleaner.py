@@ -1,4 +1,4 @@
-"""The rules that tie the configs of the log cleaner together."""
+"""The rules between the configs of the log cleaner."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _MEMORY_OF_A_THREAD_MIN: Final = 1 << 20
 
 
 def check_cleaner_memory(config: BrokerConfig) -> None:
-    """ConfigError where a thread would get a key map of a mebibyte or less."""
+    """Raise ConfigError if the key map of a thread would have a mebibyte or less."""
     threads = config.get_int(_THREADS)
     if threads and config.get_int(_MEMORY) // threads <= _MEMORY_OF_A_THREAD_MIN:
         raise ConfigError(_MEMORY, f"{_MEMORY} must be at least 1MB per cleaner thread.")
 
 
 def check_cleaner_change(now: BrokerConfig, wanted: BrokerConfig) -> None:
-    """ConfigError for what a running cleaner cannot become; its threads double or halve at most."""
+    """Raise ConfigError if a running cleaner cannot take the change; threads at most double or halve."""
     threads, new_threads = now.get_int(_THREADS), wanted.get_int(_THREADS)
     if (threads, now[_MEMORY]) == (new_threads, wanted[_MEMORY]):
         return

@@ -1,6 +1,6 @@
-"""``cordoned.log.dirs`` (KIP-1066): log directories that keep what they have and take no new replicas.
+"""``cordoned.log.dirs`` (KIP-1066): log directories that keep their replicas and take no new ones.
 
-A step on the way to replacing a disk, or, with all directories of a broker, to removing the broker.
+An operator cordons a directory before replacing a disk, or all directories of a broker before removing it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ALL: Final = "*"
 
 
 def cordoned_paths(entries: Sequence[str], log_dirs: Sequence[Path]) -> list[Path]:
-    """The directories that the config's entries name. ConfigError unless they are some of ``log_dirs``."""
+    """The directories that the entries name. Raises ConfigError if one is not in ``log_dirs``."""
     if ALL in entries:
         if len(entries) > 1:
             raise ConfigError(

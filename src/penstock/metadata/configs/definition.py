@@ -1,17 +1,21 @@
-"""What one config key is: its name, type, default and rule, and how a value is checked.
+"""The definition of one config key: its name, type, default and rule, and the parsing of its values.
 
-The keys stand in ``tables/`` as text, two lines a key, so that the whole reference reads like one::
+The keys are listed in ``tables/`` as text, with two lines per key, so that the reference is easy to read::
 
     log.cleaner.threads: int = 1 [0..] cluster-wide
         Workers that compact logs.
 
-After the name come the type; ``= default`` (none: the default is null; ``""``: the empty string;
-``required``: there is no default); a rule (``[min..max]``, ``{one, of}``, ``any-case {one, of}``,
-``not-empty`` or the name of a check in ``rules``); ``cluster-wide`` or ``per-broker`` where the value can
-change without a restart (KIP-226); ``internal`` where DescribeConfigs hides it until it is set; and
-``<- broker, configs`` that give a topic's or group's default, nearest first.
+The name is followed by
 
-Errors repeat Kafka's messages word for word: admin clients show and match them.
+- the type;
+- ``= default`` (without it the default is null; ``""`` is the empty string; ``required`` means no default);
+- a rule (``[min..max]``, ``{one, of}``, ``any-case {one, of}``, ``not-empty`` or the name of a check in
+  ``rules``);
+- ``cluster-wide`` or ``per-broker`` if the value can change without a restart (KIP-226);
+- ``internal`` if DescribeConfigs hides the key until it is set;
+- ``<- broker, configs`` that provide the default of a topic or group, nearest first.
+
+Errors repeat Kafka's messages word for word, because admin clients show and match them.
 """
 
 from __future__ import annotations
@@ -25,21 +29,21 @@ ConfigValue: TypeAlias = bool | int | float | str | list[str] | None
 
 
 class Problem(NamedTuple):
-    """What is wrong with a value: the offending part as Kafka prints it, and why."""
+    """The reason why a value is invalid, with the offending part as Kafka prints it."""
 
     found: str
     reason: str
 
 
 Rule: TypeAlias = Callable[[str, ConfigValue], Problem | None]
-"""Takes a key's name and its typed value; returns what is wrong with it, or None."""
+"""A check that takes a key's name and its typed value, and returns a problem or None."""
 
 _REQUIRED: Final = "required"
 _RANGES: Final = {"INT": 31, "SHORT": 15, "LONG": 63}
 
 
 class ConfigError(ValueError):
-    """A config that is unknown or has a value it cannot have; ``key`` names it."""
+    """A config is unknown or has an invalid value; ``key`` names the config."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
@@ -61,7 +65,7 @@ class ConfigType(IntEnum):
 
 
 class UpdateMode(Enum):
-    """Whether, and for whom, a broker config can change without a restart (KIP-226)."""
+    """Whether a broker config can change without a restart, and for which brokers (KIP-226)."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -69,7 +73,7 @@ class UpdateMode(Enum):
 
 
 class ConfigKey(NamedTuple):
-    """One row of the reference. ``default`` is in Kafka's text form; None is null."""
+    """One row of the reference; ``default`` is in Kafka's text form, and None means null."""
 
     name: str
     type: ConfigType
@@ -87,7 +91,10 @@ class ConfigKey(NamedTuple):
         return self.type is ConfigType.PASSWORD
 
     def parse(self, text: str | None) -> ConfigValue:
-        """The typed value of ``text``; ConfigError says what was found and what was expected."""
+        """Parse ``text`` into the typed value.
+
+        Raises ConfigError with the value found and the values expected.
+        """
         value = None if text is None else parse_value(self.name, self.type, text)
         if self.rule is not None and (problem := self.rule(self.name, value)):
             raise invalid(self.name, problem.found, problem.reason)
@@ -95,12 +102,12 @@ class ConfigKey(NamedTuple):
 
 
 def invalid(name: str, found: str, reason: str) -> ConfigError:
-    """The error for a value that ``name`` cannot have."""
+    """Create the error for an invalid value of ``name``."""
     return ConfigError(name, f"Invalid value {found} for configuration {name}: {reason}")
 
 
 def parse_value(name: str, type_: ConfigType, text: str) -> ConfigValue:
-    """``text`` as a value of ``type_``, as Kafka's ConfigDef.parseType reads it."""
+    """Parse ``text`` as a value of ``type_``, like Kafka's ConfigDef.parseType."""
     match type_:
         case ConfigType.BOOLEAN:
             return _parse_boolean(name, text)
@@ -117,7 +124,7 @@ def parse_value(name: str, type_: ConfigType, text: str) -> ConfigValue:
 
 
 def split_list(text: str) -> list[str]:
-    """The items of a comma-separated list; an empty text has none."""
+    """Split a comma-separated list into its items; an empty text has none."""
     stripped = text.strip()
     return [item.strip() for item in stripped.split(",")] if stripped else []
 
@@ -161,7 +168,7 @@ _LINE = re.compile(
 
 
 def read_table(table: str, rule_of: Callable[[str], Rule | None]) -> Iterator[ConfigKey]:
-    """The keys of one table of the reference, in its order."""
+    """Parse the keys of one table of the reference, in its order."""
     lines = table.strip("\n").split("\n")
     for line, doc in zip(lines[::2], lines[1::2], strict=True):
         match = _LINE.fullmatch(line)

@@ -1,8 +1,8 @@
-"""Configs as DescribeConfigs shows them: each with its value, where that comes from, and what it overrides.
+"""Configs as DescribeConfigs shows them: the value, its source, and the values it overrides.
 
-A value's synonyms are every place it could have come from, nearest first: this broker's dynamic configs,
-the cluster's dynamic defaults, the static properties, the reference. Configs with several names
-(``log.retention.ms``, ``.minutes``, ``.hours``) are looked for under each name in each place.
+The synonyms of a value are all places that set it, nearest first: this broker's dynamic configs, the
+cluster's dynamic defaults, the static properties, the reference. A config with several names
+(``log.retention.ms``, ``.minutes``, ``.hours``) is searched under each name in each place.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UNKNOWN_TYPE: Final = 0
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, by its number in DescribeConfigs responses."""
+    """The source of a value, by its number in DescribeConfigs responses."""
 
     TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
@@ -40,7 +40,7 @@ class ConfigSource(IntEnum):
 
 
 class Synonym(NamedTuple):
-    """One place a value could come from; the value is None where it must not be shown."""
+    """One place that sets a config; the value is None if it must stay secret."""
 
     name: str
     value: str | None
@@ -70,7 +70,7 @@ _ALIASES_OF: Final = {name: names for names in _ALIASES for name in names}
 def describe_topic(
     broker: BrokerConfig, overrides: Mapping[str, str], names: Collection[str] | None = None
 ) -> Iterator[ConfigEntry]:
-    """The configs of a topic that sets ``overrides``; only those in ``names`` if it is given."""
+    """Describe a topic with these ``overrides``; ``names`` limits the result if it is given."""
     for key in _chosen(TOPIC_KEYS.values(), names):
         override = overrides.get(key.name)
         if key.internal and override is None:
@@ -83,7 +83,7 @@ def describe_topic(
 def describe_group(
     broker: BrokerConfig, overrides: Mapping[str, str], names: Collection[str] | None = None
 ) -> Iterator[ConfigEntry]:
-    """The configs of a group that sets ``overrides``."""
+    """Describe a group with these ``overrides``."""
     for key in _chosen(GROUP_KEYS.values(), names):
         override = overrides.get(key.name)
         if key.synonyms:
@@ -97,7 +97,7 @@ def describe_group(
 def describe_client_metrics(
     overrides: Mapping[str, str], names: Collection[str] | None = None
 ) -> Iterator[ConfigEntry]:
-    """The configs of a client metrics subscription (KIP-714)."""
+    """Describe a client metrics subscription (KIP-714)."""
     for key in _chosen(CLIENT_METRICS_KEYS.values(), names):
         override = overrides.get(key.name)
         text = key.default if override is None else override
@@ -105,7 +105,7 @@ def describe_client_metrics(
 
 
 def describe_broker(broker: BrokerConfig, names: Collection[str] | None = None) -> Iterator[ConfigEntry]:
-    """Every config of a broker, and what is set beyond the reference."""
+    """Describe every config of a broker, and settings of names that the reference does not contain."""
     listed = dict.fromkeys(name for name, key in BROKER_KEYS.items() if _is_listed(key))
     for layer in (broker.static, broker.dynamic_default, broker.dynamic_broker):
         listed |= dict.fromkeys(layer)
@@ -117,7 +117,7 @@ def describe_broker(broker: BrokerConfig, names: Collection[str] | None = None) 
 def describe_cluster_default(
     broker: BrokerConfig, names: Collection[str] | None = None
 ) -> Iterator[ConfigEntry]:
-    """The dynamic configs that hold for every broker of the cluster."""
+    """Describe the dynamic configs that apply to every broker of the cluster."""
     for name in broker.dynamic_default:
         if names is None or name in names:
             synonyms = [
@@ -133,7 +133,7 @@ def _chosen(keys: Iterable[ConfigKey], names: Collection[str] | None) -> Iterato
 
 
 def _is_listed(key: ConfigKey) -> bool:
-    """Throttles exist as dynamic configs only: they are shown once they are set."""
+    """Whether the key is always shown; throttles exist as dynamic configs only and are shown once set."""
     return not key.internal and key.name not in _DYNAMIC_ONLY
 
 
@@ -164,7 +164,7 @@ def _entry(key: ConfigKey, text: str | None, synonyms: Sequence[Synonym]) -> Con
 
 
 def _broker_entry(name: str, synonyms: Sequence[Synonym]) -> ConfigEntry:
-    """A broker's config. A name nobody knows could be a secret: its value is never shown."""
+    """Describe one broker config; the value of an unknown name stays hidden, because it could be a secret."""
     key = broker_key(name)
     sensitive = key is None or key.sensitive
     nearest = synonyms[0] if synonyms else None
@@ -182,7 +182,7 @@ def _broker_entry(name: str, synonyms: Sequence[Synonym]) -> ConfigEntry:
 
 
 def _broker_synonyms(name: str, broker: BrokerConfig) -> list[Synonym]:
-    """Every place that gives the broker config ``name`` a value, beginning with its own name."""
+    """All places that set the broker config ``name``, starting with those that use this very name."""
     plain = strip_listener_prefix(name)
     aliases = _ALIASES_OF.get(name, (name,) if plain == name else (name, plain))
     places = (
@@ -208,7 +208,7 @@ def _broker_synonyms(name: str, broker: BrokerConfig) -> list[Synonym]:
 
 
 def to_text(value: ConfigValue) -> str | None:
-    """A typed value as Kafka prints it."""
+    """Format a typed value as Kafka prints it."""
     match value:
         case None:
             return None

@@ -1,4 +1,4 @@
-"""Listeners: the addresses a node opens, what it tells clients about them, and who the voters are."""
+"""Listeners: the addresses that a node opens and advertises, and the addresses of quorum voters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
 
 
 class Listener(NamedTuple):
-    """One endpoint. An empty ``host`` means every interface; port 0 means any free one."""
+    """One endpoint; an empty ``host`` means every interface, and port 0 any free port."""
 
     name: str
     host: str
@@ -31,7 +31,7 @@ class Listener(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Where a server listens."""
+    """The address of a server."""
 
     host: str
     port: int
@@ -50,7 +50,7 @@ class Voter(NamedTuple):
 
 
 def parse_protocol_map(key: str, text: str) -> dict[str, str]:
-    """``NAME:PROTOCOL,...`` as a mapping of listener names to security protocols."""
+    """Parse ``NAME:PROTOCOL,...`` into a mapping of listener names to security protocols."""
     protocols: dict[str, str] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, separator, protocol = item.partition(":")
@@ -62,7 +62,7 @@ def parse_protocol_map(key: str, text: str) -> dict[str, str]:
 
 
 def parse_listeners(key: str, uris: Sequence[str], protocols: Mapping[str, str]) -> list[Listener]:
-    """The listeners of a list of ``NAME://host:port``; names and ports are each used once."""
+    """Parse a list of ``NAME://host:port``; each name may occur only once."""
     listeners = [_parse_listener(key, uri, protocols) for uri in uris]
     names = [listener.name for listener in listeners]
     if repeated := next((name for name in names if names.count(name) > 1), None):
@@ -85,14 +85,14 @@ def _parse_listener(key: str, uri: str, protocols: Mapping[str, str]) -> Listene
 
 
 def check_advertised(key: str, advertised: Sequence[Listener]) -> None:
-    """An address told to clients must be one they can connect to."""
+    """Check that clients can connect to every advertised address. Raises ConfigError."""
     for listener in advertised:
         if listener.host in ANY_ADDRESS[1:]:
             raise invalid(key, str(listener), "an advertised listener cannot be the nonroutable meta-address")
 
 
 def parse_voters(items: Sequence[str]) -> list[Voter]:
-    """The voters of ``controller.quorum.voters``, whose form its rule has checked."""
+    """Parse ``controller.quorum.voters``, whose format its rule has checked."""
     voters = []
     for item in items:
         node_id, _, address = item.partition("@")
@@ -106,7 +106,7 @@ def parse_voters(items: Sequence[str]) -> list[Voter]:
 
 
 def parse_addresses(items: Sequence[str]) -> list[Address]:
-    """``host:port`` each, whose form its rule has checked."""
+    """Parse a list of ``host:port``, whose format its rule has checked."""
     addresses = []
     for item in items:
         host, _, port = item.rpartition(":")

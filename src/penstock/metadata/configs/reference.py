@@ -1,7 +1,7 @@
-"""Every config key of the target release, by the kind of resource that has it.
+"""Every config key of the supported release, by the kind of resource that has it.
 
-The keys of brokers, topics, groups and client metrics subscriptions stand in ``tables/``; names, types,
-defaults and rules are those of Apache Kafka 4.3.1. Keys of our own begin with ``penstock.``; those of schema
+The keys of brokers, topics, groups and client metrics subscriptions are listed in ``tables/``. Names, types,
+defaults and rules are those of Apache Kafka 4.3.1. Our own keys begin with ``penstock.``; the keys of schema
 validation are Confluent's.
 """
 
@@ -59,9 +59,10 @@ _NEAR: Final = 0.75
 
 
 def strip_listener_prefix(name: str) -> str:
-    """``max.connections`` for ``listener.name.external.max.connections``; other names as they are.
+    """Strip the prefix of a listener: ``listener.name.external.max.connections`` gives ``max.connections``.
 
-    SASL settings may name a mechanism too: ``listener.name.x.plain.sasl.jaas.config``.
+    SASL settings may also name a mechanism, as in ``listener.name.x.plain.sasl.jaas.config``. Other names
+    stay as they are.
     """
     match = _LISTENER_PREFIX.match(name)
     if match is None:
@@ -73,17 +74,17 @@ def strip_listener_prefix(name: str) -> str:
 
 
 def broker_key(name: str) -> ConfigKey | None:
-    """The definition of a broker config, listener prefix or not; None where there is none."""
+    """The definition of a broker config, with or without a listener prefix; None if it is unknown."""
     return BROKER_KEYS.get(name) or BROKER_KEYS.get(strip_listener_prefix(name))
 
 
 def belongs_to_plugin(name: str) -> bool:
-    """Whether ``name`` is handed to a plugin as it is, which alone knows its meaning."""
+    """Whether ``name`` is passed unchanged to a plugin, which alone can interpret it."""
     return name.startswith(_PLUGIN_PREFIXES)
 
 
 def unknown_key(name: str, known: Iterable[str]) -> ConfigError:
-    """The error for a name that nobody knows, with the nearest that somebody does."""
+    """Create the error for an unknown name, with the most similar known name as a hint."""
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=_NEAR)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
     return ConfigError(name, f"Unknown config {name}{hint}")

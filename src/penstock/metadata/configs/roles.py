@@ -1,7 +1,7 @@
-"""What a node is, and what its listeners and its quorum must then look like (KIP-500, KIP-853).
+"""The roles of a node, and the listeners and quorum settings they require (KIP-500, KIP-853).
 
-The rules are Kafka's, but for one: a node that is broker and controller may do without a listener for
-controllers if it is its own quorum. It then talks to nobody.
+The rules are Kafka's, with one exception: a node that is both broker and controller needs no listener for
+controllers if it is a quorum of its own, because no other node connects to it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check_roles(config: BrokerConfig) -> None:
-    """ConfigError for the first setting that does not go with `process.roles`."""
+    """Raise ConfigError for the first setting that contradicts `process.roles`."""
     if config.is_controller:
         _check_controller(config)
     else:

@@ -1,7 +1,7 @@
-"""The rules that config values must keep, by the notation the tables use.
+"""The rules for config values, by the notation the tables use.
 
-Each rule returns Kafka's own words for what is wrong. A null value passes every rule, as in Kafka, unless
-the rule says otherwise: null means "not set".
+Each rule returns the problem in Kafka's own words. As in Kafka, a null value means "not set" and passes every
+rule, unless the rule states otherwise.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STRATEGIES = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrate
 
 @cache
 def rule_of(notation: str) -> Rule | None:
-    """The rule that a table writes as ``notation``; None for the empty one."""
+    """The rule that a table writes as ``notation``; None for an empty notation."""
     if not notation:
         return None
     if match := _RANGE.fullmatch(notation):

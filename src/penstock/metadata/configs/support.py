@@ -1,8 +1,8 @@
-"""Settings that Apache Kafka knows and this release does not honour.
+"""Settings that Apache Kafka supports and this release does not.
 
-Taking some of them silently would be worse than refusing: a node that was asked for an authorizer or for TLS
-and runs without is open. Others change nothing, and a node that is given a value for them says so when it
-starts. Each rule goes when its part arrives.
+Ignoring some of them silently would be worse than refusing them: a node that was configured with an
+authorizer or TLS and runs without is open to everyone. Others have no effect, and a node logs them at its
+start. Each rule is removed once its feature is supported.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _ONLY: Final[Mapping[str, tuple[ConfigValue, str]]] = {
 }
 
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-"""KIP-392's own: consumers read from an in-sync replica in their rack."""
+"""The selector of KIP-392, by which consumers read from an in-sync replica in their rack."""
 
 
 def refuse_unsupported(config: BrokerConfig) -> None:
-    """ConfigError for the first setting that asks for something this release does not have."""
+    """Raise ConfigError for the first setting that requires a feature this release does not have."""
     for name, (only, reason) in _ONLY.items():
         if config[name] != only:
             raise invalid(name, str(config.static[name]), reason)
@@ -47,7 +47,7 @@ def refuse_unsupported(config: BrokerConfig) -> None:
 
 
 _WITHOUT_EFFECT: Final = ("Accepted for compatibility: ", "Not served yet: ")
-"""How the reference begins to tell of a config that is read by nobody."""
+"""The words with which the reference begins the description of a config that has no effect."""
 
 _PARTS_TO_COME: Final = (
     ("sasl.", "there is no authentication yet"),
@@ -66,17 +66,17 @@ _PARTS_TO_COME: Final = (
     ("log.local.", "there is no tiered storage yet"),
     ("follower.fetch.last.tiered.", "there is no tiered storage yet"),
 )
-"""Configs of what is not there yet, by the beginnings of their names."""
+"""Prefixes of configs whose features are not supported yet, with the reason."""
 
 
 _SHIPPED: Final = frozenset(
     {"share.coordinator.state.topic.replication.factor", "share.coordinator.state.topic.min.isr"}
 )
-"""What Kafka's own server.properties sets: whoever began with that asked for nothing."""
+"""Keys that Kafka's own server.properties sets: a user who starts from that file did not choose them."""
 
 
 def reason_without_effect(key: ConfigKey) -> str | None:
-    """Why a broker config changes nothing; None for one that does."""
+    """The reason why a broker config has no effect; None if it has one."""
     for words in _WITHOUT_EFFECT:
         if key.doc.startswith(words):
             return key.doc.removeprefix(words).rstrip(".")
@@ -87,7 +87,7 @@ def reason_without_effect(key: ConfigKey) -> str | None:
 
 
 def settings_without_effect(config: BrokerConfig) -> Iterator[tuple[str, str]]:
-    """The settings that change nothing though they differ from the default, and why each does not."""
+    """Iterate over settings that differ from their default but have no effect, with the reason."""
     for name in sorted(config.static):
         key = broker_key(name)
         if key is not None and name not in _SHIPPED and config.static[name].strip() != key.default:

@@ -1,7 +1,7 @@
-"""What a topic's configuration comes to: its own configs, else the broker's by another name, else Kafka's.
+"""A topic's configuration: its own configs, else the broker's under another name, else Kafka's defaults.
 
-``retention.ms`` of a topic that does not set it is the broker's ``log.retention.ms``, else
-``log.retention.minutes``, else ``log.retention.hours``, each in its own unit.
+A topic that does not set ``retention.ms`` uses the broker's ``log.retention.ms``, else
+``log.retention.minutes``, else ``log.retention.hours``, converted from its unit.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _MS_PER: Final = {"hours": 3_600_000, "minutes": 60_000}
 
 
 def in_topic_unit(key: ConfigKey, synonym: str, text: str) -> str:
-    """The value of a broker config in the unit of the topic config that takes it as its default."""
+    """Convert the value of a broker config to the unit of the topic config that inherits it."""
     factor = _MS_PER.get(synonym.rsplit(".", 1)[-1])
     if factor is None or not key.name.endswith(".ms"):
         return text
-    return str(max(int(text) * factor, -1))  # -1 hours are without end, too
+    return str(max(int(text) * factor, -1))  # -1 hours means no limit, too
 
 
 def topic_default(key: ConfigKey, broker: BrokerConfig) -> str | None:
-    """The text a topic gets that does not set ``key`` itself."""
+    """The text that applies to a topic that does not set ``key`` itself."""
     for synonym in key.synonyms:
         text = broker.text(synonym)
         if text is not None:
@@ -34,7 +34,7 @@ def topic_default(key: ConfigKey, broker: BrokerConfig) -> str | None:
 
 
 def topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, ConfigValue]:
-    """Every topic config by name, typed. Overrides that no topic has are left out."""
+    """Every topic config by name, typed; unknown overrides are left out."""
     values: dict[str, ConfigValue] = {}
     for key in TOPIC_KEYS.values():
         text = overrides.get(key.name)
@@ -47,7 +47,7 @@ def topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str
 
 
 def validate_topic_config(overrides: Mapping[str, str | None], broker: BrokerConfig) -> None:
-    """Check what a request wants a topic's configs to be; ConfigError in Kafka's words."""
+    """Check the topic configs of a request. Raises ConfigError with Kafka's message."""
     for name, text in overrides.items():
         key = TOPIC_KEYS.get(name)
         if key is None:

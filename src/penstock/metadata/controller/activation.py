@@ -1,4 +1,4 @@
-"""What a controller writes before anything else when it takes over."""
+"""The first records that a controller writes when it takes over."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 
 def activation_records(state: ControllerState, bootstrap: Sequence[Message]) -> list[Message]:
-    """The ``bootstrap`` records of a new cluster; an end to a metadata transaction left open (KIP-868).
+    """The ``bootstrap`` records of a new cluster, and an end to a metadata transaction left open (KIP-868).
 
-    With eligible leader replicas ``min.insync.replicas`` is a config of the cluster: were it each broker's
-    own, nobody could say whose committed records an eligible leader must have (KIP-966).
+    With eligible leader replicas, ``min.insync.replicas`` is a config of the cluster. If each broker had its
+    own, it would be undefined which committed records an eligible leader must have (KIP-966).
     """
     records: list[Message] = []
     if state.image.in_transaction:
@@ -37,7 +37,7 @@ def _finalizes_elr(record: Message) -> bool:
 
 
 def cluster_min_isr(state: ControllerState) -> ConfigRecord:
-    """Makes this node's static ``min.insync.replicas`` that of the cluster."""
+    """The record that makes this node's static ``min.insync.replicas`` the cluster's."""
     return ConfigRecord(
         resource_type=ResourceType.BROKER,
         resource_name="",

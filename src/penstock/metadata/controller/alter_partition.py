@@ -1,7 +1,7 @@
 """AlterPartition (KIP-497): a leader shrinks or expands its in-sync replicas.
 
-Epochs guard it: the broker's, the leader's, the partition's, and that of each replica in the ISR (KIP-903),
-so that neither a leader that was deposed nor a replica that restarted since can get into the log.
+The request carries the epochs of the broker, the leader, the partition and each replica in the ISR (KIP-903).
+They keep out both a deposed leader and a replica that has restarted since.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ANY_EPOCH: Final = -1
 def alter_partition(
     state: ControllerState, request: AlterPartitionRequest, api_version: int
 ) -> Decision[AlterPartitionResponse]:
-    """Each partition succeeds or fails by itself. Refusal STALE_BROKER_EPOCH for the whole request."""
+    """Decide on each partition separately. Raises Refusal STALE_BROKER_EPOCH for the whole request."""
     check_broker_epoch(state, request.broker_id, request.broker_epoch)
     records: list[Message] = []
     response = AlterPartitionResponse()
@@ -63,7 +63,7 @@ def _problem(
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if asked.leader_epoch > partition.leader_epoch or asked.partition_epoch > partition.partition_epoch:
-        return ErrorCode.NOT_CONTROLLER  # the leader has heard of a newer controller than this one
+        return ErrorCode.NOT_CONTROLLER  # the leader knows a newer controller than this one
     if asked.leader_epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if broker_id != partition.leader:
@@ -78,7 +78,7 @@ def _problem(
 
 
 def _is_sound(partition: PartitionRegistration, asked: Asked, isr: list[int]) -> bool:
-    """An ISR is some of the replicas, once each, and the leader; it alone while it recovers."""
+    """Check that an ISR has distinct replicas and the leader, and only the leader while that recovers."""
     if len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas) or partition.leader not in isr:
         return False
     if asked.leader_recovery_state not in (RECOVERED, RECOVERING):
@@ -88,7 +88,7 @@ def _is_sound(partition: PartitionRegistration, asked: Asked, isr: list[int]) ->
 
 
 def _is_eligible(state: ControllerState, member: BrokerState) -> bool:
-    """Active, and still in the incarnation that the leader saw catch up."""
+    """Whether the broker is active, and in the same incarnation in which it caught up with the leader."""
     broker = state.image.brokers.get(member.broker_id)
     if broker is None or not broker.active:
         return False
@@ -113,7 +113,7 @@ def _alter(
         records.append(record)
         partition = partition.merge(record)
         if record.leader not in (broker_id, LEADER_UNCHANGED):
-            # The new ISR completed a reassignment in which the leader itself goes: done, and it must know.
+            # The new ISR completed a reassignment that removes the leader itself: tell it about the election.
             return _error(asked, ErrorCode.NEW_LEADER_ELECTED)
     return AlterPartitionResponse.PartitionData(
         partition_index=asked.partition_index,

@@ -1,8 +1,8 @@
-"""Changes to dynamic configs: of topics, brokers, groups and client metrics subscriptions.
+"""Changes to the dynamic configs of topics, brokers, groups and client metrics subscriptions.
 
-IncrementalAlterConfigs (KIP-339) changes what it names; the older AlterConfigs replaces all configs of a
-resource. Each resource succeeds or fails by itself. Codes and messages are Kafka's, broker configs failing
-with INVALID_REQUEST and the others with INVALID_CONFIG.
+IncrementalAlterConfigs (KIP-339) changes the configs it names; the older AlterConfigs replaces all configs of
+a resource. Each resource succeeds or fails separately. Codes and messages are Kafka's: broker configs fail
+with INVALID_REQUEST, all others with INVALID_CONFIG.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ A = TypeVar("A")
 
 
 VALUE_LENGTH_MAX: Final = 32767
+"""Limits the length of a value, as in Kafka."""
 
 
 class AlterOp(IntEnum):
-    """What an incremental change does with the value."""
+    """The operation of an incremental change."""
 
     SET = 0
     DELETE = 1
@@ -64,7 +65,7 @@ class ConfigChange(NamedTuple):
 
 
 class _Owner(NamedTuple):
-    """A kind of resource: its keys, and the checks of a resource's name and of all its configs together."""
+    """A kind of resource: its keys, and checks for the name and for all configs of one resource."""
 
     keys: Mapping[str, ConfigKey]
     check_name: Callable[[ControllerState, str], None]
@@ -76,7 +77,7 @@ def incremental_alter_configs(
 ) -> Decision[IncrementalAlterConfigsResponse]:
     """Set, delete, append to or subtract from single configs.
 
-    ``is_forwarded`` says that a broker has judged what concerns it, and passed the rest on.
+    ``is_forwarded`` means that a broker has already checked its own configs and forwarded the rest.
     """
 
     def change(resource: IncrementalAlterConfigsRequest.AlterConfigsResource) -> list[Message]:
@@ -95,7 +96,7 @@ def incremental_alter_configs(
 def alter_configs(
     state: ControllerState, request: AlterConfigsRequest, *, is_forwarded: bool = True
 ) -> Decision[AlterConfigsResponse]:
-    """Replace all configs of each resource: those it does not name are deleted."""
+    """Replace all configs of each resource; configs that the request does not name are deleted."""
 
     def change(resource: AlterConfigsRequest.AlterConfigsResource) -> list[Message]:
         changes = [ConfigChange(c.name, AlterOp.SET, c.value) for c in resource.configs]
@@ -109,7 +110,7 @@ def alter_configs(
 
 
 def _checked(state: ControllerState, records: list[Message], *, is_forwarded: bool) -> list[Message]:
-    """The records of one resource, if they may be written. Raises Refusal."""
+    """Return the records of one resource if they may be written. Raises Refusal."""
     for record in records:
         if not isinstance(record, ConfigRecord) or not record.value:
             continue
@@ -125,7 +126,7 @@ def _checked(state: ControllerState, records: list[Message], *, is_forwarded: bo
 
 
 def _check_only_fewer(state: ControllerState, record: ConfigRecord) -> None:
-    """KIP-1066: controllers know no broker's paths; to cordon more of them it has to be asked itself."""
+    """Check that no directory is added: controllers do not know brokers' paths, brokers do (KIP-1066)."""
     now = state.image.configs.of(ResourceType.BROKER, record.resource_name).get(CORDONED_LOG_DIRS, "")
     if not set(split_list(record.value or "")) <= set(split_list(now)):
         raise Refusal(
@@ -138,7 +139,7 @@ def _check_only_fewer(state: ControllerState, record: ConfigRecord) -> None:
 def _each_by_itself(
     resources: Sequence[R], change: Callable[[R], list[Message]], make: Callable[..., A]
 ) -> tuple[list[Message], list[A]]:
-    """The records of all resources whose change is allowed, and an answer to each."""
+    """Change each resource separately; return the records of the allowed changes, and a response to each."""
     records: list[Message] = []
     answers = []
     duplicates = set(repeated((r.resource_type, r.resource_name) for r in resources))
@@ -161,7 +162,10 @@ def _each_by_itself(
 
 
 def forget_eligible_leaders(state: ControllerState, records: Iterable[Message]) -> list[Message]:
-    """KIP-966: with another ``min.insync.replicas`` who was eligible may lack what will be committed."""
+    """Clear eligible leaders after a change of ``min.insync.replicas``.
+
+    Under the new value they may lack records that will be committed (KIP-966).
+    """
     if not state.elr_enabled:
         return []
     return [
@@ -179,7 +183,7 @@ def _check_once(resource: tuple[int, str], duplicates: set[tuple[int, str]]) -> 
 def alter_resource(
     state: ControllerState, type_: int, name: str, changes: list[ConfigChange]
 ) -> list[Message]:
-    """The records that make ``changes`` to one resource; none for a config that stays as it is."""
+    """The records that apply ``changes`` to one resource; unchanged configs need none."""
     owner = _owner(type_)
     _check_changes(changes)
     owner.check_name(state, name)
@@ -192,7 +196,7 @@ def alter_resource(
 def replace_resource(
     state: ControllerState, type_: int, name: str, changes: list[ConfigChange]
 ) -> list[Message]:
-    """The records that leave one resource with exactly the configs of ``changes``."""
+    """The records that leave one resource with exactly the configs in ``changes``."""
     owner = _owner(type_)
     _check_changes(changes)
     owner.check_name(state, name)
@@ -222,7 +226,7 @@ def _check_changes(changes: Iterable[ConfigChange]) -> None:
 
 
 def _wanted(owner: _Owner, now: Mapping[str, str], change: ConfigChange) -> str | None:
-    """The value a config has after one change; None if it is then unset."""
+    """The value of a config after one change; None if the change unsets it."""
     if change.op == AlterOp.DELETE:
         return None
     if change.op == AlterOp.SET:
@@ -290,7 +294,7 @@ def _topic_configs(state: ControllerState, _name: str, values: Mapping[str, str]
 
 
 def _registered_node(state: ControllerState, name: str) -> None:
-    """KIP-226: a node of the cluster, or "" for all of them."""
+    """Check that the name is a node of the cluster, or "" for all of them (KIP-226)."""
     if not name:
         return
     node_id = _parsed_node_id(name)
@@ -300,13 +304,13 @@ def _registered_node(state: ControllerState, name: str) -> None:
 
 
 def check_broker_resource(node_id: int, name: str) -> None:
-    """Refusal unless ``name`` is "" or this broker's id: each broker is asked to change its own configs."""
+    """Check that ``name`` is "" or this broker's id, because a broker changes only its own configs."""
     if name:
         check_node_id(node_id, name, "Unexpected broker id, expected {0}, but received {1}")
 
 
 def check_node_id(node_id: int, name: str, unexpected: str) -> None:
-    """Refusal unless ``name`` is this node's id, as only a node itself can judge what concerns it."""
+    """Check that ``name`` is this node's id, because only that node can check its own configs."""
     given = _parsed_node_id(name)
     if given != node_id:
         raise Refusal(ErrorCode.INVALID_REQUEST, unexpected.format(node_id, given))
@@ -320,7 +324,7 @@ def _parsed_node_id(name: str) -> int:
 
 
 def _check_dynamic(broker: str, changed: Mapping[str, str | None]) -> None:
-    """Only some broker configs change without a restart, and some of those not for all brokers at once."""
+    """Check that the configs can change without a restart, and some of them only for a single broker."""
     fixed, needs_listener, needs_broker = [], [], []
     for name in changed:
         key = broker_key(name)
@@ -348,7 +352,7 @@ def _check_dynamic(broker: str, changed: Mapping[str, str | None]) -> None:
 
 
 def _check_min_isr(state: ControllerState, broker: str, changed: Mapping[str, str | None]) -> None:
-    """KIP-966: all brokers have the same ``min.insync.replicas``, and the cluster has one."""
+    """Check that all brokers keep the same ``min.insync.replicas``, which the cluster must set (KIP-966)."""
     if not state.elr_enabled or MIN_INSYNC_REPLICAS not in changed:
         return
     if broker:
@@ -377,13 +381,13 @@ _CONFIGS_OF_A_LISTENER: Final = frozenset(
         "ssl.truststore.type",
     }
 )
-"""Stores that can be exchanged while running, but only with the name of the listener they belong to."""
+"""Stores that can be replaced while running, but only under the name of the listener they belong to."""
 
 
 def _broker_configs(state: ControllerState, name: str, values: Mapping[str, str]) -> None:
-    """Names nobody knows are kept, as in Kafka, which may hand them to plugins.
+    """Check the configs of a broker; unknown names are kept, as in Kafka, because plugins may read them.
 
-    What depends on a broker's static configs is judged for this node alone.
+    Checks that depend on a broker's static configs apply to this node alone.
     """
     for config, text in values.items():
         key = broker_key(config)
@@ -396,10 +400,11 @@ def _broker_configs(state: ControllerState, name: str, values: Mapping[str, str]
 def check_own_broker(
     broker: BrokerConfig, now: Mapping[str, str], name: str, changes: list[ConfigChange], *, replaces: bool
 ) -> None:
-    """What a broker itself says to a change of its configs, or of the default for all, before it is decided.
+    """Check a change of this broker's configs, or of the default for all, on the broker itself.
 
-    Only it knows its static configs, and its values of now. ``now`` is what the resource ``name`` has;
-    ``replaces`` says that all of that goes. Raises Refusal, as Kafka's ConfigAdminManager.
+    Only the broker knows its static configs and its current values. ``now`` holds the current configs of the
+    resource ``name``, and ``replaces`` means that the change replaces all of them. Raises Refusal, like
+    Kafka's ConfigAdminManager.
     """
     _check_changes(changes)
     check_broker_resource(broker.node_id, name)
@@ -419,7 +424,7 @@ def check_own_broker(
 
 
 def _check_beside_static(now: BrokerConfig, name: str, values: Mapping[str, str]) -> None:
-    """ConfigError where a broker whose configs are ``now`` could not live with these dynamic ones."""
+    """Raise ConfigError if a broker with the configs ``now`` cannot take these dynamic configs."""
     for config in _THREAD_COUNTS:
         if name and config in values:
             _check_thread_count(now, config, values[config])
@@ -439,7 +444,7 @@ _THREAD_COUNTS: Final = (
 
 
 def _check_thread_count(config: BrokerConfig, name: str, text: str) -> None:
-    """A pool may at most double or halve at a time."""
+    """Check that a pool at most doubles or halves per change."""
     now, wanted = config.get_int(name), int(text)
     problem = ""
     if wanted > 2 * now:
@@ -458,7 +463,7 @@ def _named_group(_state: ControllerState, name: str) -> None:
 
 
 def _group_configs(state: ControllerState, _name: str, values: Mapping[str, str]) -> None:
-    """A group's configs stay within the ``group.*.min`` and ``group.*.max`` of the broker."""
+    """Check that a group's configs stay within ``group.*.min`` and ``group.*.max`` of the broker."""
     config = state.config()
     for name, text in values.items():
         if name not in GROUP_KEYS:
@@ -502,7 +507,7 @@ _MATCH_PARAMETERS: Final = frozenset(
 
 
 def _client_metrics_configs(_state: ControllerState, _name: str, values: Mapping[str, str]) -> None:
-    """KIP-714: a push interval of 100 ms to an hour, and patterns of known client properties."""
+    """Check a subscription (KIP-714): pushes every 100 ms to an hour, patterns of known client properties."""
     for name, text in values.items():
         if name not in CLIENT_METRICS_KEYS:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {name}")

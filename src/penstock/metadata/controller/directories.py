@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs (KIP-858): a broker tells in which of its log directories it keeps its replicas."""
+"""AssignReplicasToDirs (KIP-858): a broker reports the log directories of its replicas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PartitionAnswer: TypeAlias = AssignReplicasToDirsResponse.PartitionData
 def assign_replicas_to_dirs(
     state: ControllerState, request: AssignReplicasToDirsRequest
 ) -> Decision[AssignReplicasToDirsResponse]:
-    """Note the directories; a replica in one that is offline leaves the ISR and the leadership."""
+    """Record the directories; a replica in an offline directory leaves the ISR and the leadership."""
     if state.image.metadata_version < DIRECTORY_ASSIGNMENT_LEVEL:
         raise Refusal(ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
     broker = check_broker_epoch(state, request.broker_id, request.broker_epoch)
@@ -60,10 +60,10 @@ def _assign(
     directory_id: bytes,
     records: list[Message],
 ) -> PartitionPlace:
-    """Assign the replica, and return the partition to take the broker out of if its directory is lost.
+    """Assign the replica, and return the partition to remove the broker from if the directory is lost.
 
-    Where the assignment completes a reassignment, that is the partition after it. Kafka uses the partition
-    before it, and may elect a broker that is no replica any more. Raises Refusal.
+    If the assignment completes a reassignment, this is the partition after completion. Kafka uses the
+    partition before it, and may elect a broker that is no longer a replica. Raises Refusal.
     """
     topic_id, partition_id = place
     topic = state.image.topics.by_id.get(topic_id)

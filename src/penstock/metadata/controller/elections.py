@@ -1,7 +1,7 @@
-"""Elections of leaders that somebody or a timer asks for; most happen because a broker comes or goes.
+"""Elections of leaders that a request or a timer starts; most others follow from a broker's start or stop.
 
-A preferred election gives a partition back to its first replica (KIP-460). An unclean one gives a partition
-without a leader any replica that is there: asked for by hand, or by itself where the topic's
+A preferred election returns a partition to its first replica (KIP-460). An unclean election gives a partition
+without a leader any available replica. It is started by a request, or by a timer if the topic's
 ``unclean.leader.election.enable`` allows it.
 """
 
@@ -25,15 +25,15 @@ PartitionResult: TypeAlias = ElectLeadersResponse.PartitionResult
 TopicResult: TypeAlias = ElectLeadersResponse.ReplicaElectionResult
 
 MAX_ELECTIONS_PER_ROUND: Final = 1000
-"""Of those that a timer asks for; if there are more, they follow in the next round, at once."""
+"""Limits the elections that a timer starts in one round; the next round follows at once if more are left."""
 
 _ELECTION_TYPES: Final = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
 
 def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
-    """Elect in the partitions asked for, or in all if none are named (null).
+    """Elect leaders of the partitions in the request, or of all partitions if it names none (null).
 
-    Of all partitions, those that need no election are left out of the answer, as Kafka leaves them out.
+    For all partitions, the response leaves out those that need no election, as in Kafka.
     """
     election = _ELECTION_TYPES.get(request.election_type)
     if election is None:
@@ -88,7 +88,7 @@ def _elect(
 def _election(
     state: ControllerState, topic_name: str, partition_id: int, election: Election
 ) -> PartitionChangeRecord:
-    """The change that elects; Refusal if there is nothing to elect, or nobody."""
+    """The record that elects a leader. Raises Refusal if no election is needed or no replica can lead."""
     topic = state.image.topics.by_name.get(topic_name)
     if topic is None:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic_name}")
@@ -117,7 +117,7 @@ def _election(
 
 
 def balance_leaders(state: ControllerState) -> Decision[bool]:
-    """Give partitions back to their preferred leaders, where those are in sync; whether more may be left."""
+    """Elect preferred leaders wherever they are in sync; return whether more partitions may be left."""
     records: list[Message] = []
     for topic, partition_id in find_partitions(state, lambda p: not p.has_preferred_leader):
         if len(records) >= MAX_ELECTIONS_PER_ROUND:
@@ -131,7 +131,7 @@ def balance_leaders(state: ControllerState) -> Decision[bool]:
 
 
 def elect_unclean_leaders(state: ControllerState) -> Decision[bool]:
-    """Elect anybody where nobody leads and the topic allows it; whether more may be left."""
+    """Elect any replica where no replica leads and the topic allows it; return whether more may be left."""
     records: list[Message] = []
     for topic, partition_id in find_partitions(state, lambda p: p.leader == NO_LEADER):
         if len(records) >= MAX_ELECTIONS_PER_ROUND:

@@ -1,4 +1,4 @@
-"""Finalizing features: what administrators raise or lower once all nodes support it (KIP-584)."""
+"""UpdateFeatures: administrators raise or lower the finalized level of a feature (KIP-584)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from penstock.protocol.messages import (
 )
 
 LAST_VERSION_WITH_RESULTS: Final = 1
-"""Of the API: later responses have one error for the whole request."""
+"""The last API version with one result per feature; later responses have one error for the whole request."""
 
 
 class UpgradeType(IntEnum):
@@ -40,7 +40,7 @@ class UpgradeType(IntEnum):
 def update_features(
     state: ControllerState, request: UpdateFeaturesRequest, api_version: int
 ) -> Decision[UpdateFeaturesResponse]:
-    """All features of the request, or none."""
+    """Update all features of the request or none."""
     records: list[Message] = []
     proposed = {update.feature: update.max_version_level for update in request.feature_updates}
     try:
@@ -76,12 +76,12 @@ def _update(
     if problem:
         raise _invalid(name, level, problem)
     if name == KRAFT_VERSION:
-        return []  # the level that it has: it lives in records of the quorum itself
+        return []  # the level is unchanged; records of the quorum itself hold it
     return [FeatureLevelRecord(name=name, feature_level=level)]
 
 
 def _upgrade_kraft(state: ControllerState, level: int, validate_only: bool) -> list[Message]:
-    """KIP-853: what the quorum itself keeps. The record is there to be waited for."""
+    """Upgrade the quorum's own feature (KIP-853); the returned no-op record lets the caller wait for it."""
     problem = _why_not_supported(state, KRAFT_VERSION, level) or _why_not_this_way(
         level, state.kraft_version, UpgradeType.UPGRADE
     )
@@ -102,7 +102,7 @@ def _invalid(name: str, level: int, problem: str) -> Refusal:
 
 
 def _one_min_isr(state: ControllerState) -> list[ConfigRecord]:
-    """KIP-966: from now on all brokers have the same ``min.insync.replicas``, but for topics' own."""
+    """Give all brokers the same ``min.insync.replicas`` from now on, while topics keep theirs (KIP-966)."""
     configs = state.image.configs
     has_one = MIN_INSYNC_REPLICAS in configs.of(ResourceType.BROKER, "")
     records = [] if has_one else [cluster_min_isr(state)]
@@ -156,7 +156,7 @@ def _why_not_this_way(level: int, current: int, upgrade_type: int) -> str | None
 
 
 def _why_not_this_feature(name: str, level: int, current: int) -> str | None:
-    """Metadata that an older version can't hold would be lost; how voters are kept stays as it was made."""
+    """Explain why a level cannot fall: metadata would be lost, and kraft.version can only rise."""
     if name == METADATA_VERSION and level < current:
         return "Refusing to perform the requested downgrade because it might delete metadata information."
     if name == KRAFT_VERSION and level != current:

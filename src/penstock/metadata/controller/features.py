@@ -1,11 +1,11 @@
-"""Features: what a node supports, what a new cluster finalizes, and in which version records are written.
+"""Features: the supported levels, the levels a new cluster finalizes, and the versions of records they imply.
 
-A feature is finalized only as far as it is served, because clients act on it: ``group.version`` 1 promises
-the KIP-848 protocol, ``share.version`` share groups, ``streams.version`` streams groups. Each is raised by
-the part that brings it. A data directory from Apache Kafka may have them finalized higher; the levels stay in
-the log and come back with that node, but are not advertised here. ``transaction.version`` is served: 1 lets
-records of the transaction log have fields that older nodes don't know, 2 is KIP-890's protocol. So is
-``eligible.leader.replicas.version`` (KIP-966).
+A feature is finalized only as far as this release serves it, because clients act on it: ``group.version`` 1
+promises the KIP-848 protocol, ``share.version`` share groups, ``streams.version`` streams groups. The change
+that implements one of them also raises its level. A data directory from Apache Kafka may have higher levels
+finalized. They stay in the log, and a Kafka node serves them again, but this node does not advertise them.
+``transaction.version`` is served: 1 allows fields in records of the transaction log that older nodes do not
+know, and 2 is the protocol of KIP-890. ``eligible.leader.replicas.version`` (KIP-966) is served, too.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ TRANSACTION_VERSION: Final = "transaction.version"
 ELIGIBLE_LEADER_REPLICAS_VERSION: Final = "eligible.leader.replicas.version"
 
 MIN_METADATA_LEVEL: Final = 7
-"""3.3-IV3, the oldest that a 4.x node reads."""
+"""3.3-IV3, the oldest level that a 4.x node reads."""
 NO_EPOCH_FOR_ISR_SHRINK_LEVEL: Final = 12
-"""3.6-IV0: before, a leader that shrank its ISR got a new leader epoch (KAFKA-15021)."""
+"""3.6-IV0: below this level a leader that shrinks its ISR gets a new leader epoch (KAFKA-15021)."""
 CONTROLLER_REGISTRATION_LEVEL: Final = 15
-"""3.7-IV0 (KIP-919)."""
+"""3.7-IV0: controllers register themselves (KIP-919)."""
 DIRECTORY_ASSIGNMENT_LEVEL: Final = 17
-"""3.7-IV2: the log has replicas' directories (KIP-858)."""
+"""3.7-IV2: the log records the directories of replicas (KIP-858)."""
 ELR_LEVEL: Final = 23
-"""4.0-IV1: the log has eligible leader replicas (KIP-966)."""
+"""4.0-IV1: the log records eligible leader replicas (KIP-966)."""
 CORDONED_DIRECTORIES_LEVEL: Final = 30
-"""4.3-IV0: the log has which log directories take no new replicas (KIP-1066)."""
+"""4.3-IV0: the log records the log directories that take no new replicas (KIP-1066)."""
 
 SUPPORTED_FEATURES: Final = (
     FeatureRange(KRAFT_VERSION, 0, 1),
@@ -45,7 +45,7 @@ SUPPORTED_FEATURES: Final = (
 DEPENDENCIES: Final[Mapping[tuple[str, int], Mapping[str, int]]] = {
     (ELIGIBLE_LEADER_REPLICAS_VERSION, 1): {METADATA_VERSION: ELR_LEVEL},
 }
-"""What else must be finalized, and how high, before a feature may have a level."""
+"""The minimum levels of other features that a level of a feature requires."""
 
 _RECORD_VERSIONS: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
     # (from metadata.version, record version), newest first
@@ -66,7 +66,7 @@ def bootstrap_records() -> list[Message]:
 
 
 def record_version(record: Message, metadata_version: int) -> int:
-    """The version a record is written in, so that every node at ``metadata_version`` can read it."""
+    """The version to write a record in, so that every node at ``metadata_version`` can read it."""
     for level, version in _RECORD_VERSIONS.get(type(record).__name__, ()):
         if metadata_version >= level:
             return version
@@ -74,7 +74,7 @@ def record_version(record: Message, metadata_version: int) -> int:
 
 
 def advertised_features(finalized: Mapping[str, int]) -> dict[str, int]:
-    """The finalized features that this node really serves."""
+    """The finalized features that this node serves."""
     ranges = {feature.name: feature for feature in SUPPORTED_FEATURES}
     return {
         name: level

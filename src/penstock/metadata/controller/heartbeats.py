@@ -1,8 +1,8 @@
-"""What the active controller alone knows of brokers: when each was last heard of, and how far it has read.
+"""The state of brokers that only the active controller has: last heartbeats and replayed offsets.
 
-Kafka's BrokerHeartbeatManager. None of it is in the metadata log, which would grow with every heartbeat; a
-controller that takes over starts anew and gives every unfenced broker a whole session. Times are of a clock
-that is never set, in milliseconds.
+This is Kafka's BrokerHeartbeatManager. The state is not in the metadata log, which would grow with every
+heartbeat. A controller that takes over starts with empty state, and gives every unfenced broker a full
+session. Times are in milliseconds of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ _UNKNOWN: Final = -1
 
 @dataclass(slots=True)
 class _Heartbeats:
-    """``metadata_offset`` is the last record that the broker has told to have replayed."""
+    """The offsets of one broker; ``metadata_offset`` is the last record it reported as replayed."""
 
     metadata_offset: int = _UNKNOWN
     controlled_shutdown_offset: int = _UNKNOWN
-    """Who has replayed that record no longer sends clients to the broker; -1 if it isn't about to stop."""
+    """Brokers that replayed this record send no clients to the stopping one; -1 if it is not stopping."""
 
 
 @dataclass(slots=True, frozen=True)
 class _Session:
-    """The incarnation that was heard of, and when."""
+    """The incarnation that sent the last heartbeat, and the time of that heartbeat."""
 
     broker_epoch: int
     last_contact_ms: int
 
 
 class BrokerHeartbeats:
-    """Sessions and offsets by broker id. ``session_timeout_ms`` is ``broker.session.timeout.ms``."""
+    """The sessions and offsets of all brokers; ``session_timeout_ms`` is ``broker.session.timeout.ms``."""
 
     def __init__(self, session_timeout_ms: int) -> None:
         self.session_timeout_ms = session_timeout_ms
@@ -43,9 +43,9 @@ class BrokerHeartbeats:
         self._registration_offsets: dict[int, int] = {}
 
     def take_over(self, brokers: Iterable[BrokerRegistration], last_offset: int, now_ms: int) -> None:
-        """Begin anew, with every unfenced broker of the image as if heard of now.
+        """Start over, as if every unfenced broker of the image had just sent a heartbeat.
 
-        ``last_offset`` is that of the image: no registration in it is newer.
+        ``last_offset`` is the image's offset, and no registration in the image is newer.
         """
         self._brokers, self._sessions, self._registration_offsets = {}, {}, {}
         for broker in brokers:
@@ -56,11 +56,11 @@ class BrokerHeartbeats:
     # Sessions
 
     def heard_of(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
-        """A broker has sent a heartbeat."""
+        """Note a heartbeat of a broker."""
         self._sessions[broker_id] = _Session(broker_epoch, now_ms)
 
     def has_session(self, broker_id: int, broker_epoch: int, now_ms: int) -> bool:
-        """Whether this incarnation of the broker must be taken to be alive."""
+        """Whether this incarnation of the broker counts as alive."""
         session = self._sessions.get(broker_id)
         return (
             session is not None
@@ -69,11 +69,11 @@ class BrokerHeartbeats:
         )
 
     def end_session(self, broker_id: int) -> None:
-        """The broker may stop now: its next incarnation need not wait for this one's session to time out."""
+        """End a stopping broker's session, so that its next incarnation need not wait for the timeout."""
         self._sessions.pop(broker_id, None)
 
     def pop_expired(self, now_ms: int) -> tuple[int, int] | None:
-        """Id and epoch of the broker that has been silent for longest, once that is more than a session."""
+        """Remove the broker that has been silent the longest, if its session expired; return id and epoch."""
         if not self._sessions:
             return None
         broker_id = min(self._sessions, key=lambda known: (self._sessions[known].last_contact_ms, known))
@@ -84,12 +84,12 @@ class BrokerHeartbeats:
         return broker_id, session.broker_epoch
 
     def since_last_contact_ms(self, broker_id: int, now_ms: int) -> int | None:
-        """For how long a broker has been silent; None if it has no session."""
+        """The time since a broker's last heartbeat; None if it has no session."""
         session = self._sessions.get(broker_id)
         return None if session is None else now_ms - session.last_contact_ms
 
     def forgive(self, silence_ms: int) -> None:
-        """The controller itself has heard nobody for so long (its process was stopped): blame no broker."""
+        """Extend all sessions by a pause in which this process was stopped and received no heartbeats."""
         self._sessions = {
             broker_id: _Session(session.broker_epoch, session.last_contact_ms + silence_ms)
             for broker_id, session in self._sessions.items()
@@ -101,17 +101,17 @@ class BrokerHeartbeats:
     # Offsets
 
     def registered(self, broker_id: int, offset: int) -> None:
-        """A broker's registration is, or will be, the record at ``offset``."""
+        """Start tracking a broker whose registration is, or will be, the record at ``offset``."""
         self._brokers[broker_id] = _Heartbeats()
         self._registration_offsets[broker_id] = offset
 
     def registration_changed(self, broker_id: int) -> None:
-        """How far the broker has read is not known again before its next heartbeat."""
+        """Reset the broker's offset, which stays unknown until its next heartbeat."""
         broker = self._brokers.setdefault(broker_id, _Heartbeats())
         broker.metadata_offset = _UNKNOWN
 
     def unregistered(self, broker_id: int) -> None:
-        """Forget a broker. Its session is left to run out, as nothing depends on it."""
+        """Remove a broker; its session may expire on its own, because nothing depends on it."""
         self._brokers.pop(broker_id, None)
         self._registration_offsets.pop(broker_id, None)
 
@@ -120,9 +120,9 @@ class BrokerHeartbeats:
         return self._registration_offsets[broker_id]
 
     def touch(self, broker_id: int, fenced: bool, metadata_offset: int) -> None:
-        """A heartbeat told ``metadata_offset``, and left the broker fenced or not.
+        """Note the ``metadata_offset`` of a heartbeat, and whether the broker is fenced after it.
 
-        A broker that is fenced is not in controlled shutdown any more: it may stop at once.
+        A fenced broker is no longer in controlled shutdown, because it may stop at once.
         """
         broker = self._brokers.setdefault(broker_id, _Heartbeats())
         broker.metadata_offset = metadata_offset
@@ -134,7 +134,7 @@ class BrokerHeartbeats:
         return broker is not None and broker.controlled_shutdown_offset >= 0
 
     def begin_controlled_shutdown(self, broker_id: int, offset: int) -> None:
-        """The broker has asked to stop; the records that move its leaderships end at ``offset``."""
+        """Note that the broker wants to stop; the records that move its leaderships end at ``offset``."""
         broker = self._brokers[broker_id]
         if broker.controlled_shutdown_offset < 0:
             broker.controlled_shutdown_offset = offset
@@ -143,7 +143,7 @@ class BrokerHeartbeats:
         return self._brokers[broker_id].controlled_shutdown_offset
 
     def lowest_offset(self, broker_ids: Iterable[int]) -> int | None:
-        """The offset that all of these brokers have replayed; None for no brokers."""
+        """The offset up to which all of these brokers have replayed the log; None if there are no brokers."""
         return min(
             (self._brokers.setdefault(broker_id, _Heartbeats()).metadata_offset for broker_id in broker_ids),
             default=None,

@@ -1,7 +1,7 @@
-"""Leaders and in-sync replicas follow the brokers: what a fenced, stopped or returning broker means for them.
+"""Updates leaders and in-sync replicas when brokers are fenced, stop or return.
 
-The partitions concerned are found by looking at all: a microsecond each, where keeping them sorted by broker
-would cost every node memory and every change of a partition time.
+The affected partitions are found by scanning all of them, at a microsecond each. An index by broker would
+take memory on every node, and time for every change of a partition.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.protocol.messages import (
 )
 
 FENCE, UNFENCE = 1, -1
-"""In a BrokerRegistrationChangeRecord."""
+"""The values of ``fenced`` in a BrokerRegistrationChangeRecord."""
 IN_CONTROLLED_SHUTDOWN = 1
 
 _NOBODY = -1
@@ -34,7 +34,7 @@ class PartitionPlace(NamedTuple):
 def find_partitions(
     state: ControllerState, wanted: Callable[[PartitionRegistration], bool]
 ) -> Iterator[PartitionPlace]:
-    """The partitions for which ``wanted`` holds."""
+    """Iterate over the partitions for which ``wanted`` holds."""
     for topic in state.image.topics:
         for partition_id, partition in topic.partitions.items():
             if wanted(partition):
@@ -46,7 +46,7 @@ def leads_any(state: ControllerState, broker_id: int) -> bool:
 
 
 def fence(state: ControllerState, broker_id: int) -> list[Message]:
-    """Take a broker out: of all ISRs, of its leaderships, and then of service."""
+    """Remove a broker from all ISRs and leaderships, and then fence it."""
     epoch = state.image.brokers[broker_id].epoch
     return [
         *without_replicas(state, broker_id, _in_isr(state, broker_id)),
@@ -55,7 +55,7 @@ def fence(state: ControllerState, broker_id: int) -> list[Message]:
 
 
 def unfence(state: ControllerState, broker_id: int) -> list[Message]:
-    """Take a broker into service, and elect it where nobody leads and it may."""
+    """Unfence a broker, and elect it in partitions without a leader where it may lead."""
     epoch = state.image.brokers[broker_id].epoch
     leaderless = find_partitions(state, lambda partition: partition.leader == NO_LEADER)
     return [
@@ -65,7 +65,7 @@ def unfence(state: ControllerState, broker_id: int) -> list[Message]:
 
 
 def begin_controlled_shutdown(state: ControllerState, broker_id: int) -> list[Message]:
-    """Move everything off a broker that wants to stop, while it still serves."""
+    """Move leaderships and ISR memberships off a broker that wants to stop, while it still serves."""
     broker = state.image.brokers[broker_id]
     records: list[Message] = []
     if not broker.in_controlled_shutdown:
@@ -78,10 +78,10 @@ def begin_controlled_shutdown(state: ControllerState, broker_id: int) -> list[Me
 
 
 def stopped(state: ControllerState, broker_id: int, *, cleanly: bool) -> list[Message]:
-    """What the end of a broker's last incarnation means, known when the next one registers.
+    """Apply the end of a broker's last incarnation, which is known when the next one registers.
 
-    Unless it stopped cleanly it may have lost what it had not flushed: with eligible leader replicas it
-    leaves not only the ISRs, but is no longer one of those either (KIP-966).
+    A broker that did not stop cleanly may have lost unflushed records. With eligible leader replicas it then
+    leaves not only the ISRs, but also the eligible leaders (KIP-966).
     """
     in_isr = _in_isr(state, broker_id)
     if cleanly or not state.elr_enabled:
@@ -94,7 +94,7 @@ def stopped(state: ControllerState, broker_id: int, *, cleanly: bool) -> list[Me
 
 
 def unregister(state: ControllerState, broker_id: int) -> list[Message]:
-    """Forget a broker. It stays a replica of its partitions, but no eligible leader."""
+    """Unregister a broker; it stays a replica of its partitions, but is no eligible leader any more."""
     in_elr = find_partitions(state, lambda partition: broker_id in partition.elr)
     return [
         *without_replicas(state, broker_id, _in_isr(state, broker_id)),
@@ -104,7 +104,7 @@ def unregister(state: ControllerState, broker_id: int) -> list[Message]:
 
 
 def lose_directories(state: ControllerState, broker_id: int, offline: Iterable[bytes]) -> list[Message]:
-    """KIP-858: take a broker's replicas in failed log directories out, and note what directories are left."""
+    """Remove a broker's replicas in failed log directories, and record the directories left (KIP-858)."""
     broker = state.image.brokers[broker_id]
     offline = set(offline)
     lost = [directory for directory in broker.log_dirs if directory in offline]
@@ -131,7 +131,7 @@ def _in_isr(state: ControllerState, broker_id: int) -> Iterator[PartitionPlace]:
 def without_replicas(
     state: ControllerState, broker_id: int, places: Iterable[PartitionPlace]
 ) -> list[Message]:
-    """Take a broker out of the ISR and the leadership of some partitions."""
+    """Remove a broker from the ISR and the leadership of these partitions."""
     return _changes(state, places, remove=broker_id)
 
 
@@ -143,7 +143,7 @@ def _changes(
     add: int = _NOBODY,
     uncleanly_stopped: int = _NOBODY,
 ) -> list[Message]:
-    """The changes after which one broker is out, or may lead although the image still has it fenced."""
+    """The changes that remove one broker, or let one lead that the image still shows as fenced."""
     cluster = state.image.cluster
 
     def is_active(broker_id: int) -> bool:

@@ -1,15 +1,15 @@
 """One change to one partition: in-sync replicas, eligible leaders, leader, replicas, directories.
 
-Kafka's PartitionChangeBuilder. Whoever wants something of a partition says what he wants; what follows from
-it is worked out here, always in the same order: a reassignment completes, replicas that leave the ISR become
-eligible leaders (KIP-966), somebody is elected, epochs rise.
+This is Kafka's PartitionChangeBuilder. The caller states what it wants to change in a partition. This module
+derives the consequences, always in the same order: a reassignment completes, replicas that leave the ISR
+become eligible leaders (KIP-966), a leader is elected, and epochs rise.
 
-**Who may lead.** A member of the ISR that is active, the present leader before others, then in the order of
-the replicas (an election of the preferred leader begins with the first replica). If the ISR is empty, an
-eligible leader replica: it has every committed record, as records were committed only while the ISR was at
-least `min.insync.replicas` strong. If those are gone too, the last known leader once it is back; and if the
-topic allows it, any replica. The last two are unclean: records may be lost, and the new leader is marked as
-recovering.
+**Which replica may lead.** First choice is an active member of the ISR: the current leader, and then the
+first in the order of the replicas (an election of the preferred leader begins with the first replica). If the
+ISR is empty, an eligible leader replica may lead: it has every committed record, because records were
+committed only while the ISR had at least `min.insync.replicas` members. Without those, the last known leader
+may lead once it is back; and if the topic allows it, any replica. The last two elections are unclean: records
+may be lost, and the new leader is marked as recovering.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from penstock.protocol.messages import PartitionChangeRecord
 
 RECOVERED: Final = 0
 RECOVERING: Final = 1
-"""KIP-704: the leader was elected uncleanly and has not yet made its log sound."""
+"""The leader was elected uncleanly, and has not recovered its log yet (KIP-704)."""
 
 
 class Election(Enum):
     PREFERRED = auto()
-    """The first replica, if it is in the ISR; or else any other of it."""
+    """Elects the first replica if it is in the ISR, or else any other member of the ISR."""
     ONLINE = auto()
-    """Any of the ISR, the present leader before others."""
+    """Elects a member of the ISR, preferably the current leader."""
     UNCLEAN = auto()
-    """Rather a leader with a gap in its log than none."""
+    """Also elects a replica that may lack records, rather than leave the partition without a leader."""
 
 
 class _Elected(NamedTuple):
@@ -46,9 +46,9 @@ class _Elected(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionChange:
-    """What is wanted of a partition, to begin with what it has. `record` is what has to be written.
+    """The wanted state of a partition, initially its current state; `record` returns the change to write.
 
-    Make it with `change_of`; set what shall be different.
+    Create it with `change_of`, and set the fields that should differ.
     """
 
     state: ControllerState
@@ -65,11 +65,11 @@ class PartitionChange:
     leader_recovery_state: int = RECOVERED
     directories: dict[int, bytes] = field(default_factory=dict)
     uncleanly_stopped: Sequence[int] = ()
-    """Brokers whose logs may have lost what was committed: they are no eligible leaders."""
+    """Brokers that may have lost committed records from their logs, and so cannot be eligible leaders."""
     _elr: list[int] = field(default_factory=list)
 
     def record(self) -> PartitionChangeRecord | None:
-        """The change with all that follows from it; None if nothing changes."""
+        """Return the change with all of its consequences; None if nothing changes."""
         record = PartitionChangeRecord(topic_id=self.topic_id, partition_id=self.partition_id)
         self._complete_reassignment()
         self._keep_eligible_leaders()
@@ -91,7 +91,7 @@ class PartitionChange:
             self.removing, self.adding = [], []
 
     def _keep_eligible_leaders(self) -> None:
-        """Below the minimum nothing new is committed: who leaves the ISR has all there is."""
+        """Keep replicas that leave an ISR below the minimum: no more is committed, so they have all of it."""
         if not self.state.elr_enabled:
             return
         if len(self.isr) >= self.min_isr:
@@ -135,7 +135,7 @@ class PartitionChange:
         return eligible and self.may_lead(replica)
 
     def _last_known_leader_is_back(self) -> bool:
-        """With neither ISR nor eligible leaders left, who led last is the best there is."""
+        """Whether the last known leader may lead, as the best choice without ISR and eligible leaders."""
         last_known = self.partition.last_known_elr
         return (
             self.state.elr_enabled
@@ -148,7 +148,7 @@ class PartitionChange:
     # Epochs
 
     def _begin_epoch_without_replicas(self, record: PartitionChangeRecord) -> None:
-        """Replicas that are taken away must not be able to commit or fetch in the epoch that goes on."""
+        """Start a new epoch if replicas are removed, so that they cannot commit or fetch in it."""
         if record.leader == LEADER_UNCHANGED and not set(self.partition.replicas) <= set(self.replicas):
             record.leader = self.partition.leader
 
@@ -160,17 +160,17 @@ class PartitionChange:
         if not set(self.partition.isr) <= set(record.isr):
             record.leader = self.partition.leader
 
-    # What is written
+    # The parts of the record
 
     def _set_eligible_leaders(self, record: PartitionChangeRecord) -> None:
-        """An unclean election makes all earlier knowledge worthless."""
+        """Set the eligible leaders; an unclean election invalidates them all."""
         if record.isr is not None or not self.state.elr_enabled:
             self._elr = []
         if self._elr != list(self.partition.elr):
             record.eligible_leader_replicas = list(self._elr)
 
     def _set_isr(self, record: PartitionChangeRecord) -> None:
-        """Without eligible leaders the last member of the ISR stays in it, active or not."""
+        """Set the ISR; without eligible leaders its last member stays in it, active or not."""
         if record.isr is not None or self.isr == list(self.partition.isr):
             return
         if self.isr or self.state.elr_enabled:
@@ -208,10 +208,10 @@ def change_of(
     is_active: Callable[[int], bool] | None = None,
     min_isr: int | None = None,
 ) -> PartitionChange:
-    """A change of one partition that asks for nothing yet.
+    """Create a change of one partition that changes nothing yet.
 
-    ``is_active`` says which brokers may lead, where that is not what the image says. A broker whose replica
-    is in a lost directory never may. ``min_isr`` is the topic's, for who has looked it up already.
+    ``is_active`` tells which brokers may lead, if the image does not apply. A broker whose replica is in a
+    lost directory never may. ``min_isr`` is the topic's value, for callers that already know it.
     """
     partition = topic.partitions[partition_id]
     image = state.image

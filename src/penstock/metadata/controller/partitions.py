@@ -1,4 +1,4 @@
-"""More partitions for a topic."""
+"""CreatePartitions: adds partitions to topics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PartitionsResult: TypeAlias = CreatePartitionsResponse.CreatePartitionsTopicResu
 def create_partitions(
     state: ControllerState, request: CreatePartitionsRequest
 ) -> Decision[CreatePartitionsResponse]:
-    """Raise the partition counts of topics; they never fall."""
+    """Raise the partition counts of topics; a count never falls."""
     records: list[Message] = []
     results: list[PartitionsResult] = []
     duplicates = set(repeated(topic.name for topic in request.topics))

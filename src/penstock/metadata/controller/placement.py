@@ -1,10 +1,10 @@
-"""Where the replicas of new partitions go: chosen by the controller, or by the request.
+"""The placement of replicas of new partitions, which the controller or the request chooses.
 
-The controller's choice is Kafka's StripedReplicaPlacer. In this order it wants: replicas of a partition in
-different racks; leaders and followers spread evenly over brokers; unfenced brokers before fenced ones. It
-goes round the racks, and round the brokers within each, one step further for every partition; where it
-begins is random. Once each broker has led once, racks and brokers are shuffled, so that the same sets of
-brokers do not come again.
+The controller places replicas like Kafka's StripedReplicaPlacer. Its goals are, in this order: the replicas
+of a partition are in different racks; leaders and followers are spread evenly over brokers; unfenced brokers
+precede fenced ones. It cycles through the racks, and through the brokers of each rack, starting one step
+later for every partition; the first start is random. Once each broker has led once, racks and brokers are
+shuffled, so that the same sets of brokers do not repeat.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.protocol.errors import ErrorCode
 
 
 class _BrokerRing:
-    """Brokers of one rack, gone round once in every epoch, which is one partition."""
+    """The brokers of one rack, each of which is taken at most once per epoch, that is per partition."""
 
     def __init__(self, brokers: Iterable[int], random: Random) -> None:
         self._brokers = sorted(brokers)
@@ -30,7 +30,7 @@ class _BrokerRing:
         random.shuffle(self._brokers)
 
     def next(self, epoch: int) -> int | None:
-        """The next broker; None once all were taken in this epoch."""
+        """Take the next broker; None once all have been taken in this epoch."""
         if not self._brokers:
             return None
         if epoch != self._epoch:
@@ -61,7 +61,7 @@ class _Rack:
 
 
 class _Racks:
-    """All racks, gone round from another one for each partition. One at least has an unfenced broker."""
+    """All racks, starting with another one for each partition; at least one rack has an unfenced broker."""
 
     def __init__(self, brokers: Sequence[BrokerRegistration], random: Random) -> None:
         names = sorted({broker.rack for broker in brokers}, key=lambda rack: (rack is not None, rack or ""))
@@ -73,7 +73,7 @@ class _Racks:
         self._unfenced_count = sum(not broker.fenced for broker in brokers)
 
     def place(self, replication_factor: int) -> list[int]:
-        """Replicas of the next partition, an unfenced broker first. There are at least as many brokers."""
+        """Place the next partition, an unfenced broker first; there must be enough brokers for the factor."""
         if self._epoch == self._unfenced_count > 1:
             self._shuffle()
         leader_rack, leader = self._leader()
@@ -82,7 +82,7 @@ class _Racks:
         skipped_leader_rack = False
         while len(replicas) < replication_factor:
             if at == leader_rack and not skipped_leader_rack:
-                skipped_leader_rack = True  # it has given a replica in this round
+                skipped_leader_rack = True  # this rack has already given the leader in this round
             else:
                 broker = self._racks[self._order[at]].next(self._epoch)
                 if broker is not None:
@@ -93,7 +93,7 @@ class _Racks:
         return replicas
 
     def _leader(self) -> tuple[int, int]:
-        """The first rack from the start on that has an unfenced broker left, and that broker."""
+        """Take an unfenced broker from the first rack that has one left; return the rack's position, too."""
         for step in range(len(self._order)):
             at = (self._start + step) % len(self._order)
             broker = self._racks[self._order[at]].next_unfenced(self._epoch)
@@ -109,9 +109,9 @@ class _Racks:
 
 
 def place(state: ControllerState, count: int, replication_factor: int) -> list[list[int]]:
-    """Replicas for ``count`` new partitions, leader first; Refusal where there are too few brokers.
+    """Place ``count`` new partitions, leaders first. Raises Refusal if there are too few brokers.
 
-    Brokers that are about to stop, or have cordoned all their directories, get none (KIP-1066).
+    Brokers that are shutting down or have cordoned all their directories (KIP-1066) get no replicas.
     """
     heartbeats = state.heartbeats
     usable = [
@@ -137,7 +137,7 @@ def _cannot_replicate(why: str) -> Refusal:
 
 
 def check_manual_placement(state: ControllerState, replicas: Sequence[int], expected: int | None) -> None:
-    """Refusal unless a request's replicas are registered brokers, once each, and ``expected`` in number."""
+    """Check that a request's replicas are distinct registered brokers, and ``expected`` in number."""
     if not replicas:
         raise _invalid_assignment("The manual partition assignment includes an empty replica list.")
     previous = None
@@ -161,8 +161,11 @@ def check_manual_placement(state: ControllerState, replicas: Sequence[int], expe
 def manual_partition(
     state: ControllerState, partition_id: int, replicas: Sequence[int], expected: int | None
 ) -> PartitionRegistration:
-    """A new partition on brokers that a request names; Refusal unless it can be (`check_manual_placement`),
-    or if none of them is active."""
+    """Create a partition on brokers that a request names.
+
+    Raises Refusal if the placement is invalid (`check_manual_placement`), or if none of the brokers is
+    active.
+    """
     check_manual_placement(state, replicas, expected)
     isr = _active(state, replicas)
     if not isr:
@@ -174,7 +177,7 @@ def manual_partition(
 
 
 def placed_partition(state: ControllerState, replicas: Sequence[int]) -> PartitionRegistration:
-    """A new partition on brokers that `place` has chosen; Refusal if none of them is active any more."""
+    """Create a partition on brokers that `place` chose. Raises Refusal if none of them is active any more."""
     isr = _active(state, replicas)
     if not isr:
         raise Refusal(
@@ -192,7 +195,7 @@ def _active(state: ControllerState, replicas: Sequence[int]) -> tuple[int, ...]:
 def _new_partition(
     state: ControllerState, replicas: Sequence[int], isr: tuple[int, ...]
 ) -> PartitionRegistration:
-    """A partition as it begins: every active replica in sync, the first of them the leader."""
+    """Create a partition in which all active replicas are in sync, and the first of them leads."""
     return PartitionRegistration(
         replicas=tuple(replicas),
         isr=isr,

@@ -1,4 +1,4 @@
-"""Blocks of producer ids: a broker takes a thousand at a time and hands them out itself (KIP-730)."""
+"""Blocks of producer ids: a broker reserves a thousand at a time and assigns them itself (KIP-730)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from penstock.protocol.messages import (
 )
 
 BLOCK_SIZE: Final = 1000
+"""The producer ids in one block, as in Kafka: one request to the controller covers that many producers."""
 
 _LAST_PRODUCER_ID: Final = (1 << 63) - 1
 
@@ -21,9 +22,9 @@ _LAST_PRODUCER_ID: Final = (1 << 63) - 1
 def allocate_producer_ids(
     state: ControllerState, request: AllocateProducerIdsRequest
 ) -> Decision[AllocateProducerIdsResponse]:
-    """The next block for a registered broker, given to it for ever.
+    """Allocate the next block to a registered broker, for good.
 
-    Refusal STALE_BROKER_EPOCH for an earlier incarnation of the broker.
+    Raises Refusal STALE_BROKER_EPOCH for an earlier incarnation of the broker.
     """
     check_broker_epoch(state, request.broker_id, request.broker_epoch)
     first = state.image.next_producer_id

@@ -1,11 +1,11 @@
-"""Moving partitions to other brokers (KIP-455): AlterPartitionReassignments and ListPartitionReassignments.
+"""AlterPartitionReassignments and ListPartitionReassignments: moving partitions to other brokers (KIP-455).
 
-A reassignment first adds the new replicas. It completes by itself, in the AlterPartition that brings the last
-of them into sync (`partition_change`), or at once if nothing has to be copied.
+A reassignment first adds the new replicas. It completes in the AlterPartition by which the last of them joins
+the ISR (`partition_change`), or at once if nothing has to be copied.
 
-One difference from Kafka: a reassignment that replaces another and adds nothing (or removes nothing) forgets
-what the other was adding (or removing). In Kafka that is kept, and where a replica is then both to be added
-and to be removed, neither reassignment can ever complete.
+There is one difference from Kafka: a reassignment that replaces another one and adds nothing (or removes
+nothing) discards the replicas that the other one was adding (or removing). Kafka keeps them. If a replica is
+then both to be added and to be removed, neither reassignment can ever complete.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OngoingTopic: TypeAlias = ListPartitionReassignmentsResponse.OngoingTopicReassig
 def alter_partition_reassignments(
     state: ControllerState, request: AlterPartitionReassignmentsRequest
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    """Begin a reassignment of each partition, or cancel it where the replicas are null."""
+    """Begin a reassignment of each partition, or cancel it if the replicas are null."""
     records: list[Message] = []
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
@@ -79,7 +79,7 @@ def _alter(
 
 
 def _check_factor(partition: PartitionRegistration, wanted: int) -> None:
-    """KIP-860. What counts is the number of replicas that the reassignment under way would leave."""
+    """Check the factor (KIP-860) against the number of replicas that a running reassignment would leave."""
     current = len({*partition.replicas, *partition.adding_replicas} - {*partition.removing_replicas})
     if current != wanted:
         raise Refusal(
@@ -125,7 +125,7 @@ def _cancel(state: ControllerState, topic: TopicImage, partition_id: int) -> Par
 def list_partition_reassignments(
     state: ControllerState, request: ListPartitionReassignmentsRequest
 ) -> Decision[ListPartitionReassignmentsResponse]:
-    """The reassignments under way, of all partitions or of those asked for."""
+    """List the ongoing reassignments of all partitions, or of those in the request."""
     image = state.image
     response = ListPartitionReassignmentsResponse(error_message=None)
     if request.topics is None:

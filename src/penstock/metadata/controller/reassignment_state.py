@@ -1,6 +1,6 @@
-"""Where a partition's reassignment stands (KIP-455).
+"""The steps of a partition's reassignment (KIP-455).
 
-While it goes on, the replicas are those wanted, in their order, and after them those to be removed.
+During a reassignment the replicas are the wanted ones, in their order, followed by those to be removed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from penstock.metadata.image import PartitionRegistration
 
 
 class Reassignment(NamedTuple):
-    """A partition's replicas as they are during a reassignment."""
+    """The replicas of a partition during a reassignment."""
 
     replicas: list[int]
     adding: list[int]
@@ -25,7 +25,7 @@ class Completed(NamedTuple):
 
 
 class Reverted(NamedTuple):
-    """A reassignment taken back. ``unclean`` if no replica that stays is in sync."""
+    """The partition after a cancelled reassignment; ``unclean`` if no remaining replica is in sync."""
 
     replicas: list[int]
     isr: list[int]
@@ -33,7 +33,7 @@ class Reverted(NamedTuple):
 
 
 def begin_reassignment(current: Sequence[int], wanted: Sequence[int]) -> Reassignment:
-    """From ``current`` replicas, which may be those of an earlier reassignment, to ``wanted`` ones."""
+    """Begin a move from ``current`` replicas, perhaps those of an unfinished move, to ``wanted`` ones."""
     removing = sorted(set(current) - set(wanted))
     adding = sorted(set(wanted) - set(current))
     return Reassignment([*wanted, *removing], adding, removing)
@@ -42,10 +42,11 @@ def begin_reassignment(current: Sequence[int], wanted: Sequence[int]) -> Reassig
 def completed_reassignment(
     replicas: Sequence[int], adding: Sequence[int], removing: Sequence[int], isr: Sequence[int]
 ) -> Completed | None:
-    """What is left when a reassignment is done; None while it can't be.
+    """The partition after its reassignment; None if that cannot complete yet.
 
-    It is done once all new replicas are in sync, and at least one that stays is. Where replicas become fewer,
-    all that stay must be in sync, or the partition would come out with fewer in sync than it went in.
+    It completes once all new replicas are in sync, and at least one of those that stay. If the number of
+    replicas falls, all that stay must be in sync, so that the partition does not end with fewer in sync than
+    before.
     """
     if not adding and not removing:
         return None
@@ -61,7 +62,7 @@ def completed_reassignment(
 
 
 def reverted_reassignment(partition: PartitionRegistration) -> Reverted:
-    """The partition without the replicas that were being added, and with those that were being removed."""
+    """The partition without the replicas being added, and with those being removed."""
     adding = partition.adding_replicas
     replicas = [replica for replica in partition.replicas if replica not in adding]
     isr = [replica for replica in partition.isr if replica not in adding]

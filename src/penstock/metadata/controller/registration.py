@@ -1,8 +1,8 @@
-"""Nodes come and go: registration of brokers and controllers, heartbeats, fencing (KIP-631).
+"""The registration of brokers and controllers, their heartbeats, and fencing (KIP-631).
 
-A broker registers fenced, with a new epoch, replays the metadata log up to its registration, and asks to be
-unfenced. It sends heartbeats; who is silent for a session is fenced. One that wants to stop says so, is
-relieved of its leaderships, and may stop once all others have heard where they went.
+A broker registers fenced, with a new epoch, replays the metadata log up to its registration, and requests to
+be unfenced. It sends heartbeats; the controller fences a broker that is silent for a session. A broker that
+wants to stop requests it, loses its leaderships, and may stop once all other brokers know the new leaders.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from penstock.protocol.messages import (
 from penstock.protocol.uuids import uuid_to_text
 
 CLEAN_SHUTDOWN_SINCE: Final = 3
-"""The version of BrokerRegistration since which a broker tells the epoch in which it stopped cleanly."""
+"""From this version of BrokerRegistration on, a broker reports the epoch in which it stopped cleanly."""
 
 
 # Registration
@@ -49,10 +49,10 @@ CLEAN_SHUTDOWN_SINCE: Final = 3
 def register_broker(
     state: ControllerState, request: BrokerRegistrationRequest, api_version: int, now_ms: int
 ) -> Decision[BrokerRegistrationResponse]:
-    """A new incarnation of a broker, or the same one with something to amend.
+    """Register a new incarnation of a broker, or update the registration of the current one.
 
-    A new one gets as its epoch the offset of the first record of this decision. The records need not be one
-    batch: the registration is the last, and until it is written the broker tries again.
+    A new incarnation gets the offset of this decision's first record as its epoch. The records need not be
+    one batch: the registration is the last of them, and the broker retries until it is written.
     """
     _check_cluster(state, request.cluster_id)
     existing = state.image.brokers.get(request.broker_id)
@@ -128,10 +128,10 @@ def _check_directories(state: ControllerState, request: BrokerRegistrationReques
 
 
 def _check_features(state: ControllerState, request: BrokerRegistrationRequest) -> None:
-    """A broker must support every feature at the level the cluster has finalized it at.
+    """Check that a broker supports every finalized feature at its level.
 
-    But for those that this controller does not support itself: a log that Apache Kafka began may have them
-    finalized, and they come back with Kafka's nodes.
+    Features that this controller does not support are exempt: a log that Apache Kafka started may have them
+    finalized, and only Kafka's nodes serve them.
     """
     finalized = {**state.image.features, KRAFT_VERSION: state.kraft_version}
     supported = {f.name: (f.min_supported_version, f.max_supported_version) for f in request.features}
@@ -172,7 +172,7 @@ def _invalid_registration(message: str) -> Refusal:
 def register_controller(
     state: ControllerState, request: ControllerRegistrationRequest
 ) -> Decision[ControllerRegistrationResponse]:
-    """Note a controller's addresses and features (KIP-919)."""
+    """Record a controller's addresses and features (KIP-919)."""
     if state.image.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
         raise Refusal(
             ErrorCode.UNSUPPORTED_VERSION,
@@ -203,7 +203,7 @@ def register_controller(
 def unregister_broker(
     state: ControllerState, request: UnregisterBrokerRequest
 ) -> Decision[UnregisterBrokerResponse]:
-    """Forget a broker that will not come back (KIP-732)."""
+    """Remove a broker that will not return (KIP-732)."""
     if request.broker_id not in state.image.brokers:
         raise Refusal(
             ErrorCode.BROKER_ID_NOT_REGISTERED,
@@ -214,7 +214,7 @@ def unregister_broker(
 
 
 def check_broker_epoch(state: ControllerState, broker_id: int, broker_epoch: int) -> BrokerRegistration:
-    """The registration of a broker that speaks in its present incarnation; else STALE_BROKER_EPOCH."""
+    """The registration of a broker in its current incarnation. Raises Refusal STALE_BROKER_EPOCH."""
     broker = state.image.brokers.get(broker_id)
     if broker is None:
         raise Refusal(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
@@ -230,14 +230,14 @@ def check_broker_epoch(state: ControllerState, broker_id: int, broker_epoch: int
 
 
 class BrokerState(Enum):
-    """Where a broker is between registering and stopping."""
+    """The states of a broker between registration and stop."""
 
     FENCED = auto()
     UNFENCED = auto()
     CONTROLLED_SHUTDOWN = auto()
-    """Unfenced, and being relieved of its leaderships."""
+    """The broker is unfenced, and its leaderships are being moved."""
     SHUTDOWN_NOW = auto()
-    """Fenced for good: it may stop."""
+    """The broker is fenced for good and may stop."""
 
 
 class _Move(NamedTuple):
@@ -248,7 +248,7 @@ class _Move(NamedTuple):
 def process_heartbeat(
     state: ControllerState, request: BrokerHeartbeatRequest, now_ms: int
 ) -> Decision[BrokerHeartbeatResponse]:
-    """Hear a broker out: it lives, how far it has read, and what it wants to be."""
+    """Process a heartbeat: renew the session, note the replayed offset, and decide on the next state."""
     broker = check_broker_epoch(state, request.broker_id, request.broker_epoch)
     heartbeats = state.heartbeats
     heartbeats.heard_of(broker.broker_id, broker.epoch, now_ms)
@@ -301,7 +301,7 @@ def _next_state(
 
 
 def _may_stop(state: ControllerState, broker_id: int) -> bool:
-    """Once it leads nothing, and every other broker has read who does."""
+    """Whether the broker leads nothing, and every other active broker has replayed the new leaders."""
     if leadership.leads_any(state, broker_id):
         return False
     heartbeats = state.heartbeats
@@ -324,7 +324,7 @@ def _records_of(state: ControllerState, broker_id: int, next_state: BrokerState)
 
 
 def _cordon(broker: BrokerRegistration, cordoned: list[bytes] | None) -> list[Message]:
-    """Note which directories take no new replicas. A broker that has yet to catch up tells none (null)."""
+    """Record the directories that take no new replicas; a broker that is not caught up sends null."""
     if cordoned is None:
         return []
     if broker.cordoned_log_dirs is not None and set(broker.cordoned_log_dirs) == set(cordoned):
@@ -337,9 +337,9 @@ def _cordon(broker: BrokerRegistration, cordoned: list[bytes] | None) -> list[Me
 
 
 def fence_one_stale_broker(state: ControllerState, now_ms: int) -> Decision[bool]:
-    """Fence the broker that has been silent for longest, if for more than a session; whether there was one.
+    """Fence the broker that has been silent the longest if its session expired; return whether there was one.
 
-    One at a time: what it means to fence a broker depends on those fenced before.
+    Only one broker is fenced per call, because the effect depends on the brokers fenced before.
     """
     expired = state.heartbeats.pop_expired(now_ms)
     if expired is None:
@@ -352,7 +352,7 @@ def fence_one_stale_broker(state: ControllerState, now_ms: int) -> Decision[bool
 
 
 def fence_ended_broker(state: ControllerState, broker_id: int, broker_epoch: int) -> Decision[bool]:
-    """Fence a broker whose process has ended; whether it was not fenced yet, in that registration."""
+    """Fence a broker whose process has ended; return False if this registration was already fenced."""
     broker = state.image.brokers.get(broker_id)
     if broker is None or broker.epoch != broker_epoch or broker.fenced:
         return Decision([], False)

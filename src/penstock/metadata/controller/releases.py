@@ -1,4 +1,4 @@
-"""Releases of Apache Kafka as levels of ``metadata.version``, and what features a new cluster begins with."""
+"""Releases of Apache Kafka as levels of ``metadata.version``, and the initial features of a new cluster."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ _DEFAULT_LEVELS: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
 
 
 class UnknownFeature(ValueError):
-    """A release, a feature or a level of one that there isn't; the message says what is known."""
+    """A release, a feature or its level does not exist; the message lists the known ones."""
 
 
 def release_level(text: str) -> int:
-    """The level of ``3.7-IV2``, or the newest of ``3.7`` or ``3.7.1``. Raises UnknownFeature."""
+    """The level of ``3.7-IV2``, or the newest level of ``3.7`` or ``3.7.1``. Raises UnknownFeature."""
     release = ".".join(text.split(".")[:2])
     levels = [level for level, name in RELEASES.items() if release in (name, name.partition("-")[0])]
     if not levels:
@@ -65,9 +65,9 @@ def release_level(text: str) -> int:
 
 
 def initial_features(level: int, chosen: Mapping[str, int]) -> dict[str, int]:
-    """The levels that a new cluster finalizes: those chosen, and the release's own for the others.
+    """The levels that a new cluster finalizes: the chosen ones, and for other features the release's default.
 
-    ``kraft.version`` is no matter of the release. Raises UnknownFeature.
+    ``kraft.version`` does not depend on the release. Raises UnknownFeature.
     """
     ranges = {feature.name: feature for feature in SUPPORTED_FEATURES}
     for name, wanted in chosen.items():
@@ -96,6 +96,6 @@ def _default_level(name: str, metadata_level: int) -> int:
 
 
 def feature_records(levels: Mapping[str, int]) -> list[Message]:
-    """The records that finalize features, ``metadata.version`` first; none for a level of 0."""
+    """The records that finalize features, ``metadata.version`` first; a level of 0 needs none."""
     names = [METADATA_VERSION, *sorted(levels.keys() - {METADATA_VERSION})]
     return [FeatureLevelRecord(name=name, feature_level=levels[name]) for name in names if levels[name]]

@@ -1,4 +1,4 @@
-"""What every decision of the controller starts from, and what it ends in."""
+"""The input and the output of the controller's decisions."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ DEFAULT_SESSION_TIMEOUT_MS: Final = 9000
 
 
 class Decision(NamedTuple, Generic[R]):
-    """Records to append and the response once they are committed.
+    """The records to append, and the response to send once they are committed.
 
-    All records are one batch, or they are not appended at all; unless ``is_atomic`` is False: then they may
-    be several batches, in order, and whatever prefix of them survives a crash is a sound state.
+    The records are appended as one batch, all or none. If ``is_atomic`` is False, they may be several
+    batches, in order, and every prefix of them that survives a crash is a valid state.
     """
 
     records: list[Message]
@@ -39,7 +39,7 @@ class Decision(NamedTuple, Generic[R]):
 
 
 class Refusal(Exception):
-    """A request, or part of one, cannot be done; the response carries the code and the message."""
+    """A request, or a part of it, is refused; the response carries the code and the message."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(message or code.default_message)
@@ -49,10 +49,10 @@ class Refusal(Exception):
 
 @dataclass(slots=True)
 class ControllerState:
-    """The image with every record written so far, committed or not, and what else decisions depend on.
+    """The image with every record appended so far, committed or not, and other inputs to decisions.
 
-    ``new_uuid`` is the source of topic ids and ``random`` that of where placement begins: random in a node,
-    seeded in tests. ``controller_ids`` are the voters of the quorum, as far as they are known.
+    ``new_uuid`` creates topic ids, and ``random`` selects where placement begins: random in a node, seeded in
+    tests. ``controller_ids`` are the known voters of the quorum.
     """
 
     image: MetadataImage
@@ -64,7 +64,7 @@ class ControllerState:
     controller_ids: frozenset[int] = frozenset()
     kraft_version: int = 0
     upgrade_kraft_version: Callable[[int, bool], str | None] | None = None
-    """Makes the quorum finalize a level, or only asks whether it would (True); says why it doesn't."""
+    """Finalizes a level in the quorum, or only checks it (True); returns why it refuses, or None."""
 
     @property
     def next_offset(self) -> int:
@@ -72,7 +72,7 @@ class ControllerState:
         return self.image.offset + 1
 
     def replay(self, records: Iterable[Message]) -> None:
-        """Take up records that are being appended at `next_offset`, before they are committed."""
+        """Apply records that are being appended at `next_offset`, before they are committed."""
         ignored = MetadataDelta()
         for record in records:
             self.image.offset += 1
@@ -96,7 +96,7 @@ class ControllerState:
         )
 
     def topic_config(self, topic: str, name: str) -> str:
-        """The value in force of a config that topics and brokers know by the same name, as text."""
+        """The current value, as text, of a config that has the same name for topics and brokers."""
         configs = self.image.configs
         for type_, resource in (
             (ResourceType.TOPIC, topic),
@@ -109,21 +109,21 @@ class ControllerState:
         return str(self.static_config[name])
 
     def min_isr(self, topic: str) -> int:
-        """``min.insync.replicas``, or the number of replicas where that is lower."""
+        """The topic's ``min.insync.replicas``, or its number of replicas if that is lower."""
         partitions = self.image.topics.by_name[topic].partitions
         return min(int(self.topic_config(topic, "min.insync.replicas")), len(partitions[0].replicas))
 
     def allows_unclean_election(self, topic: str) -> bool:
-        """``unclean.leader.election.enable``: rather lose records than have no leader."""
+        """``unclean.leader.election.enable``: whether to lose records rather than have no leader."""
         return self.topic_config(topic, "unclean.leader.election.enable").lower() == "true"
 
     @property
     def elr_enabled(self) -> bool:
-        """KIP-966: whether replicas that left the ISR with all committed records are kept in mind."""
+        """Whether replicas that left the ISR with all committed records stay eligible leaders (KIP-966)."""
         return self.image.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) >= 1
 
     def default_directory(self, broker_id: int) -> bytes:
-        """Where a new replica on this broker goes, as far as the controller can say (KIP-858)."""
+        """The directory of a new replica on this broker, as far as the controller knows it (KIP-858)."""
         if self.image.metadata_version < DIRECTORY_ASSIGNMENT_LEVEL:
             return MIGRATING_DIRECTORY
         broker = self.image.brokers.get(broker_id)
@@ -131,7 +131,7 @@ class ControllerState:
 
 
 def repeated(items: Iterable[R]) -> Iterator[R]:
-    """Each item that occurs more than once, once."""
+    """Return each item that occurs more than once, one time."""
     seen: dict[R, int] = {}
     for item in items:
         seen[item] = seen.get(item, 0) + 1

@@ -1,4 +1,4 @@
-"""Which names a topic may have."""
+"""The rules for topic names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def check_topic_name(name: str) -> None:
-    """Refusal with INVALID_TOPIC_EXCEPTION, in Kafka's words, unless ``name`` can be a topic's."""
+    """Raise Refusal INVALID_TOPIC_EXCEPTION, in Kafka's words, unless ``name`` is a legal topic name."""
     if problem := _problem(name):
         raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
 
@@ -38,5 +38,5 @@ def _problem(name: str) -> str | None:
 
 
 def collision_key(name: str) -> str:
-    """Topics with the same key would have the same name in metrics, which know no dots."""
+    """The name in metrics, where dots become underscores; topics must not have the same one."""
     return name.replace(".", "_")

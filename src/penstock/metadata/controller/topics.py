@@ -1,4 +1,4 @@
-"""Creating and deleting topics."""
+"""CreateTopics and DeleteTopics."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ ResultConfigs: TypeAlias = list[CreateTopicsResponse.CreatableTopicConfigs]
 JudgeConfigs: TypeAlias = Callable[[tuple[tuple[str, str], ...]], ResultConfigs]
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
-"""As in Kafka: all records of a request are one batch, which must stay of a sane size."""
+"""As in Kafka: all records of a request form one batch, and this limits the batch's size."""
 
 _UNSET: Final = -1
 _NOT_HERE: Final = "This server does not host this topic-partition."
 
 
 def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Decision[CreateTopicsResponse]:
-    """Each topic of the request succeeds or fails by itself; a repeated name fails once."""
+    """Create topics, each of which succeeds or fails separately; a repeated name fails once."""
     config = state.config()
-    # Half a millisecond each, and most topics of a request set the same.
+    # A check takes half a millisecond, and most topics of a request set the same configs.
     judge = cache(lambda overrides: _judged_configs(config, dict(overrides)))
     records: list[Message] = []
     results: list[TopicResult] = []
@@ -73,7 +73,7 @@ def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Decis
 
 
 def check_new_name(state: ControllerState, name: str, taken: dict[str, str]) -> None:
-    """Refusal unless ``name`` is legal and free; ``taken`` are all names so far by their collision key."""
+    """Check that ``name`` is legal and free; ``taken`` maps collision keys to all names so far."""
     if name == CLUSTER_METADATA:
         raise Refusal(
             ErrorCode.INVALID_REQUEST, f"Creation of internal topic {CLUSTER_METADATA} is prohibited."
@@ -114,7 +114,7 @@ def _create_topic(
 
 
 def _overrides(topic: CreatableTopic) -> dict[str, str]:
-    """The configs a new topic sets; of a name that is repeated, the last value."""
+    """The configs that a new topic sets; the last value counts if a name is repeated."""
     if missing := [entry.name for entry in topic.configs if entry.value is None]:
         raise Refusal(
             ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(missing)}"
@@ -123,7 +123,7 @@ def _overrides(topic: CreatableTopic) -> dict[str, str]:
 
 
 def _judged_configs(config: BrokerConfig, overrides: dict[str, str]) -> ResultConfigs:
-    """All configs of a topic that sets ``overrides``, as the response shows them; Refusal of wrong ones."""
+    """All configs of a topic with ``overrides``, as the response shows them. Raises Refusal if invalid."""
     try:
         validate_topic_config(overrides, config)
     except ConfigError as error:
@@ -171,7 +171,7 @@ def _partitions(
 
 
 def check_partition_budget(count: int, budget: int) -> None:
-    """Refusal where a request asks for more new partitions than one batch of records may make."""
+    """Raise Refusal if a request needs more new partitions than one batch of records may create."""
     if count > budget:
         raise Refusal(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
@@ -212,7 +212,7 @@ def _failed(name: str, refusal: Refusal) -> TopicResult:
 
 
 def delete_topics(state: ControllerState, request: DeleteTopicsRequest) -> Decision[DeleteTopicsResponse]:
-    """Delete topics by name or by id; one that is named both ways in a request is deleted once."""
+    """Delete topics by name or by id; a topic given both by name and by id is deleted once."""
     states = request.topics or [
         DeleteTopicsRequest.DeleteTopicState(name=name) for name in request.topic_names
     ]
@@ -265,7 +265,7 @@ def _not_deleted(name: str | None, topic_id: bytes, code: ErrorCode, message: st
 
 
 def internal_topic(name: str, config: BrokerConfig) -> CreatableTopic:
-    """How an internal topic is created when it is first needed."""
+    """The request that creates an internal topic when it is first needed."""
     prefix, codec = {
         "__consumer_offsets": ("offsets.topic", "producer"),
         "__transaction_state": ("transaction.state.log", "uncompressed"),

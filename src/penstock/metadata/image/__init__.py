@@ -1,4 +1,7 @@
-"""The metadata image: the state that the metadata log's records add up to."""
+"""The metadata image: the state that results from replaying the records of the metadata log.
+
+This package holds that state, and code that applies records to it or turns it into records.
+"""
 
 from penstock.metadata.image.cluster import BrokerRegistration, ClusterImage, Endpoint, FeatureRange
 from penstock.metadata.image.configs import ConfigResource, ConfigsImage, ResourceType

@@ -1,4 +1,4 @@
-"""The nodes of the cluster: registered brokers and controllers."""
+"""The registered brokers and controllers of the cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.protocol.messages import (
 
 
 class Endpoint(NamedTuple):
-    """Where a node can be reached; ``security_protocol`` by its number."""
+    """An address of a node; ``security_protocol`` is Kafka's number."""
 
     name: str
     host: str
@@ -28,7 +28,7 @@ class Endpoint(NamedTuple):
 
 
 class FeatureRange(NamedTuple):
-    """The levels of a feature that a node supports, both ends included."""
+    """The levels of a feature that a node supports, both ends inclusive."""
 
     name: str
     min_level: int
@@ -37,7 +37,7 @@ class FeatureRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
-    """A broker as it registered. A fenced one gets no leadership and is not shown to clients."""
+    """A broker's registration. A fenced broker leads no partition and is hidden from clients."""
 
     broker_id: int
     epoch: int
@@ -93,7 +93,7 @@ class BrokerRegistration:
         )
 
     def merge(self, record: BrokerRegistrationChangeRecord) -> BrokerRegistration:
-        """The registration after a change: 1 sets fenced or shutting down, -1 takes it back, 0 leaves it."""
+        """Apply a change: 1 sets fenced or controlled shutdown, -1 clears it, and 0 leaves it."""
         return replace(
             self,
             fenced=self.fenced if record.fenced == 0 else record.fenced > 0,
@@ -112,25 +112,25 @@ class BrokerRegistration:
 
     @property
     def active(self) -> bool:
-        """Whether it may lead and be in sync: unfenced, and not about to stop."""
+        """Whether the broker may lead and be in sync: it is unfenced and not shutting down."""
         return not self.fenced and not self.in_controlled_shutdown
 
     @property
     def default_directory(self) -> bytes:
-        """KIP-858: where a new replica goes: the only log directory, or one that the broker has to choose."""
+        """The directory of a new replica: the only one, or else the broker has to choose (KIP-858)."""
         if not self.log_dirs:
             return MIGRATING_DIRECTORY
         return self.log_dirs[0] if len(self.log_dirs) == 1 else UNASSIGNED_DIRECTORY
 
     @property
     def has_uncordoned_directory(self) -> bool:
-        """Whether new replicas may be placed here: not all log directories are cordoned (KIP-1066)."""
+        """Whether the broker takes new replicas, because not all log directories are cordoned (KIP-1066)."""
         if not self.log_dirs or self.cordoned_log_dirs is None:
             return True
         return not set(self.log_dirs) <= set(self.cordoned_log_dirs)
 
     def has_online_directory(self, directory_id: bytes) -> bool:
-        """Whether a replica in this directory can be used. A broker of before KIP-858 has told none."""
+        """Whether a replica in this directory is usable; brokers older than KIP-858 report no directories."""
         if directory_id in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
             return True
         if directory_id == LOST_DIRECTORY:
@@ -142,7 +142,7 @@ class BrokerRegistration:
 
 
 class ClusterImage:
-    """Brokers and controllers by node id. Controllers are kept as their records."""
+    """The brokers and controllers by node id; a controller is stored as its record."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, BrokerRegistration] = {}
@@ -157,7 +157,7 @@ class ClusterImage:
         return [broker for _, broker in sorted(self.brokers.items()) if not broker.fenced]
 
     def is_active(self, broker_id: int) -> bool:
-        """Whether the broker is registered, unfenced and not about to stop."""
+        """Whether the broker is registered, unfenced and not shutting down."""
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.active
 

@@ -1,4 +1,4 @@
-"""Dynamic configs by the resource they belong to."""
+"""Dynamic configs, by the resource they belong to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.protocol.messages import ConfigRecord
 
 
 class ResourceType(IntEnum):
-    """What a config belongs to, by its number in records and requests."""
+    """The kind of resource a config belongs to, by its number in records and requests."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -22,7 +22,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """One owner of configs. The broker named "" stands for every broker of the cluster."""
+    """A resource with configs; the broker named "" stands for every broker of the cluster."""
 
     type: int
     name: str
@@ -41,11 +41,11 @@ class ConfigsImage:
         return twin
 
     def of(self, type_: ResourceType, name: str) -> Mapping[str, str]:
-        """The configs set for one resource, as text; empty if none are."""
+        """The configs set for one resource, as text; empty if there are none."""
         return self._configs.get(ConfigResource(type_, name), _NONE)
 
     def names(self, type_: ResourceType) -> list[str]:
-        """The resources of a type that have configs."""
+        """The names of the resources of this type that have configs."""
         return sorted(resource.name for resource in self._configs if resource.type == type_)
 
     def replay(self, record: ConfigRecord) -> ConfigResource:
@@ -60,11 +60,11 @@ class ConfigsImage:
         return resource
 
     def forget(self, type_: ResourceType, name: str) -> None:
-        """Drop the configs of a resource that is no more."""
+        """Remove the configs of a deleted resource."""
         self._configs.pop(ConfigResource(type_, name), None)
 
     def differences(self, other: ConfigsImage) -> set[ConfigResource]:
-        """The resources whose configs are not the same in both."""
+        """The resources whose configs differ between the two images."""
         resources = self._configs.keys() | other._configs.keys()
         return {known for known in resources if self._configs.get(known) != other._configs.get(known)}
 

@@ -1,11 +1,11 @@
-"""The cluster's metadata: what the records of the metadata log add up to.
+"""The cluster's metadata, as the result of replaying the metadata log.
 
-`MetadataImage.replay` is the one way in, live and at recovery. It changes the image in place and notes in a
-`MetadataDelta` what a listener may care about. The image is owned by the event loop: nothing awaits in the
-middle of a batch, so readers on the loop see whole batches only.
+`MetadataImage.replay` is the only way to change the image, both live and at recovery. It changes the image in
+place and records in a `MetadataDelta` the changes that listeners may need. The event loop owns the image: no
+code awaits in the middle of a batch, so readers on the loop see whole batches only.
 
-A record of a kind this release does not know is kept out with a log line: the log stays whole on disk, and
-a newer node reads it.
+A record of a type unknown to this release is ignored and logged. The log on disk still contains it, so a
+newer node can read it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _Copyable: Final = (TopicsImage, ClusterImage, ConfigsImage, dict, list)
 
 @dataclass(slots=True)
 class MetadataDelta:
-    """What one committed batch (or a whole recovery) changed, for those who act on it."""
+    """The changes of one committed batch, or of a whole recovery, for the listeners that act on them."""
 
     created_topics: list[TopicImage] = field(default_factory=list)
     deleted_topics: list[TopicImage] = field(default_factory=list)
     changed_partitions: set[tuple[bytes, int]] = field(default_factory=set)
-    """Topic id and partition id of partitions that are new or have changed, of live topics only."""
+    """(topic id, partition id) of new and changed partitions of existing topics."""
     changed_configs: set[ConfigResource] = field(default_factory=set)
     features_changed: bool = False
     brokers_changed: bool = False
@@ -53,11 +53,11 @@ class MetadataDelta:
 
 
 class MetadataImage:
-    """Topics, brokers, configs, features and the rest, as of ``offset``."""
+    """Topics, brokers, configs, features and all other metadata, as of ``offset``."""
 
     def __init__(self) -> None:
         self.offset = -1
-        """The last record replayed."""
+        """The offset of the last record replayed."""
         self.epoch = -1
         self.topics = TopicsImage()
         self.cluster = ClusterImage()
@@ -72,7 +72,7 @@ class MetadataImage:
         self._transaction: list[m.Message] | None = None
 
     def copy(self) -> MetadataImage:
-        """An image of its own with the same content; what the two hold is immutable and shared."""
+        """Return an independent image with the same content; the two share only immutable objects."""
         twin = MetadataImage()
         twin.__dict__.update(
             {
@@ -93,7 +93,7 @@ class MetadataImage:
         return self.features.get("metadata.version", 0)
 
     def replay(self, record: m.Message, delta: MetadataDelta) -> None:
-        """Apply one record. Those of a metadata transaction (KIP-868) wait for its end."""
+        """Apply one record; records of a metadata transaction (KIP-868) are applied when it ends."""
         if isinstance(record, m.BeginTransactionRecord):
             self._transaction = []
         elif isinstance(record, m.EndTransactionRecord):
@@ -113,9 +113,10 @@ class MetadataImage:
         return self._transaction is not None
 
     def replace_with(self, other: MetadataImage, delta: MetadataDelta) -> None:
-        """Become what ``other`` is, which is not used any more; ``delta`` gets the differences.
+        """Take over the content of ``other``, and add the differences to ``delta``.
 
-        For a snapshot that stands for records that were never seen here.
+        This serves to load a snapshot whose records this node has never replayed. The caller must not use
+        ``other`` afterwards.
         """
         _note_differences(self, other, delta)
         self.__dict__.update(other.__dict__)
@@ -128,7 +129,7 @@ class MetadataImage:
         handler(self, record, delta)
 
     def records(self) -> Iterator[m.Message]:
-        """The shortest records that make this image, features first: what a snapshot holds."""
+        """The shortest list of records that rebuilds this image, features first, as a snapshot stores it."""
         for name, level in sorted(
             self.features.items(), key=lambda item: (item[0] != "metadata.version", item)
         ):
@@ -152,7 +153,7 @@ class MetadataImage:
 
 
 def _note_differences(old: MetadataImage, new: MetadataImage, delta: MetadataDelta) -> None:
-    """A topic of the same id has the same name; partitions are never removed."""
+    """Note all differences; a topic id keeps its name, and partitions are never removed."""
     for topic in old.topics:
         if topic.topic_id not in new.topics.by_id:
             _note_removed(topic, delta)
@@ -294,7 +295,7 @@ def _remove_delegation_token(
 
 
 def _nothing(_image: MetadataImage, _record: m.Message, _delta: MetadataDelta) -> None:
-    """NoOp records mark the time, ZooKeeper's migration state is of no use without ZooKeeper."""
+    """Ignore the record: NoOp records only mark time, and migration from ZooKeeper is not supported."""
 
 
 _Handler: TypeAlias = Callable[[MetadataImage, m.Message, MetadataDelta], None]

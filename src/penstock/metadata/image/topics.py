@@ -1,4 +1,4 @@
-"""Topics and their partitions, as the metadata log has them."""
+"""Topics and their partitions, as recorded in the metadata log."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from penstock.protocol.messages import PartitionChangeRecord, PartitionRecord, R
 
 NO_LEADER: Final = -1
 LEADER_UNCHANGED: Final = -2
-"""In a PartitionChangeRecord: leader and leader epoch stay."""
+"""In a PartitionChangeRecord: the leader and the leader epoch stay the same."""
 RECOVERY_UNCHANGED: Final = -1
 
 UNASSIGNED_DIRECTORY: Final = bytes(15) + b"\x01"
-"""KIP-858: no log directory has been chosen for a replica yet."""
+"""No log directory has been chosen for a replica yet (KIP-858)."""
 LOST_DIRECTORY: Final = bytes(15) + b"\x02"
-"""KIP-858: the directory of a replica is offline."""
+"""The directory of a replica is offline (KIP-858)."""
 MIGRATING_DIRECTORY: Final = bytes(16)
-"""KIP-858: the replica is older than directory ids."""
+"""The replica is older than directory ids (KIP-858)."""
 RESERVED_DIRECTORIES: Final = 100
-"""KIP-858: ids below this number stand for no directory."""
+"""Ids below this number are reserved and name no directory (KIP-858)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRegistration:
-    """Who has a partition and who leads it. Immutable; a change makes another."""
+    """The replicas and the leader of a partition; immutable, so a change creates a new object."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -74,7 +74,7 @@ class PartitionRegistration:
         )
 
     def merge(self, record: PartitionChangeRecord) -> PartitionRegistration:
-        """The partition after a change. Naming a leader, even the same, raises the leader epoch."""
+        """Apply a change; a record that names a leader raises the leader epoch, even if the leader stays."""
         elected = record.leader != LEADER_UNCHANGED
         replicas = self.replicas if record.replicas is None else tuple(record.replicas)
         return replace(
@@ -98,7 +98,7 @@ class PartitionRegistration:
 
     @property
     def preferred_replica(self) -> int:
-        """The replica that leads when all is well: the first."""
+        """The first replica, which leads whenever it can."""
         return self.replicas[0] if self.replicas else NO_LEADER
 
     @property
@@ -107,11 +107,11 @@ class PartitionRegistration:
 
     @property
     def is_reassigning(self) -> bool:
-        """KIP-455: replicas are being added or removed."""
+        """Whether replicas are being added or removed (KIP-455)."""
         return bool(self.adding_replicas or self.removing_replicas)
 
     def directory(self, replica: int) -> bytes | None:
-        """The log directory a replica is in; None for a broker that has no replica."""
+        """The log directory of a replica; None if the broker has no replica."""
         return dict(zip(self.replicas, self.directories, strict=True)).get(replica)
 
     def _merged_directories(
@@ -129,7 +129,7 @@ def _merged(changed: list[int] | None, now: tuple[int, ...]) -> tuple[int, ...]:
 
 @dataclass(slots=True)
 class TopicImage:
-    """One topic; ``partitions`` by partition id, which run from 0 without a gap."""
+    """One topic; ``partitions`` maps partition ids, which start at 0 and have no gaps."""
 
     name: str
     topic_id: bytes
@@ -182,9 +182,9 @@ class TopicsImage:
         return image
 
     def clear_elr(self, topic_name: str) -> list[tuple[bytes, int]]:
-        """Forget eligible leaders (KIP-966) of one topic, or of all if the name is empty.
+        """Clear the eligible leader replicas (KIP-966) of one topic, or of all if the name is empty.
 
-        The topic ids and partition ids of those that had some: for them it is a change like any other.
+        Returns the topic id and partition id of every partition that had some and has thus changed.
         """
         changed = []
         for image in [self.by_name[topic_name]] if topic_name else self:

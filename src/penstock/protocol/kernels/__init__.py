@@ -1,19 +1,22 @@
-"""The loops over records, each twice: compiled (Cython) and in Python, one API and one behaviour.
+"""The loops over records, each in two implementations with one behaviour: compiled (Cython) and in Python.
 
     column_decoder    batches → columns
     column_encoder    columns → batches, and the partitions of rows
-    compaction        what compaction asks of one batch
-    compaction_runs   the same for many small ones a call
-    batch_checks      batches as a disk gave them
+    compaction        the steps of compaction on one batch
+    compaction_runs   the same for many small batches per call
+    batch_checks      checks of batches as read from a disk
 
-Beside each `.pyx` lies its twin `_py.py`, whose docstrings say what both do: they accept and refuse the same
-input and give the same bytes. The twins serve where no C compiler was at hand at installation, and are the
-oracle in tests. `raw_bytes`, `batch_header` and `crc32c` are what the compiled ones share.
+Each `.pyx` has a twin `_py.py`, whose docstrings describe both: they accept and refuse the same input, and
+produce the same bytes. The twins are used if no C compiler was available at installation, and tests compare
+the compiled modules with them. `raw_bytes`, `batch_header` and `crc32c` are shared by the compiled modules. A
+loop enters this package if it runs once per record and needs compiling.
 
-In these every length and varint that comes from outside is checked against the bytes that remain before it
-is used; the loops run without the GIL. Buffers are taken raw (any format), and must not change meanwhile.
+The compiled modules check every length and varint from outside against the remaining bytes before they use
+it, and their loops run without the GIL. They read buffers of any format as raw bytes; a buffer must not
+change during a call.
 
-`kernel` is all compiled or all Python, never mixed: the compiled parts take each other's types and no others.
+`kernel` is all compiled or all Python, never mixed, because the compiled modules accept only each other's
+types.
 """
 
 import os

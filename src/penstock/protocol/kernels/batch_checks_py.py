@@ -1,4 +1,4 @@
-"""Checking batches as a disk gave them, many in one call."""
+"""Checks many batches, as read from a disk, in one call."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _LARGEST_OFFSET: Final = (1 << 63) - 1
 
 
 def check_batches(data: Buffer, after_offset: int, portable: bool = False) -> tuple[int, int]:
-    """(bytes, last offset) of the whole and sound batches of magic 2 that `data` begins with.
+    """Return (size, last offset) of the whole and valid batches of magic 2 at the beginning of `data`.
 
-    Their checksums hold and their last offsets go up, from above `after_offset` on. What comes next is cut
-    short, of an older format, or damaged. `portable`: without the processor's instruction for checksums.
+    Their checksums are right, and their last offsets increase, all above `after_offset`. The bytes after them
+    are incomplete, of an older format, or damaged. `portable` avoids the processor's instruction for
+    checksums.
     """
     sound = 0
     with memoryview(data) as view:

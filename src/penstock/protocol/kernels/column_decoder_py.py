@@ -1,4 +1,4 @@
-"""Batches → columns: records become the buffers of Arrow arrays."""
+"""Converts batches to columns: records become the buffers of Arrow arrays."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Final, TypeAlias
 from penstock.protocol.batch import SMALLEST_RECORD_BYTES, BatchHeader, Buffer, MalformedRecords
 from penstock.protocol.records import Headers, decode_records
 
-# validity bitmap, int32 offsets, data, number of nulls
 BinaryBuffers: TypeAlias = tuple[bytearray, bytearray, bytearray, int]
+"""The validity bitmap, int32 offsets, data, and number of nulls of a column."""
 HeaderBuffers: TypeAlias = tuple[bytearray, BinaryBuffers, BinaryBuffers]
 
 _MAX_COLUMN_BYTES: Final = 0x7FFFFFFF
 
 
 class _BinarySink:
-    """One binary column under construction."""
+    """A binary column under construction."""
 
     def __init__(self) -> None:
         self.validity = bytearray()
@@ -42,10 +42,10 @@ class _BinarySink:
 
 
 class ColumnBuilder:
-    """Columns under construction: offset, timestamp, timestamp type, and key, value and headers if wanted.
+    """Columns under construction: offset, timestamp, timestamp type; key, value and headers on request.
 
-    `non_ascii_header_keys` tells that header keys were copied unchecked (compiled twin only: here they went
-    through str already).
+    `non_ascii_header_keys` means that header keys were copied unchecked. Only the compiled twin sets it: here
+    they have already been decoded to str.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class ColumnBuilder:
     def append_payload(
         self, payload: Buffer, header: BatchHeader, start_offset: int, end_offset: int
     ) -> None:
-        """All records of a v2 batch with an offset in [start_offset, end_offset).
+        """Append all records of a v2 batch with an offset in [start_offset, end_offset).
 
-        `payload` is the records section, decompressed. Raises MalformedRecords with nothing appended where
-        any record does not parse, OverflowError where a column would pass 2 GiB.
+        `payload` is the decompressed records section. Raises MalformedRecords, with nothing appended, if any
+        record cannot be parsed, and OverflowError if a column would exceed 2 GiB.
         """
         if not 0 <= header.count <= len(payload) // SMALLEST_RECORD_BYTES:
             raise MalformedRecords(f"{header.count} records cannot fit into {len(payload)} bytes")
@@ -94,11 +94,12 @@ class ColumnBuilder:
         max_rows: int,
         max_bytes: int,
     ) -> tuple[int, int]:
-        """Plain batches in a row, from `position` on, all at once: (where they end, the offset after them).
+        """Append consecutive plain batches from `position` on: (their end, the offset after them).
 
-        Left to the caller is the first that is compressed, control, older than v2, cut short or damaged in
-        any way, begins at `end_offset` or later, or would carry the builder over `max_rows` or `max_bytes`
-        (of keys and values together). This twin takes none: nothing would be gained.
+        It stops before the first batch that is compressed, a control batch, older than v2, incomplete,
+        damaged in any way, begins at `end_offset` or later, or would bring the builder above `max_rows` or
+        `max_bytes` (of keys and values together). The caller handles that batch. This twin appends none, as
+        it would gain nothing.
         """
         return position, start_offset
 
@@ -111,7 +112,7 @@ class ColumnBuilder:
         value: Buffer | None,
         headers: Headers,
     ) -> None:
-        """One record, decoded already."""
+        """Append one record that is already decoded."""
         self._check_room(len(key or b"") + len(value or b""))
         self._append(timestamp_type, offset, timestamp, key, value, headers)
 
@@ -139,7 +140,7 @@ class ColumnBuilder:
 
     @property
     def data_bytes(self) -> int:
-        """Of keys and values together."""
+        """The size of keys and values together."""
         return len(self._keys.data) + len(self._values.data)
 
     def _check_room(self, more_bytes: int) -> None:
@@ -154,7 +155,7 @@ class ColumnBuilder:
     ) -> tuple[
         bytearray, bytearray, bytearray, BinaryBuffers | None, BinaryBuffers | None, HeaderBuffers | None
     ]:
-        """The buffers, in the order of the columns, None for those not wanted. The builder is used up."""
+        """Return the buffers of all columns, None for unwanted ones; the builder cannot be used again."""
         headers = None
         if self.include_headers:
             lists = bytearray(self._list_offsets)

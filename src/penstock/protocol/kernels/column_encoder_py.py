@@ -1,4 +1,4 @@
-"""Columns → batches, and the partitions of their rows: the buffers of Arrow arrays become records."""
+"""Converts columns to batches and assigns rows to partitions, from the buffers of Arrow arrays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _is_valid(validity: memoryview | None, index: int) -> bool:
 
 
 class _BinarySource:
-    """One binary column to read, every access checked against its buffers; None is a column of nulls."""
+    """A binary column to read, with every access checked against its buffers; None is a column of nulls."""
 
     def __init__(self, column: BinaryColumn | None) -> None:
         self.present = column is not None
@@ -52,7 +52,7 @@ class _BinarySource:
 
 
 class _ListSource:
-    """The headers of each row as a range of entries."""
+    """The headers column to read: the headers of each row, as a range of entries."""
 
     def __init__(self, headers: HeadersColumn) -> None:
         self.offsets = _bytes_view(headers.offsets)
@@ -85,10 +85,10 @@ def _rows_of(entries: int, validity: memoryview | None, first: int) -> int:
 
 
 class RowEncoder:
-    """Rows of Arrow columns → records.
+    """Encodes rows of Arrow columns as records.
 
-    The rows are `indices` (int64) into the columns or, where that is None, those from `first_row` on. Rows
-    without a timestamp get `default_timestamp`. Raises ValueError where columns contradict themselves.
+    The rows are `indices` (int64) into the columns or, if that is None, the rows from `first_row` on. Rows
+    without a timestamp get `default_timestamp`. Raises ValueError if columns contradict each other.
     """
 
     def __init__(
@@ -114,10 +114,10 @@ class RowEncoder:
             )
 
     def encode(self, index: int, stop: int, max_bytes: int) -> tuple[bytearray, int, int, int, int]:
-        """One batch of the rows from `index` on, at most `max_bytes` large but of one record at least.
+        """Encode one batch of the rows from `index` on, with at most `max_bytes` but at least one record.
 
-        Returns (header room and records, index after the last row taken, record count, base timestamp, max
-        timestamp); the caller writes the header into the first 61 bytes.
+        Returns (room for a header and the records, index after the last row taken, record count, base
+        timestamp, max timestamp); the caller writes the header into the first 61 bytes.
         """
         out = bytearray(HEADER_SIZE)
         count = base_timestamp = max_timestamp = 0
@@ -188,7 +188,7 @@ def _write_cell(out: bytearray, data: memoryview | None) -> None:
 
 
 def partition_keys(column: BinaryColumn | None, start: int, stop: int, partitions: int) -> bytearray:
-    """The partition of each row's key by murmur2, as int32; -1 for a null key, which the caller places."""
+    """The partition of each row's key by murmur2, as int32; the caller places null keys, which get -1."""
     if partitions <= 0:
         raise ValueError(f"{partitions} partitions")
     if stop < start:
@@ -204,10 +204,10 @@ def _partitions(keys: _BinarySource, start: int, stop: int, partitions: int) -> 
 
 
 def split_rows(partition_ids: Buffer, partitions: int, first_row: int = 0) -> tuple[bytearray, list[int]]:
-    """Group rows by partition, their order kept: (row indices as int64, where each partition's begin).
+    """Group rows by partition in their order: (row indices as int64, start of each partition's indices).
 
-    `partition_ids` has an int32 a row, the first being that of `first_row`. The second result has
-    `partitions` + 1 entries, the last being the number of rows.
+    `partition_ids` has one int32 per row, beginning with that of `first_row`. The second result has
+    `partitions` + 1 entries, of which the last is the number of rows.
     """
     rows: list[list[int]] = [[] for _ in range(partitions)]
     for row, partition in enumerate(memoryview(partition_ids).cast("B").cast("i")):

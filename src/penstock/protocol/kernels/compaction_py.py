@@ -1,4 +1,4 @@
-"""What compaction asks of one batch: its keys into a map, which records stay, and the batch of those."""
+"""The steps of compaction on one batch: map its keys, select the records to keep, and rebuild the batch."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from penstock.protocol.records import (
 )
 
 OFFSET_MAP_SLOT_BYTES: Final = 200
-"""Memory of one entry of an `OffsetMap`: here about what a dictionary takes, 24 in the compiled twin."""
+"""Memory per entry of an `OffsetMap`: here about that of a dictionary's entry, 24 in the compiled twin."""
 
 
 class OffsetMap:
-    """The newest offset of each key, as far as `capacity` keys go.
+    """The newest offset of each key, for at most `capacity` keys.
 
-    Keys stand as hashes of 128 bits that depend on the secret of 16 bytes: nobody can write two keys that
-    fall together, as they could with the MD5 that Kafka uses.
+    Keys are stored as 128-bit hashes that depend on a secret of 16 bytes. So a client cannot construct two
+    keys with the same hash, as it could with the MD5 that Kafka uses.
     """
 
     def __init__(self, slots: int, capacity: int, secret: bytes) -> None:
@@ -37,7 +37,7 @@ class OffsetMap:
             raise ValueError(f"an offset map of {slots} slots for {capacity} keys")
         self.capacity = capacity
         self.latest_offset = -1
-        """Up to here the log is mapped; raised by the caller over what holds no keys."""
+        """The log is mapped up to this offset; the caller also raises it past batches without keys."""
         self._secret = bytes(secret)
         self._offsets: dict[bytes, int] = {}
 
@@ -45,11 +45,11 @@ class OffsetMap:
         return len(self._offsets)
 
     def get(self, key: Buffer) -> int:
-        """The newest offset of `key`, -1 where it has none."""
+        """The newest offset of `key`; -1 if it has none."""
         return self._offsets.get(self._hash(key), -1)
 
     def put(self, key: Buffer, offset: int) -> bool:
-        """Note `offset`, up to which the log is mapped then; False where the map is full, and as it was."""
+        """Map `key` to `offset`, and note the log as mapped up to it; return False if the map is full."""
         if len(self._offsets) >= self.capacity:
             return False
         self._offsets[self._hash(key)] = offset
@@ -61,7 +61,7 @@ class OffsetMap:
 
 
 class CompactedRecord(NamedTuple):
-    """Where the parts of one record lie in a payload; `key_end` is below `key_start` for a null key."""
+    """The positions of one record's parts in a payload; `key_end` is below `key_start` for a null key."""
 
     timestamp_delta: int
     offset_delta: int
@@ -73,7 +73,7 @@ class CompactedRecord(NamedTuple):
 
 
 def compacted_records(payload: bytes, header: BatchHeader) -> Iterator[CompactedRecord]:
-    """All records of a v2 batch; raises MalformedRecords at the first that does not parse."""
+    """Iterate over all records of a v2 batch. Raises MalformedRecords at the first that cannot be parsed."""
     if not 0 <= header.count <= len(payload) // SMALLEST_RECORD_BYTES:
         raise MalformedRecords(f"{header.count} records cannot fit into {len(payload)} bytes")
     position = 0
@@ -108,9 +108,9 @@ def _compacted_record(payload: bytes, position: int, last_offset_delta: int) -> 
 
 
 def index_records(offsets: OffsetMap, payload: Buffer, header: BatchHeader, start_offset: int) -> bool:
-    """Note the keys of a batch from `start_offset` on; False where the map was full before its end.
+    """Map the keys of a batch from `start_offset` on; return False if the map was full before its end.
 
-    `payload` is the records section, decompressed. Raises MalformedRecords.
+    `payload` is the decompressed records section. Raises MalformedRecords.
     """
     data = bytes(payload)
     for record in compacted_records(data, header):
@@ -125,7 +125,7 @@ def index_records(offsets: OffsetMap, payload: Buffer, header: BatchHeader, star
 
 
 def count_keyless(payload: Buffer, header: BatchHeader) -> int:
-    """How many records of a v2 batch have no key. `payload` is its records section, decompressed.
+    """Count the records of a v2 batch without a key; `payload` is its decompressed records section.
 
     Raises MalformedRecords.
     """
@@ -135,10 +135,11 @@ def count_keyless(payload: Buffer, header: BatchHeader) -> int:
 def judge_records(
     offsets: OffsetMap, payload: Buffer, header: BatchHeader, keep_tombstones: bool
 ) -> tuple[bytearray, int, bool, int]:
-    """What compaction keeps: (a byte 0 or 1 for each record, kept ones, is one a tombstone, keyless ones).
+    """Select the records to keep.
 
-    Kept is what lies beyond the map, and the newest record of its key; records without key go. Raises
-    MalformedRecords.
+    A record is kept if it lies beyond the map or is the newest of its key; records without a key are removed.
+    Returns (a byte 0 or 1 per record, number of kept records, whether one of them is a tombstone, number of
+    removed records without a key). Raises MalformedRecords.
     """
     keep = bytearray(max(header.count, 0))
     has_tombstone = False
@@ -160,7 +161,7 @@ def judge_records(
 def rebuild_records(
     payload: Buffer, header: BatchHeader, keep: Buffer, base_timestamp: int | None
 ) -> tuple[bytearray, int, int]:
-    """The records that `keep` marks, with timestamps relative to `base_timestamp` (None: the first's own).
+    """Encode the records marked in `keep`, with timestamps relative to `base_timestamp` (None: the first's).
 
     Returns (records section, its base timestamp, largest timestamp). Raises MalformedRecords.
     """

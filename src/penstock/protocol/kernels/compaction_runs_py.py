@@ -1,9 +1,9 @@
 """Compaction over runs of batches.
 
-Where batches are small, a call for each of them costs more than the work. A run is of batches that need
-nothing but their own bytes and the map: of today's format, not compressed, not of an aborted transaction,
-sound, their offsets where they should be. It ends before the first other, of which the caller finds out
-what it is.
+If batches are small, a call for each of them costs more than the work. A run consists of batches that can be
+handled with their own bytes and the map alone: they have the current format, are valid, not compressed, and
+not of an aborted transaction, and their offsets are in the expected range. It ends before the first other
+batch, which the caller examines.
 """
 
 from __future__ import annotations
@@ -37,19 +37,20 @@ from penstock.protocol.records import ControlRecordType, assemble_batch
 _CONTROL_KEY: Final = Struct(">hh")
 
 KEPT_IN_EMPTY: Final = batch.TIMESTAMP_TYPE_MASK | batch.TRANSACTIONAL_MASK | batch.CONTROL_MASK
-"""Attributes that stay where a batch loses its records."""
+"""The attributes that a batch keeps when it loses its records."""
 KEPT_WHEN_REBUILT: Final = KEPT_IN_EMPTY | batch.COMPRESSION_MASK
 _OF_TRANSACTIONS: Final = batch.TRANSACTIONAL_MASK | batch.CONTROL_MASK
+"""The attributes of batches that belong to transactions."""
 
 ProducerIds: TypeAlias = set[int]
-"""Of transactions: one that a run can look into."""
+"""The producer ids of transactions, in a set that a run can read."""
 
 
 class Run(NamedTuple):
-    """Batches in a row in `window`: those from the boundary `start` on that end at or before `stop`.
+    """Consecutive batches in `window`, from the batch boundary `start` up to `stop`.
 
-    Their offsets must rise from `lowest_offset` on and stay below `limit_offset`; below `committed_below`
-    lies no batch of an aborted transaction.
+    Their offsets must increase from `lowest_offset` on and stay below `limit_offset`. No batch below
+    `committed_below` belongs to an aborted transaction.
     """
 
     window: Buffer
@@ -61,7 +62,7 @@ class Run(NamedTuple):
 
 
 def _plain_batches(run: Run) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """(position after it, header, records section) of each batch, up to the first that is not plain."""
+    """Iterate over batches as (end position, header, records section), up to the first that is not plain."""
     view = memoryview(run.window)
     position, lowest_offset = run.start, run.lowest_offset
     while run.stop - position >= HEADER_SIZE:
@@ -86,7 +87,7 @@ def _plain_batches(run: Run) -> Iterator[tuple[int, BatchHeader, memoryview]]:
 
 
 def _marker_type(header: BatchHeader, section: Buffer) -> int | None:
-    """What a control batch says of its transaction; None where it isn't for a run to know."""
+    """The outcome of a transaction in a control batch; None if the batch is of another kind or invalid."""
     if header.count != 1 or not header.is_transactional:
         return None
     data = bytes(section)
@@ -102,10 +103,10 @@ def _marker_type(header: BatchHeader, section: Buffer) -> int | None:
 
 
 def index_run(offsets: OffsetMap, run: Run, start_offset: int) -> tuple[int, int]:
-    """Note the keys of a run's batches from `start_offset` on.
+    """Map the keys of a run's batches from `start_offset` on.
 
-    Returns (position after the last batch noted, the lowest offset that may follow). A batch for which the
-    map has no room, or whose records don't parse, ends the run, though some of its keys may be noted by then.
+    Returns (position after the last batch mapped, the lowest offset that may follow). A batch ends the run if
+    the map is full or its records cannot be parsed; some of its keys may be mapped by then.
     """
     position, lowest_offset = run.start, run.lowest_offset
     for end, header, section in _plain_batches(run):
@@ -124,11 +125,11 @@ def index_run(offsets: OffsetMap, run: Run, start_offset: int) -> tuple[int, int
 
 
 class IndexMarks:
-    """Where a growing segment's indexes get their entries: one for each `interval_bytes`, as batches come."""
+    """The index entries of a growing segment: about one per `interval_bytes`, at the start of a batch."""
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         self.size = 0
-        """Bytes of all batches added."""
+        """The size of all batches added, in bytes."""
         self.largest_timestamp = NO_TIMESTAMP
         self.largest_timestamp_offset = base_offset
         self._interval_bytes = interval_bytes
@@ -136,7 +137,7 @@ class IndexMarks:
         self._entries: list[tuple[int, int, int, int]] = []
 
     def add(self, last_offset: int, max_timestamp: int, size_bytes: int) -> None:
-        """Note the next batch."""
+        """Add the next batch."""
         if max_timestamp > self.largest_timestamp:
             self.largest_timestamp, self.largest_timestamp_offset = max_timestamp, last_offset
         if self._bytes_since_entry > self._interval_bytes:
@@ -148,13 +149,13 @@ class IndexMarks:
         self.size += size_bytes
 
     def take_entries(self) -> list[tuple[int, int, int, int]]:
-        """(last offset, position, largest timestamp so far, its offset) of each entry since the last call."""
+        """Return the entries since the last call: (last offset, position, largest timestamp, its offset)."""
         entries, self._entries = self._entries, []
         return entries
 
 
 class FilteredRun(NamedTuple):
-    """What became of a run: its remaining bytes, how far it went, and how many records it was about."""
+    """The result of filtering a run: the remaining bytes, the position reached, and counts of records."""
 
     data: bytearray
     position: int
@@ -165,12 +166,12 @@ class FilteredRun(NamedTuple):
 
 
 class RunFilter:
-    """Keeps of runs of batches what compaction keeps: see `storage.compaction.batch_filter`.
+    """Filters runs of batches by the rules of compaction: see `storage.compaction.batch_filter`.
 
-    `last_records`: for each producer id the offset of its last data, None for a marker only, and its epoch.
-    The header of that batch must stay, and that of the one that ends at `up_to_offset`. Tombstones get
-    `new_horizon_ms`, up to which they stay (KIP-534), as do markers of transactions without records.
-    `committed` has the producers of which a batch was read but not yet the marker.
+    `last_records` maps each producer id to the offset of its last data, None if there is only a marker, and
+    to its epoch. The header of that batch must stay, as must that of the batch that ends at `up_to_offset`.
+    Tombstones get `new_horizon_ms`, until which they stay (KIP-534); so do markers of transactions without
+    records. `committed` contains the producers of which a batch has been read, but not the marker yet.
     """
 
     def __init__(
@@ -191,7 +192,7 @@ class RunFilter:
         self._up_to_offset = up_to_offset
 
     def filter(self, run: Run, marks: IndexMarks) -> FilteredRun:
-        """Filter the run's batches up to one whose records don't parse; `marks` hears of those that stay."""
+        """Filter the run up to a batch that cannot be parsed; the batches that stay are added to `marks`."""
         out = bytearray()
         position, lowest_offset = run.start, run.lowest_offset
         messages_read = messages_written = keyless_found = 0
@@ -249,7 +250,7 @@ class RunFilter:
         return header.is_control and header.producer_epoch == epoch
 
     def _is_marker_needless(self, kind: int, producer_id: int) -> bool:
-        """Whether no record of its transaction was read before it, none of an aborted one being there."""
+        """Whether no record of the marker's transaction was read; an aborted one has none in the run."""
         if kind != ControlRecordType.COMMIT:
             return True
         has_batches = producer_id in self._committed
@@ -260,7 +261,7 @@ class RunFilter:
 def _rebuilt_batch(
     section: Buffer, header: BatchHeader, keep: Buffer, kept: int, base_timestamp: int | None
 ) -> tuple[bytearray, int]:
-    """(an uncompressed batch of the records that `keep` marks, its largest timestamp)."""
+    """Return (an uncompressed batch of the records marked in `keep`, its largest timestamp)."""
     records, first, latest = rebuild_records(section, header, keep, base_timestamp)
     attributes = header.attributes & KEPT_WHEN_REBUILT
     if base_timestamp is not None:

@@ -1,4 +1,4 @@
-"""The compiled kernel, of all its parts: not there (ImportError) where one of them was not built."""
+"""The compiled kernel; importing it raises ImportError if one of its parts was not built."""
 
 from penstock.protocol.kernels.batch_checks import check_batches
 from penstock.protocol.kernels.column_decoder import ColumnBuilder

@@ -1,4 +1,4 @@
-"""The kernel in Python, of all its parts."""
+"""The Python kernel."""
 
 from penstock.protocol.kernels.batch_checks_py import check_batches
 from penstock.protocol.kernels.column_decoder_py import ColumnBuilder

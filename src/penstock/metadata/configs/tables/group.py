@@ -1,4 +1,4 @@
-"""Group configs, each with the broker config that gives its default."""
+"""Group configs, each with the broker config that provides its default."""
 
 TABLE = """
 consumer.session.timeout.ms: int = 45000 [1..] <- group.consumer.session.timeout.ms

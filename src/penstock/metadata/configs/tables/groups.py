@@ -1,4 +1,4 @@
-"""Groups, classic and new, and their coordinator."""
+"""Classic, consumer and streams groups, and their coordinator."""
 
 TABLE = """
 group.coordinator.rebalance.protocols: list = \

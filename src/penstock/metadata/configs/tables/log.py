@@ -1,4 +1,4 @@
-"""Logs and topics: the defaults of every topic config are here."""
+"""Logs and topics, including the defaults of all topic configs."""
 
 TABLE = """
 message.max.bytes: int = 1048588 [0..] cluster-wide

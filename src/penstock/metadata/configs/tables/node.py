@@ -1,4 +1,4 @@
-"""The node itself: who it is and what it does."""
+"""The node itself: its identity, its roles and its place in the cluster."""
 
 TABLE = """
 broker.id: int = -1

@@ -1,4 +1,4 @@
-"""Topic configs, each with the broker configs that give its default."""
+"""Topic configs, each with the broker configs that provide its default."""
 
 TABLE = """
 segment.bytes: int = 1073741824 [1048576..] <- log.segment.bytes
