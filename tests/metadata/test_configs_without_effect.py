@@ -65,7 +65,7 @@ def test_a_node_says_at_the_start_what_it_passes_over(
     config = BrokerConfig.single_node({**settings, "log.dirs": str(tmp_path)})
     assert dict(settings_without_effect(config)) == {
         "controller.quorum.append.linger.ms": (
-            "records that come during a flush share the next; none waits for others"
+            "records that arrive during a flush share the next one; no record is delayed"
         ),
         "listener.name.plaintext.sasl.server.max.receive.size": "there is no authentication yet",
     }

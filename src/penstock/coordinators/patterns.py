@@ -211,7 +211,7 @@ class _Parser:
         if self._skip("?") and not self._skip(":"):
             name = re.compile(r"P?<\w+>").match(self._text, self._position)
             if name is None:
-                raise self._error("a group that is not supported")
+                raise self._error("unsupported group")
             self._position = name.end()
         item = self._alternatives()
         if not self._skip(")"):
@@ -248,7 +248,7 @@ class _Parser:
         posix = re.compile(r"\[:(\w+):\]").match(self._text, self._position)
         if posix is not None:
             if posix[1] not in _POSIX:
-                raise self._error(f"no class {posix[1]}")
+                raise self._error(f"unknown class {posix[1]}")
             self._position = posix.end()
             return _only(_POSIX[posix[1]])
         low = self._bracket_end()

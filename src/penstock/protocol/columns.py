@@ -280,7 +280,7 @@ def encode_batches(
     Raises ValueError if the columns contradict each other.
     """
     if not HEADER_SIZE <= max_batch_bytes <= _MAX_BATCH_BYTES:
-        raise ValueError(f"{max_batch_bytes} bytes are no size for a batch")
+        raise ValueError(f"{max_batch_bytes} bytes is not a valid size for a batch")
     if stop is None:
         stop = columns.rows if indices is None else memoryview(indices).nbytes // 8
     encoder = kernel.RowEncoder(columns, indices, 0, default_timestamp)

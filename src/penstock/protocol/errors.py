@@ -67,7 +67,7 @@ class ErrorCode(IntEnum):
     CLUSTER_AUTHORIZATION_FAILED = 31, "not authorized for the cluster"
     INVALID_TIMESTAMP = 32, "the timestamp of a record is outside the range that the topic allows"
     UNSUPPORTED_SASL_MECHANISM = 33, "the SASL mechanism is not enabled here"
-    ILLEGAL_SASL_STATE = 34, "the request does not fit the state of the SASL exchange"
+    ILLEGAL_SASL_STATE = 34, "the request is not valid in this state of the SASL exchange"
     UNSUPPORTED_VERSION = 35, "this version of the request is not served"
     TOPIC_ALREADY_EXISTS = 36, "a topic of that name exists already"
     INVALID_PARTITIONS = 37, "the number of partitions is not valid"
@@ -105,12 +105,12 @@ class ErrorCode(IntEnum):
     GROUP_ID_NOT_FOUND = 69, "the group does not exist"
     FETCH_SESSION_ID_NOT_FOUND = 70, "the fetch session does not exist", RETRIABLE
     INVALID_FETCH_SESSION_EPOCH = 71, "the fetch session's epoch is not the expected one", RETRIABLE
-    LISTENER_NOT_FOUND = 72, "the leader has no listener of the name that the request came in on", RETRIABLE
+    LISTENER_NOT_FOUND = 72, "the leader lacks the listener on which the request arrived", RETRIABLE
     TOPIC_DELETION_DISABLED = 73, "deleting topics is disabled (delete.topic.enable)"
     FENCED_LEADER_EPOCH = 74, "the leader epoch in the request is older than the broker's", RETRIABLE
     UNKNOWN_LEADER_EPOCH = 75, "the leader epoch in the request is newer than the broker's", RETRIABLE
     UNSUPPORTED_COMPRESSION_TYPE = 76, "the client does not support the compression of the partition"
-    STALE_BROKER_EPOCH = 77, "the broker has registered again since"
+    STALE_BROKER_EPOCH = 77, "the broker has registered again since then"
     OFFSET_NOT_AVAILABLE = 78, "the new leader's high watermark has not caught up yet", RETRIABLE
     MEMBER_ID_REQUIRED = 79, "the member must join again with the member id it was given"
     PREFERRED_LEADER_NOT_AVAILABLE = 80, "the preferred leader is not available", RETRIABLE
@@ -122,7 +122,7 @@ class ErrorCode(IntEnum):
     GROUP_SUBSCRIBED_TO_TOPIC = 86, "the group is subscribed to the topic"
     INVALID_RECORD = 87, "a record breaks the rules of the topic"
     UNSTABLE_OFFSET_COMMIT = 88, "offsets of an open transaction are pending", RETRIABLE
-    THROTTLING_QUOTA_EXCEEDED = 89, "the quota is used up", RETRIABLE
+    THROTTLING_QUOTA_EXCEEDED = 89, "the quota is exhausted", RETRIABLE
     PRODUCER_FENCED = 90, "a newer producer with the same transactional id has taken over"
     RESOURCE_NOT_FOUND = 91, "the resource does not exist"
     DUPLICATE_RESOURCE = 92, "the request names the same resource twice"
@@ -143,7 +143,7 @@ class ErrorCode(IntEnum):
     INELIGIBLE_REPLICA = 107, "the new ISR has a replica that may not be in it"
     NEW_LEADER_ELECTED = 108, "the change took effect and moved the leader"
     OFFSET_MOVED_TO_TIERED_STORAGE = 109, "the requested offset has moved to tiered storage"
-    FENCED_MEMBER_EPOCH = 110, "the member was fenced; give up all partitions and join again"
+    FENCED_MEMBER_EPOCH = 110, "the member was fenced; it must release all partitions and join again"
     UNRELEASED_INSTANCE_ID = 111, "another member still uses the instance id"
     UNSUPPORTED_ASSIGNOR = 112, "the group does not support the assignor"
     STALE_MEMBER_EPOCH = 113, "the member's epoch is behind; retry after the next heartbeat"

@@ -361,7 +361,7 @@ def _inner_messages(data: memoryview, magic: int) -> Iterator[Record]:
         header = batch.parse_header(data, position)
         end = position + header.size_bytes
         if header.magic != magic or header.compression != Codec.NONE or end > len(data):
-            raise MalformedRecords(f"message at byte {position} of a compressed one is not of its kind")
+            raise MalformedRecords(f"message at byte {position} inside a compressed one has another format")
         yield _decode_message(data[position:end], header)
         position = end
 
@@ -480,7 +480,7 @@ def decode_end_txn_marker(record: Record) -> EndTxnMarker:
     """Decode a transaction marker. Raises MalformedRecords for other control records."""
     kind = control_record_type(record.key)
     if kind not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
-        raise MalformedRecords(f"{kind.name} is no transaction marker")
+        raise MalformedRecords(f"{kind.name} is not a transaction marker")
     if record.value is None or len(record.value) < _END_TXN_MARKER.size:
         raise MalformedRecords("transaction marker is cut short")
     _, coordinator_epoch = _END_TXN_MARKER.unpack_from(record.value)

@@ -144,7 +144,7 @@ def _join_with_id(
         if is_unchanged and not is_leader:
             return [], joined_response(group, member)
         # A leader rejoins when something outside its metadata has changed, such as partition counts.
-        reason = "leads and joins again" if is_leader else "joins again with other metadata"
+        reason = "joins again as the leader" if is_leader else "joins again with other metadata"
     else:
         return _refuse(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
     _update_member(shard, group, member, request, ticket)
@@ -230,7 +230,7 @@ def _join_static(
         return prepare_rebalance(shard, group, reason, now_ms), PARKED
     if group.state is COMPLETING:
         # The leader may already be computing an assignment for the old id.
-        reason = _reason(request, f"static member {new_id} takes the place of {old_id}")
+        reason = _reason(request, f"static member {new_id} replaces {old_id}")
         return prepare_rebalance(shard, group, reason, now_ms), PARKED
     return maybe_complete_join(shard, group, now_ms), PARKED
 

@@ -55,7 +55,7 @@ def prepare_rebalance(shard: Shard, group: ClassicGroup, reason: str, now_ms: in
     group.pending_sync_ids.clear()
     shard.timers.cancel((TimerKind.SYNC, group.group_id))
     log.info(
-        "Group %s rebalances from generation %d, %s: %s",
+        "group rebalancing group=%s generation=%d state=%s reason=%s",
         group.group_id,
         group.generation_id,
         group.state.value,
@@ -118,7 +118,11 @@ def complete_join(shard: Shard, group: ClassicGroup, now_ms: int) -> Records:
         group.remove(member.member_id)
         shard.cancel_session(group, member.member_id)
     if missing:
-        log.info("Group %s goes on without %s", group.group_id, [m.member_id for m in missing])
+        log.info(
+            "members that did not rejoin removed group=%s members=%s",
+            group.group_id,
+            [m.member_id for m in missing],
+        )
 
     if group.members and not group.elect_joined_leader():
         # Only static members are left and none has rejoined: wait until their sessions expire.
@@ -126,10 +130,13 @@ def complete_join(shard: Shard, group: ClassicGroup, now_ms: int) -> Records:
         return []
     group.begin_next_generation(now_ms)
     if group.state is EMPTY:
-        log.info("Group %s is empty in generation %d", group.group_id, group.generation_id)
+        log.info("group empty group=%s generation=%d", group.group_id, group.generation_id)
         return [group_record(group, (), None, {})]
     log.info(
-        "Group %s has %d members in generation %d", group.group_id, len(group.members), group.generation_id
+        "group joined group=%s members=%d generation=%d",
+        group.group_id,
+        len(group.members),
+        group.generation_id,
     )
     _begin_sync(shard, group, now_ms)
     return []
@@ -234,12 +241,12 @@ def on_session_timeout(shard: Shard, group_id: str, member_id: str, now_ms: int)
     member = group.members.get(member_id)
     if member is None or member.is_excused:
         return []
-    log.info("Member %s of group %s has not been heard of", member_id, group_id)
+    log.info("member session expired member=%s group=%s", member_id, group_id)
     # A new member may time out with its JoinGroup still parked. If it is alive, it joins again.
     shard.answer_join(group, member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=""))
     group.remove(member_id)
     if group.state in (STABLE, COMPLETING):
-        return prepare_rebalance(shard, group, f"the session of {member_id} ended", now_ms)
+        return prepare_rebalance(shard, group, f"the session of {member_id} expired", now_ms)
     return _complete_join_if_all_here(shard, group, now_ms)
 
 

@@ -28,7 +28,7 @@ def check_roles(config: BrokerConfig) -> None:
         raise ConfigError(
             "controller.quorum.bootstrap.servers",
             "controller.quorum.bootstrap.servers: expected the addresses of controllers, since "
-            "controller.quorum.voters names none and this node is no quorum by itself",
+            "controller.quorum.voters names none and this node is not a quorum by itself",
         )
 
 
@@ -43,8 +43,8 @@ def _check_controller(config: BrokerConfig) -> None:
     if not config.controller_listeners and not config.is_quorum_of_one:
         raise ConfigError(
             "controller.listener.names",
-            "controller.listener.names: at least one of the names must appear in listeners where several "
-            "nodes make the quorum",
+            "controller.listener.names: at least one of the names must appear in listeners if the "
+            "quorum has several nodes",
         )
     missing = set(config.controller_listener_names) - {listener.name for listener in config.listeners}
     if missing and config.controller_listeners:
@@ -73,5 +73,7 @@ def _check_broker_alone(config: BrokerConfig) -> None:
 def _check_controller_alone(config: BrokerConfig) -> None:
     if others := config.broker_listeners:
         raise invalid(
-            "listeners", str(others[0]), "a node that is a controller only has listeners of controllers only"
+            "listeners",
+            str(others[0]),
+            "a node that is only a controller may only have listeners for controllers",
         )

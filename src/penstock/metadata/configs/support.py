@@ -25,7 +25,7 @@ _ONLY: Final[Mapping[str, tuple[ConfigValue, str]]] = {
     "remote.log.storage.system.enable": (False, "there is no tiered storage yet"),
     "unstable.api.versions.enable": (False, "no API version in development is served"),
     "unstable.feature.versions.enable": (False, "no feature in development is supported"),
-    "transaction.two.phase.commit.enable": (False, "a transaction is decided by its producer alone"),
+    "transaction.two.phase.commit.enable": (False, "only its producer can decide a transaction"),
 }
 
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"

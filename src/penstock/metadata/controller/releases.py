@@ -83,7 +83,7 @@ def initial_features(level: int, chosen: Mapping[str, int]) -> dict[str, int]:
         for other, needed in DEPENDENCIES.get((name, wanted), {}).items():
             if levels.get(other, 0) < needed:
                 raise UnknownFeature(
-                    f"{name} {wanted} needs {other} {needed}, and it would be {levels.get(other, 0)}"
+                    f"{name} {wanted} requires {other} {needed}, but it would be {levels.get(other, 0)}"
                 )
     return levels
 

@@ -6,5 +6,5 @@ metrics: list = ""
 interval.ms: int = 300000
     Pause between two pushes of client metrics.
 match: list = ""
-    Which clients push, as property=pattern pairs.
+    Clients that push metrics, as property=pattern pairs.
 """

@@ -13,7 +13,7 @@ group.coordinator.append.linger.ms: int = -1 [-1..]
 offsets.commit.timeout.ms: int = 5000 [1..]
     Longest an offset commit waits for its replicas.
 offsets.load.buffer.size: int = 5242880 [1..]
-    Accepted for compatibility: offsets are loaded in pieces of a size of their own.
+    Accepted for compatibility: offsets are loaded in pieces of 5 MiB.
 offsets.topic.replication.factor: short = 3 [1..]
     Replicas of the offsets topic.
 offsets.topic.num.partitions: int = 50 [1..]

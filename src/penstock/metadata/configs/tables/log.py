@@ -70,7 +70,7 @@ log.retention.bytes: long = -1 cluster-wide
 log.retention.check.interval.ms: long = 300000 [1..]
     Pause between two checks for segments to delete.
 log.cleanup.policy: list = delete {compact, delete} cluster-wide
-    What happens to old segments: delete, compact, both or neither.
+    Treatment of old segments: delete, compact, both or neither.
 log.index.size.max.bytes: int = 10485760 [4..] cluster-wide
     Largest size of an offset index.
 log.index.interval.bytes: int = 4096 [0..] cluster-wide
@@ -88,15 +88,15 @@ log.flush.offset.checkpoint.interval.ms: int = 60000 [0..]
 log.flush.start.offset.checkpoint.interval.ms: int = 60000 [0..]
     Pause between two checkpoints of the log start offsets.
 penstock.acks.fsync: boolean = false
-    Acknowledges nothing that is not on the disk: answers wait for an fsync that they share.
+    Acknowledges only records that are on the disk: responses wait for a shared fsync.
 penstock.trust.page.cache: boolean = true
-    A broker that was killed has lost nothing as long as its machine runs: it stays an eligible leader.
+    Keeps a killed broker an eligible leader: as long as its machine runs, it has lost no records.
 log.preallocate: boolean = false cluster-wide
     Allocates segment files at full size when they are created.
 num.recovery.threads.per.data.dir: int = 2 [1..] cluster-wide
     Workers per directory for recovery at start and flushing at stop.
 auto.create.topics.enable: boolean = true
-    Creates a topic when a client first asks for it.
+    Creates a topic when a client first requests it.
 min.insync.replicas: int = 1 [1..] cluster-wide
     In-sync replicas that must have a record before acks=all succeeds.
 log.message.timestamp.type: string = CreateTime {CreateTime, LogAppendTime} cluster-wide

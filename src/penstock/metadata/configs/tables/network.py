@@ -37,7 +37,7 @@ max.connections: int = 2147483647 [0..] cluster-wide
 max.connection.creation.rate: int = 2147483647 [0..] cluster-wide
     Not served yet: new connections are not throttled.
 connections.max.idle.ms: long = 600000
-    Silence after which a connection is closed.
+    Idle time after which a connection is closed.
 connection.failed.authentication.delay.ms: int = 100 [0..]
     Pause before a connection that failed authentication is closed.
 queued.max.requests: int = 500 [1..]

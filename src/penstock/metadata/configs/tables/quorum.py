@@ -4,9 +4,9 @@ TABLE = """
 controller.listener.names: list = required not-empty
     Listeners that controllers use; brokers connect to the first.
 controller.performance.sample.period.ms: long = 60000 [100..] internal
-    Accepted for compatibility: what holds up the event loop is logged, whatever it is.
+    Accepted for compatibility: everything that blocks the event loop is logged.
 controller.performance.always.log.threshold.ms: long = 2000 [0..] internal
-    Accepted for compatibility: what holds up the event loop is logged, whatever it is.
+    Accepted for compatibility: everything that blocks the event loop is logged.
 metadata.log.max.record.bytes.between.snapshots: long = 20971520 [1..]
     Bytes of new metadata records after which a snapshot is written.
 metadata.log.max.snapshot.interval.ms: long = 3600000 [0..]
@@ -38,11 +38,11 @@ controller.quorum.bootstrap.servers: list = "" host-ports
 controller.quorum.election.timeout.ms: int = 1000 [0..]
     Longest a candidate waits for votes.
 controller.quorum.fetch.timeout.ms: int = 2000 [0..]
-    Silence of the leader after which a voter stands for election.
+    Time without an answer of the leader after which a voter starts an election.
 controller.quorum.election.backoff.max.ms: int = 1000 [0..]
     Longest pause before a failed election is repeated.
 controller.quorum.append.linger.ms: int = 25 [0..]
-    Accepted for compatibility: records that come during a flush share the next; none waits for others.
+    Accepted for compatibility: records that arrive during a flush share the next one; no record is delayed.
 controller.quorum.request.timeout.ms: int = 2000 [0..]
     Longest the node waits for an answer from the quorum.
 controller.quorum.retry.backoff.ms: int = 20 [0..]

@@ -2,7 +2,7 @@
 
 TABLE = """
 authorizer.class.name: string = ""
-    Class that answers who may do what; empty means that all is allowed.
+    Class that authorizes requests; empty means that all requests are allowed.
 early.start.listeners: list
     Listeners that may open before the authorizer is ready.
 sasl.mechanism.controller.protocol: string = GSSAPI

@@ -32,7 +32,7 @@ file.delete.delay.ms: long = 60000 [0..] <- log.segment.delete.delay.ms
 min.cleanable.dirty.ratio: double = 0.5 [0..1] <- log.cleaner.min.cleanable.ratio
     Share of uncompacted bytes at which the log is compacted.
 cleanup.policy: list = delete {compact, delete} <- log.cleanup.policy
-    What happens to old segments: delete, compact, both or neither.
+    Treatment of old segments: delete, compact, both or neither.
 unclean.leader.election.enable: boolean = false <- unclean.leader.election.enable
     Lets a replica outside the ISR lead as a last resort, losing records.
 min.insync.replicas: int = 1 [1..] <- min.insync.replicas

@@ -4,7 +4,7 @@ TABLE = """
 transaction.state.log.min.isr: int = 2 [1..]
     In-sync replicas the transaction topic needs.
 transaction.state.log.load.buffer.size: int = 5242880 [1..]
-    Accepted for compatibility: transactions are loaded in pieces of a size of their own.
+    Accepted for compatibility: transactions are loaded in pieces of 5 MiB.
 transaction.state.log.replication.factor: short = 3 [1..]
     Replicas of the transaction topic.
 transaction.state.log.num.partitions: int = 50 [1..]
@@ -14,11 +14,11 @@ transaction.state.log.segment.bytes: int = 104857600 [1..]
 transaction.partition.verification.enable: boolean = true cluster-wide
     Checks that a partition belongs to a transaction before it is written.
 producer.id.expiration.ms: int = 86400000 [1..] cluster-wide
-    Silence after which an idempotent producer's state is dropped.
+    Idle time after which an idempotent producer's state is dropped.
 producer.id.expiration.check.interval.ms: int = 600000 [1..] internal
     Pause between two checks for expired producer ids.
 transactional.id.expiration.ms: int = 604800000 [1..]
-    Silence after which a transactional id is dropped.
+    Idle time after which a transactional id is dropped.
 transaction.max.timeout.ms: int = 900000 [1..]
     Longest transaction timeout a producer may ask for.
 transaction.abort.timed.out.transaction.cleanup.interval.ms: int = 10000 [1..]
