@@ -1,7 +1,8 @@
-"""The language of ksqlDB: what a text says, and what it means in a given catalogue. Nothing in it reads a
-file or a clock, or runs, but for `penstock.sql.engine`: that is what a server does with it.
+"""ksqlDB's language: parse a text, analyze it against a catalog, and plan, evaluate and run its queries.
 
-`parse_script` reads statements; `print_statement` writes them. Errors are `SqlError`s with their place.
+`parse_script` reads statements and `print_statement` writes them; errors are `SqlError`s with their place.
+Only `engine` and `server` execute statements. Of the other packages only `formats` (the schema registry) and
+`evaluation` (the files of user-defined functions) may do I/O.
 """
 
 from penstock.sql.errors import Place, SqlError

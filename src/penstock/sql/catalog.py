@@ -1,5 +1,6 @@
-"""What names stand for: streams, tables, types and functions. A catalogue does not change; what a statement
-defines gives another one.
+"""The catalog, which maps names to streams, tables, types and functions.
+
+A catalog is immutable: a statement that defines something returns a changed copy.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from penstock.sql.functions import BUILT_IN, Function
 from penstock.sql.statements import SourceKind, WindowKind
 from penstock.sql.types import Array, Map, Named, SqlType, Struct
 
-# What every row has beside its columns. The last two only where rows are windows.
 PSEUDO_COLUMNS: Final[dict[str, SqlType]] = {
     "ROWTIME": types.BIGINT,
     "ROWPARTITION": types.INTEGER,
     "ROWOFFSET": types.BIGINT,
 }
+"""The columns that every row has in addition to the declared ones."""
 WINDOW_COLUMNS: Final[dict[str, SqlType]] = {"WINDOWSTART": types.BIGINT, "WINDOWEND": types.BIGINT}
+"""The further columns of the rows of a windowed source."""
 SYSTEM_COLUMNS: Final = frozenset(PSEUDO_COLUMNS) | frozenset(WINDOW_COLUMNS)
 
 
@@ -35,7 +37,7 @@ class Role(Enum):
 
 @dataclass(frozen=True)
 class Column:
-    """``header`` is the key of the one header that a column shows; without it, it shows them all."""
+    """A column of a source. A HEADERS column holds the header with key ``header``, or all if it is None."""
 
     name: str
     type: SqlType
@@ -45,7 +47,7 @@ class Column:
 
 @dataclass(frozen=True)
 class WindowedKey:
-    """The key of each row is a window too; sessions have no size."""
+    """The windowing of a source whose row keys include a window. Session windows have no size."""
 
     kind: WindowKind
     size_ms: int | None = None
@@ -53,8 +55,10 @@ class WindowedKey:
 
 @dataclass(frozen=True)
 class DataSource:
-    """A stream or table over a topic. ``is_queryable``: its state is kept, so pull queries may read it.
-    ``timestamp`` is the column that ROWTIME is taken from.
+    """A stream or table over a topic.
+
+    ``is_queryable`` means that its state is materialized, so pull queries may read it. ``timestamp`` is the
+    column that supplies ROWTIME.
     """
 
     name: str
@@ -106,7 +110,7 @@ class Catalog:
         return found
 
     def resolved(self, type_: SqlType) -> SqlType:
-        """The type without names of others in it."""
+        """Replace the names of custom types in a type by their definitions."""
         match type_:
             case Named(name):
                 if name not in self.types:

@@ -1,7 +1,7 @@
-"""Where the parser is in a statement's tokens, and what it could have taken there.
+"""The parser's position in a statement's tokens, and the tokens that would have been valid there.
 
-Everything that is asked for and not found at one place is remembered until the place is left: so an error
-lists all that could have stood there, without anybody writing those lists.
+The cursor records every token that the grammar tries without success, until it advances. An error can thus
+list all alternatives at its position, and the grammar need not maintain such lists.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from penstock.sql.errors import SqlError, listed, shortened
 from penstock.sql.keywords import RESERVED
 from penstock.sql.lexer import Kind, Token
 
-# Deeper than anybody writes, and far from where Python would give up.
 NESTING_MAX: Final = 40
+"""Limits how deep expressions may nest: above what people write, and far below Python's recursion limit."""
 
 
 class Cursor:
-    """``tokens`` are one statement's, the last one is what ends it (`;` or the end of the text)."""
+    """A position in one statement. The last of its ``tokens`` ends it (`;` or the end of the text)."""
 
     def __init__(self, text: str, tokens: Sequence[Token]) -> None:
         self.text = text
@@ -46,10 +46,10 @@ class Cursor:
             self._expected.clear()
         return token
 
-    # What may stand here
+    # Optional and required tokens
 
     def sees(self, *texts: str) -> bool:
-        """Whether the next tokens are these words or symbols; nothing is taken, nothing remembered."""
+        """Whether the next tokens are these words or symbols. Neither advances nor records an alternative."""
         return all(self._is(self.ahead(place), text) for place, text in enumerate(texts))
 
     @staticmethod
@@ -57,8 +57,10 @@ class Cursor:
         return token.text == text and token.kind in (Kind.WORD, Kind.SYMBOL)
 
     def accept(self, *texts: str, what: str | None = None) -> bool:
-        """Takes these words or symbols, if all are there. What could have stood here is the first of them, or
-        ``what`` they are where there are too many to list.
+        """Advance past these words or symbols if all of them are next.
+
+        Otherwise record the first of them as an alternative for the error, or ``what``, a description for
+        cases where there are too many words to list.
         """
         if self.sees(*texts):
             for _ in texts:
@@ -80,7 +82,7 @@ class Cursor:
         return self.fail() if taken is None else taken
 
     def wants(self, what: str) -> None:
-        """Remembers something that could stand here and is no word."""
+        """Record an alternative that is not a fixed word, such as "a string"."""
         self._expected[what] = None
 
     def at_name(self) -> bool:
@@ -113,7 +115,7 @@ class Cursor:
             self.fail()
         return int(self.advance().text)
 
-    # What is wrong
+    # Errors
 
     def error(self, problem: str, token: Token | None = None) -> SqlError:
         return SqlError(problem).at(self.text, (token or self.token).start)
@@ -128,14 +130,14 @@ class Cursor:
         else:
             found = shortened(token.source)
             shown = found
-            if token.kind is Kind.SYMBOL:  # a space of another alphabet would not be seen
+            if token.kind is Kind.SYMBOL:  # make an unprintable character, such as a Unicode space, visible
                 shown = f"'{found}'" if found.isprintable() else repr(found)
         problem = f"found {shown}, expected {listed(expected)}"
         raise SqlError(problem, found=found, expected=expected).at(self.text, token.start)
 
     @contextmanager
     def nested(self) -> Iterator[None]:
-        """Bounds how deep a text may nest."""
+        """Enter one nesting level; raises a SqlError beyond NESTING_MAX levels."""
         if self._depth == NESTING_MAX:
             raise self.error(f"found more than {NESTING_MAX} levels, one inside the other")
         self._depth += 1

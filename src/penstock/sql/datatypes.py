@@ -1,4 +1,4 @@
-"""Our types as sqlglot's nodes and back: a CAST in an expression holds the node."""
+"""Conversion of our types to sqlglot's nodes, which a CAST in an expression holds, and back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TYPES: Final = {node: type_ for type_, node in _NODES.items()}
 
 
 def node_of(type_: SqlType) -> exp.DataType:
-    """The node of a type."""
+    """Convert a type to its sqlglot node."""
     match type_:
         case Decimal(precision, scale):
             sizes = [exp.DataTypeParam(this=exp.Literal.number(size)) for size in (precision, scale)]
@@ -45,7 +45,7 @@ def node_of(type_: SqlType) -> exp.DataType:
 
 
 def type_of(node: exp.Expr) -> SqlType:
-    """The type of a node that `node_of` made."""
+    """Convert a node that `node_of` made back to its type."""
     assert isinstance(node, exp.DataType)
     inner = node.expressions
     match node.this:

@@ -1,7 +1,7 @@
-"""sqlglot's dialect for ksqlDB: how its nodes are printed as ksqlDB reads them.
+"""A sqlglot dialect that prints expressions in ksqlDB's syntax.
 
-Only printing: `penstock.sql.grammar` reads. Trees hold their parentheses (`exp.Paren`), so that what was
-read and printed is read as the same tree.
+It only prints; `penstock.sql.grammar` parses. Trees keep their parentheses (`exp.Paren`), so a printed
+expression parses to the same tree again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _between(infix: str) -> Any:
 
 
 class KsqlDialect(Dialect):
-    """Registered with sqlglot under its class's name; `print_expression` is what ours use."""
+    """ksqlDB's dialect. sqlglot registers it under its class name; our code calls `print_expression`."""
 
     class Generator(SqlGenerator):
         TRANSFORMS: Final = {  # type: ignore[misc]
@@ -89,5 +89,5 @@ _DIALECT: Final = KsqlDialect()
 
 
 def print_expression(node: exp.Expr) -> str:
-    """An expression as text that is read as the same expression."""
+    """Print an expression as text that parses to the same expression."""
     return _DIALECT.generate(node, copy=False, comments=False)

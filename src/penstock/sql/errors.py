@@ -1,4 +1,4 @@
-"""The one exception of the language: what is wrong, and where in the text."""
+"""SqlError, the one exception of the language, with the problem and its place in the text."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ class Place:
         return cls(0, 1, 1).moved(text, offset)
 
     def moved(self, text: str, offset: int) -> Place:
-        """A place further on in the same text. It costs what lies between, so that going through a long text
-        in steps costs no more than going through it once.
+        """The place at a later offset of the same text.
+
+        It scans only the text in between, so advancing through a long text in steps costs one scan in total.
         """
         lines = text.count("\n", self.offset, offset)
         if lines == 0:
@@ -32,8 +33,10 @@ class Place:
 
 
 class SqlError(ValueError):
-    """Wrong SQL. ``problem`` is the sentence without the place; ``found`` and ``expected`` are set where the
-    text does not follow the grammar. Without a text at hand there is no place and no excerpt.
+    """An error in a SQL text.
+
+    ``problem`` is the message without the place. ``found`` and ``expected`` are set for syntax errors. An
+    error raised without access to the text has no place and no excerpt.
     """
 
     def __init__(self, problem: str, *, found: str | None = None, expected: tuple[str, ...] = ()) -> None:
@@ -45,8 +48,10 @@ class SqlError(ValueError):
         self.excerpt = ""
 
     def at(self, text: str, offset: int) -> SqlError:
-        """The same error with its place, unless it knows it already: the innermost one is the closest. An
-        empty text has no places."""
+        """Set the place of this error and return it. A place already set stays, as it is more precise.
+
+        An empty text has no places.
+        """
         if self.place is None and text:
             self.place = Place.of(text, offset)
             self.excerpt = excerpt(text, self.place)
@@ -59,7 +64,7 @@ class SqlError(ValueError):
 
 
 def excerpt(text: str, place: Place) -> str:
-    """The line, shortened around the place, and a caret below it."""
+    """Show the line of a place, shortened around it, with a caret below the place."""
     start = place.offset - place.column + 1
     line = text[start:].split("\n", 1)[0].rstrip("\r").replace("\t", " ")
     caret = place.column - 1
@@ -70,17 +75,17 @@ def excerpt(text: str, place: Place) -> str:
 
 
 def shortened(text: str) -> str:
-    """What was found, fit to stand in a sentence."""
+    """Reduce a text to one short line that fits into an error message."""
     line = " ".join(text.split())
     return line if len(line) <= FOUND_CHARACTERS_MAX else line[: FOUND_CHARACTERS_MAX - 1] + "…"
 
 
 def listed(names: tuple[str, ...]) -> str:
-    """`A, B or C`; what is no word stands in quotes."""
+    """Join names as `A, B or C`, with symbols in quotes."""
     shown = [name if any(map(str.isalpha, name)) else f"'{name}'" for name in names]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
 
 
 def why_unread(error: OSError | UnicodeDecodeError) -> str:
-    """Why the text of a file could not be read."""
+    """Describe why a text file could not be read."""
     return "it is no UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or str(error)

@@ -1,7 +1,7 @@
-"""The words that ksqlDB reserves: none of them may name anything unless it is quoted.
+"""The words that ksqlDB reserves, which may be used as names only in quotes.
 
-Other words of the grammar (SHOW, KEY, STRUCT, EMIT, …) name things as well; where one may be both, the
-grammar decides by what follows.
+Other words of the grammar (SHOW, KEY, STRUCT, EMIT, …) may also be names. Where one could be either, the
+grammar decides by the next tokens.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ WINDOW_UNITS: Final = {
     "DAY": 86_400_000,
     "DAYS": 86_400_000,
 }
-# A timestamp plus a few of these durations has to fit into 64 bits.
 DURATION_DAYS_MAX: Final = 100_000_000
+"""Limits durations, so that a timestamp plus a few of them fits into 64 bits."""
 DURATION_MS_MAX: Final = DURATION_DAYS_MAX * WINDOW_UNITS["DAYS"]
 
 _PLAIN = re.compile(r"[A-Z_][A-Z0-9_@]*")
 
 
 def quoted(name: str) -> str:
-    """A name as it is written: in back quotes where it would be read as another one without."""
+    """Write a name, in back quotes if it would otherwise parse as a different name or a keyword."""
     if _PLAIN.fullmatch(name) and name not in RESERVED:
         return name
     return "`" + name.replace("`", "``") + "`"
 
 
 def string_literal(value: str) -> str:
-    """A text in single quotes."""
+    """Write a text as a string literal in single quotes."""
     return "'" + value.replace("'", "''") + "'"

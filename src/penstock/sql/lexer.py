@@ -1,7 +1,7 @@
-"""Text into tokens, each with its place, and what `${name}` stands for.
+"""The lexer, which splits a text into tokens with their places and substitutes variables (`${name}`).
 
-sqlglot's own tokenizer is not used: it drops comments of other languages (`{# … #}`), reads `N'…'` as a
-string, splits `1abc` and joins words (`GROUP BY`), and ksqlDB has a token of its own for variables.
+sqlglot's own tokenizer does not fit: it drops comments of other languages (`{# … #}`), reads `N'…'` as a
+string, splits `1abc`, joins words (`GROUP BY`), and lacks ksqlDB's token for variables.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Kind(Enum):
     END = "the end of the text"
 
 
-#: Limit on the tokens of one text: each takes much more memory than its characters.
 TOKENS_MAX: Final = 1_000_000
+"""Limits the tokens of one text, as a token takes much more memory than its characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """``text`` is what it means (without quotes, words in upper case), ``source`` how it stands there."""
+    """A token. ``source`` is its literal text; ``text`` has no quotes, and words are in upper case."""
 
     kind: Kind
     text: str
@@ -61,12 +61,12 @@ _PATTERN: Final = re.compile(
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_@]*)\}", re.ASCII)
 _OPENED: Final = {"'": "string", '"': "name", "`": "name", "/*": "comment"}
 _KINDS: Final = {"digits": Kind.WORD, "stray": Kind.SYMBOL}
-# What a variable outside quotes may stand for: one token, or a negative number.
 _SUBSTITUTES: Final = frozenset({Kind.WORD, Kind.NAME, Kind.STRING, Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT})
+"""The tokens, besides a negative number, that a variable outside quotes may expand to."""
 
 
 def tokens_of(text: str) -> list[Token]:
-    """All tokens of a text, and one of kind END. Raises SqlError."""
+    """Split a text into its tokens and a last one of kind END. Raises SqlError for an unclosed quote."""
     found: list[Token] = []
     offset = 0
     while offset < len(text):
@@ -102,8 +102,10 @@ def _unfinished(text: str, offset: int) -> SqlError:
 
 
 def substituted(text: str, token: Token, variables: Mapping[str, str]) -> list[Token]:
-    """The tokens that one token stands for. Inside of quotes a variable is text, and one that is not defined
-    stays as it is; outside it is one literal or name, so that no value can change the statement's form.
+    """Expand the variables of one token.
+
+    Inside quotes a variable is replaced by its text, and an undefined variable is left as it is. Outside
+    quotes it must expand to one literal or name, so that no value can change the statement's structure.
     """
     if token.kind in (Kind.STRING, Kind.NAME):
         if "${" not in token.text:

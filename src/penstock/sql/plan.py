@@ -1,7 +1,7 @@
-"""What a query computes, step by step, from its sources to where its rows go.
+"""The logical plan of a query: its steps from the sources to the sink.
 
-Steps name columns without ambiguity: above a join a column is `ALIAS_COLUMN`, as in ksqlDB, and every
-`exp.Column` in an expression is such a name, without a table. A step's `schema` is what it gives.
+Column names are unambiguous within a step: above a join a column is named `ALIAS_COLUMN`, as in ksqlDB, and
+every `exp.Column` in an expression is such a name, without a table. A step's `schema` describes its output.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Schema = tuple[Column, ...]
 
 @dataclass(frozen=True)
 class Computed:
-    """A column and the expression that gives it."""
+    """A column and the expression that computes it."""
 
     name: str
     expression: exp.Expr
@@ -43,7 +43,7 @@ class Computed:
 
 @dataclass(frozen=True)
 class Source:
-    """Rows of a stream, or changes of a table. ``prefix`` is put before its columns' names."""
+    """Read the rows of a stream or the changes of a table. ``prefix`` is prepended to the column names."""
 
     source: DataSource
     prefix: str
@@ -56,7 +56,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Filter:
-    """Rows for which ``condition`` is true. After an aggregation it is HAVING."""
+    """Keep the rows for which ``condition`` is true. After an aggregation this is HAVING."""
 
     input: Step
     condition: exp.Expr
@@ -72,7 +72,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Flatten:
-    """A row for each that the table functions give; where one gives fewer than others, nulls fill up."""
+    """Emit one row per result of the table functions. Nulls pad a function that returns fewer than others."""
 
     input: Step
     calls: tuple[Computed, ...]
@@ -88,7 +88,7 @@ class Flatten:
 
 @dataclass(frozen=True)
 class Rekey:
-    """The same rows under another key; no keys at all is PARTITION BY NULL."""
+    """Set another key for the rows. No keys at all means PARTITION BY NULL."""
 
     input: Step
     keys: tuple[Computed, ...]
@@ -110,7 +110,7 @@ class Rekey:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """``calls`` are aggregate functions' calls, whose arguments are over the input's columns."""
+    """Aggregate rows by key. ``calls`` are calls of aggregate functions on columns of the input."""
 
     input: Step
     keys: tuple[Computed, ...]
@@ -132,10 +132,12 @@ class JoinForm(Enum):
 
 @dataclass(frozen=True)
 class Join:
-    """Rows of both sides whose keys are equal. ``key`` is the result's key; for a full join it is a column
-    of its own, ROWKEY. A foreign-key join keeps the left side's keys, and ``key`` is None. ``equivalents``
-    are the expressions that the sides were joined on, in this join and in those before it with the same key.
-    Each stands for the key, even in a row to which its side gave nothing.
+    """Join the rows of both sides whose keys are equal.
+
+    ``key`` is the result's key; for a full join it is a separate column, ROWKEY. A foreign-key join keeps
+    the left side's keys, and ``key`` is None. ``equivalents`` are the join expressions of this join and of
+    the earlier joins on the same key. Each of them represents the key, even in a row without a match on its
+    side.
     """
 
     kind_of_join: JoinKind
@@ -151,7 +153,7 @@ class Join:
 
     @property
     def viable_keys(self) -> tuple[str, ...]:
-        """The columns that stand for the key: where a KEY column is one of them, its value is the key's."""
+        """The columns that represent the key. A KEY column among them has the key's value."""
         return tuple(each.name for each in self.equivalents if isinstance(each, exp.Column))
 
     @property
@@ -175,7 +177,7 @@ class Project:
 
 @dataclass(frozen=True)
 class EmitFinal:
-    """Of each window only what it was when it closed."""
+    """Emit only the final result of each window, once the window has closed."""
 
     input: Step
 
@@ -204,7 +206,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Sink:
-    """Rows go to ``target``'s topic; ``is_new`` unless it is an INSERT."""
+    """Write the rows to ``target``'s topic. ``is_new`` is false for an INSERT."""
 
     input: Step
     target: DataSource
@@ -252,7 +254,7 @@ def _joined(parts: tuple[Computed, ...]) -> str:
 
 
 def describe(step: Step) -> str:
-    """One step in a line."""
+    """Describe one step in one line."""
     match step:
         case Source():
             prefix = f" as {step.prefix}…" if step.prefix else ""

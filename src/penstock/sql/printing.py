@@ -1,6 +1,4 @@
-"""Statements as text, on one line, in the form in which ksqlDB writes them. What is printed is read as an
-equal statement.
-"""
+"""Printing of statements on one line, in ksqlDB's own format. A printed statement parses to an equal one."""
 
 from __future__ import annotations
 
@@ -17,12 +15,12 @@ _UNITS = [unit for unit in WINDOW_UNITS if unit.endswith("S")]
 
 @singledispatch
 def print_statement(statement: s.Statement) -> str:
-    """The statement's text, without a semicolon."""
+    """Print the statement, without a semicolon."""
     raise TypeError(f"{type(statement).__name__} is no statement")
 
 
 def duration(milliseconds: int) -> str:
-    """`2 HOURS`: in the largest unit that divides it."""
+    """Print a duration in the largest unit that divides it, such as `2 HOURS`."""
     unit = next(unit for unit in reversed(_UNITS) if milliseconds % WINDOW_UNITS[unit] == 0)
     return f"{milliseconds // WINDOW_UNITS[unit]} {unit}"
 
@@ -80,7 +78,7 @@ def _join(join: s.JoinedRelation) -> str:
 
 
 def print_window(window: s.Window) -> str:
-    """The clause without its first word."""
+    """Print a window clause without its first word, WINDOW."""
     size = duration(window.size_ms)
     parts = [size if window.kind is s.WindowKind.SESSION else f"SIZE {size}"]
     if window.advance_ms is not None:
@@ -228,7 +226,7 @@ def _(show: s.Show) -> str:
 @print_statement.register
 def _(describe: s.Describe) -> str:
     name = quoted(describe.name) if describe.name else None
-    # Words that begin another form of DESCRIBE name a source only in quotes.
+    # A source named like a word that starts another form of DESCRIBE must be quoted.
     if describe.what is s.Described.SOURCE and describe.name in ("TABLES", "FUNCTION"):
         name = f"`{describe.name}`"
     return _words("DESCRIBE", describe.what.value, name, describe.extended and "EXTENDED")

@@ -1,6 +1,4 @@
-"""A script: statements in a row, each with its text and place, and variables that hold from where DEFINE
-gives them.
-"""
+"""Parsing of scripts: statements with their text and place, and variables that apply from their DEFINE on."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from penstock.sql.statements import Define, Statement, Undefine
 
 @dataclass(frozen=True)
 class ScriptStatement:
-    """``text`` is the statement as it stands in the script, without the semicolon."""
+    """A statement of a script. ``text`` is its original text, without the semicolon."""
 
     statement: Statement
     text: str
@@ -24,10 +22,10 @@ class ScriptStatement:
 
 
 def parse_script(text: str, variables: MutableMapping[str, str] | None = None) -> Iterator[ScriptStatement]:
-    """The statements of a script, one at a time: who runs them may do so before the next is read.
+    """Parse the statements of a script lazily, so that the caller may run each before the next is parsed.
 
     ``variables`` are those of the session; DEFINE and UNDEFINE change them. The last statement may lack
-    its semicolon. Raises a SqlError at the first statement that is wrong.
+    its semicolon. Raises a SqlError at the first invalid statement.
     """
     known: MutableMapping[str, str] = {} if variables is None else variables
     place = Place.of(text, 0)
@@ -44,7 +42,7 @@ def parse_script(text: str, variables: MutableMapping[str, str] | None = None) -
 
 
 def parse(text: str, variables: MutableMapping[str, str] | None = None) -> Statement:
-    """The one statement of a text."""
+    """Parse a text that holds exactly one statement."""
     found: list[ScriptStatement] = []
     for each in parse_script(text, variables):
         if found:
@@ -60,7 +58,7 @@ def _count_error(found: str) -> SqlError:
 
 
 def _split(tokens: list[Token]) -> Iterator[list[Token]]:
-    """Each statement's tokens and the one that ends it; lone semicolons are nothing."""
+    """Yield each statement's tokens with its end token. Empty statements are skipped."""
     current: list[Token] = []
     for token in tokens:
         is_last = token.kind is Kind.END or (token.kind is Kind.SYMBOL and token.text == ";")

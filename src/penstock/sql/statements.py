@@ -1,6 +1,7 @@
-"""What a statement says: one small class for each kind. Names are as ksqlDB resolves them (in upper case
-unless quoted); expressions are sqlglot's nodes. Equal statements compare equal, wherever they stand:
-``start`` is the place of a name in the text, which errors show.
+"""The syntax tree of statements, with one small class for each kind.
+
+Names are as ksqlDB resolves them (in upper case unless quoted); expressions are sqlglot's nodes. ``start``
+is the offset of a name in the text, for errors; it is ignored when statements are compared.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class SelectItem:
-    """``expression`` is a Star, a Column of a Star (`a.*`), a Dot of a Star (`a->*`), or a value."""
+    """A SELECT item. ``expression`` is a Star, a Column (`a.*`) or Dot (`a->*`) of a Star, or a value."""
 
     expression: exp.Expr
     alias: str | None = None
@@ -54,7 +55,7 @@ class JoinKind(Enum):
 
 @dataclass(frozen=True)
 class Within:
-    """How far in time the two sides of a join may lie apart."""
+    """The maximum time difference between the two sides of a stream-stream join."""
 
     before_ms: int
     after_ms: int
@@ -77,7 +78,7 @@ class WindowKind(Enum):
 
 @dataclass(frozen=True)
 class Window:
-    """``size_ms`` is a session's gap of inactivity; ``advance_ms`` is set for HOPPING alone."""
+    """A window. ``size_ms`` is the inactivity gap of a SESSION; only HOPPING windows set ``advance_ms``."""
 
     kind: WindowKind
     size_ms: int
@@ -93,7 +94,7 @@ class Emit(Enum):
 
 @dataclass(frozen=True)
 class Query(Statement):
-    """SELECT; without EMIT it is a pull query, where nothing else makes it persistent."""
+    """A SELECT. Without EMIT it is a pull query, unless it is part of a persistent query's statement."""
 
     items: tuple[SelectItem, ...]
     source: Relation
@@ -118,7 +119,7 @@ class Constraint(Enum):
 
 @dataclass(frozen=True)
 class ColumnDefinition:
-    """``header`` is the key of HEADER('…')."""
+    """A column of a CREATE statement. ``header`` is the key in HEADER('…')."""
 
     name: str
     type: SqlType
@@ -129,7 +130,7 @@ class ColumnDefinition:
 
 @dataclass(frozen=True)
 class Property:
-    """One of WITH (…); ``name`` is in upper case, ``value`` a literal."""
+    """A property of WITH (…). ``name`` is in upper case, and ``value`` is a literal."""
 
     name: str
     value: exp.Expr
@@ -215,7 +216,7 @@ class DropType(Statement):
 
 @dataclass(frozen=True)
 class CreateFunction(Statement):
-    """CREATE FUNCTION name(arguments) RETURNS type AS 'file.py:name': ours, ksqlDB takes jars."""
+    """CREATE FUNCTION name(arguments) RETURNS type AS 'file.py:name'. An extension; ksqlDB loads jars."""
 
     name: str
     parameters: tuple[tuple[str, SqlType], ...]
@@ -251,7 +252,7 @@ class DropConnector(Statement):
     if_exists: bool = False
 
 
-# What looks
+# Inspection
 
 
 class Listed(Enum):
@@ -296,7 +297,7 @@ class Describe(Statement):
 
 @dataclass(frozen=True)
 class Explain(Statement):
-    """Of a statement, or of a running query by its name."""
+    """EXPLAIN of a statement, or of a running query by its ID."""
 
     statement: Statement | None = None
     query_id: str | None = None
@@ -310,7 +311,7 @@ class Print(Statement):
     limit: int | None = None
 
 
-# What changes the session, or what runs
+# Changes to the session and to running queries
 
 
 class QueryAction(Enum):
@@ -321,7 +322,7 @@ class QueryAction(Enum):
 
 @dataclass(frozen=True)
 class ControlQuery(Statement):
-    """Without a name: all of them."""
+    """PAUSE, RESUME or TERMINATE. Without a query ID it applies to all queries."""
 
     action: QueryAction
     query_id: str | None
@@ -360,7 +361,7 @@ class RunScript(Statement):
     path: str
 
 
-# What checks
+# Assertions
 
 
 @dataclass(frozen=True)

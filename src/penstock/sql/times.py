@@ -1,4 +1,4 @@
-"""Times as texts: what casts, comparisons and literals read and write. All in UTC."""
+"""Conversion of dates, times and timestamps from and to text, for casts, comparisons and literals. In UTC."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DAYS_OF_400_YEARS: Final = 146_097
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970, in any year: calendars recur after 400 years."""
+    """Convert a date of any year to days since 1970. The calendar repeats every 400 years."""
     cycles, inner = divmod(year - 1, 400)
     return date(inner + 1, month, day).toordinal() + cycles * _DAYS_OF_400_YEARS - _EPOCH
 
@@ -34,7 +34,7 @@ def _calendar(days: int) -> tuple[int, int, int]:
 
 
 def parse_date(text: str) -> int:
-    """Days since 1970 of `2020-05-26`, `2020-05` or `2020`."""
+    """Convert `2020-05-26`, `2020-05` or `2020` to days since 1970."""
     completed = text + {1: "-01-01", 2: "-01"}.get(len(text.split("-")), "")
     found = _DATE.fullmatch(completed)
     if found is not None:
@@ -46,7 +46,7 @@ def parse_date(text: str) -> int:
 
 
 def parse_time(text: str) -> int:
-    """Milliseconds of the day of `01:34:20.123`, `01:34:20` or `01:34`."""
+    """Convert `01:34:20.123`, `01:34:20` or `01:34` to milliseconds of the day."""
     found = _TIME.fullmatch(text)
     if found is not None:
         hour, minute, second = (int(part or 0) for part in found.groups()[:3])
@@ -57,7 +57,7 @@ def parse_time(text: str) -> int:
 
 
 def parse_timestamp(text: str) -> int:
-    """Milliseconds since 1970 of `2020-05-26T23:59:58.123+0200` or any beginning of it."""
+    """Convert `2020-05-26T23:59:58.123+0200`, or any prefix of it, to milliseconds since 1970."""
     try:
         return _timestamp(text)
     except (ValueError, KeyError, OSError):
@@ -86,7 +86,7 @@ def _timestamp(text: str) -> int:
     if minute > 59 or second > 59 or of_day > DAY_MS:  # 24:00 is the end of the day
         raise ValueError
     year, month, of_month = map(int, date_found.groups())
-    if 28 < of_month <= 31:  # the month's last day stands for those that it doesn't have
+    if 28 < of_month <= 31:  # a day beyond the month's end becomes its last day
         of_month = min(of_month, monthrange((year - 1) % 400 + 1, month)[1])
     days = _days(year, month, of_month)
     return days * DAY_MS + of_day - _offset_ms(zone.strip())
@@ -112,7 +112,7 @@ def format_date(days: int) -> str:
 
 
 def format_time(of_day_ms: int) -> str:
-    """Without seconds where there are none; never with milliseconds."""
+    """Format a time of day. Zero seconds are omitted; milliseconds are never shown."""
     minutes, seconds = divmod(of_day_ms // 1000, 60)
     shown = f"{minutes // 60:02}:{minutes % 60:02}"
     return f"{shown}:{seconds:02}" if seconds else shown

@@ -1,4 +1,4 @@
-"""ksqlDB's types: how they are written, and which value may stand for which."""
+"""ksqlDB's types, their notation, and the rules of coercion, arithmetic, casts and comparison."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Struct:
 
 @dataclass(frozen=True)
 class Named:
-    """A type that CREATE TYPE made; the catalogue knows what it stands for."""
+    """A type that CREATE TYPE defined. The catalog holds its definition."""
 
     name: str
 
@@ -97,8 +97,8 @@ PRIMITIVES: Final[dict[str, SqlType]] = {
 }
 
 DECIMAL_PRECISION_MAX: Final = 38
-# From narrow to wide; what is narrower becomes what is wider by itself.
 _WIDTHS: Final = {INTEGER: 0, BIGINT: 1, DOUBLE: 3}
+"""The number types in order of width (DECIMAL is 2). A narrower type is coerced to a wider one implicitly."""
 _INTEGER_DIGITS: Final = {INTEGER: 10, BIGINT: 19}
 _TEMPORAL: Final = (TIME, DATE, TIMESTAMP)
 
@@ -122,12 +122,12 @@ def _width(type_: SqlType) -> int:
 
 
 def as_decimal(type_: SqlType) -> Decimal:
-    """The decimal that holds every integer of a type."""
+    """The DECIMAL that can hold every value of an integer type. A DECIMAL is returned unchanged."""
     return type_ if isinstance(type_, Decimal) else Decimal(_INTEGER_DIGITS[type_], 0)  # type: ignore[index]
 
 
 def can_become(source: SqlType | None, target: SqlType) -> bool:
-    """Whether a value is coerced by itself. None is NULL's type, which becomes anything."""
+    """Whether a value is coerced implicitly. None is the type of NULL, which coerces to any type."""
     if source is None or source == target:
         return True
     if is_numeric(source) and is_numeric(target):
@@ -147,7 +147,7 @@ def can_become(source: SqlType | None, target: SqlType) -> bool:
 
 
 def common(left: SqlType | None, right: SqlType | None) -> SqlType | None:
-    """The type that both become by themselves. Raises a SqlError where there is none."""
+    """The type to which both are coerced implicitly. Raises a SqlError if there is none."""
     if left is None or right is None or left == right:
         return right if left is None else left
     if is_numeric(left) and is_numeric(right):
@@ -184,8 +184,9 @@ def _common_number(left: SqlType, right: SqlType) -> SqlType:
 
 
 def arithmetic(operator: str, left: SqlType, right: SqlType) -> SqlType:
-    """The type of a sum, difference, product, quotient or remainder; decimals grow as in SQL Server, which
-    ksqlDB follows.
+    """The type of a sum, difference, product, quotient or remainder.
+
+    The precision of decimals grows as in SQL Server, whose rules ksqlDB follows.
     """
     if operator == "+" and left == right == STRING:
         return STRING
@@ -215,7 +216,7 @@ def arithmetic(operator: str, left: SqlType, right: SqlType) -> SqlType:
 
 
 def can_cast(source: SqlType | None, target: SqlType) -> bool:
-    """Whether CAST turns one into the other: all that is coerced, and more."""
+    """Whether CAST converts one type to the other. It allows more than implicit coercion does."""
     if can_become(source, target) or source is None:
         return True
     if target == STRING:
@@ -240,7 +241,10 @@ def can_cast(source: SqlType | None, target: SqlType) -> bool:
 
 
 def is_comparable(left: SqlType | None, right: SqlType | None, *, ordered: bool) -> bool:
-    """Whether = and <> (or, ``ordered``, < and its kin) compare them. Temporal types compare with texts."""
+    """Whether = and <> can compare them, or if ``ordered``, <, <=, > and >=.
+
+    Temporal types compare with strings.
+    """
     if left is None or right is None:
         return False
     if is_numeric(left) and is_numeric(right):

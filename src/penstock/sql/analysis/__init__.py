@@ -1,7 +1,7 @@
-"""What a statement means in a catalogue: a plan, a row, another catalogue; or why ksqlDB refuses it.
+"""The semantic analysis of statements against a catalog, with ksqlDB's rules and restrictions.
 
-`analyze(statement, catalog)` gives an `Analysis`. Statements that only look or set (SHOW, SET, PAUSE …)
-mean nothing beyond themselves.
+`analyze(statement, catalog)` returns an `Analysis`: a plan, a row to insert, or a changed catalog. Statements
+that only show or set something (SHOW, SET, PAUSE …) need no analysis. Nothing in this package runs a query.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Analysis", "DefaultFormats", "Row", "analyze"]
 
 @dataclass(frozen=True)
 class Analysis:
-    """``catalog`` holds once the statement has run; ``plan`` is what runs, ``row`` what is written."""
+    """The result of an analysis: the catalog after the statement, and the plan to run or the row to write."""
 
     catalog: Catalog
     plan: Plan | None = None
@@ -40,10 +40,12 @@ def analyze(
     registered: Sequence[Column] = (),
     defaults: DefaultFormats = STANDARD_FORMATS,
 ) -> Analysis:
-    """``text`` is the script that the statement was read from, ``start`` its offset there: errors show their
-    place, that of the name in question where there is no closer one. ``registered`` are the columns of key
-    and value that a schema registry knows, for a CREATE that lists none of them; ``defaults`` are the formats
-    where it names none.
+    """Analyze a statement against a catalog.
+
+    ``text`` is the script that the statement comes from, and ``start`` its offset there. Errors show their
+    place in it, or else the place of the statement's name. ``registered`` are the columns of key and value
+    from a schema registry, for a CREATE that lists none of them; ``defaults`` are the formats for a CREATE
+    that names none. Raises a SqlError if the statement is invalid.
     """
     try:
         return _analyzed(statement, catalog, text, registered, defaults)
@@ -52,7 +54,7 @@ def analyze(
 
 
 def _name_start(statement: s.Statement) -> int:
-    """Return the place of the name that a statement makes, changes or shows; 0 if it has none."""
+    """The offset of the name that a statement defines, changes or shows, or 0 if it has none."""
     if isinstance(statement, s.Explain) and statement.statement is not None:
         return _name_start(statement.statement)
     start = getattr(statement, "start", 0)
@@ -92,7 +94,7 @@ def _analyzed(
 
 
 def _defined(statement: s.CreateSource | s.CreateAsSelect, catalog: Catalog, source: DataSource) -> Catalog:
-    """The catalogue with a new source, unless one of that name is in its way."""
+    """Add a source to the catalog. Raises a SqlError if the name is taken and must not be replaced."""
     old = catalog.sources.get(statement.name)
     if old is not None:
         if not statement.or_replace:

@@ -1,4 +1,4 @@
-"""GROUP BY: keys, windows, and what aggregate functions are given."""
+"""The analysis of GROUP BY: keys, windows and aggregate functions."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from penstock.sql.functions import FunctionKind
 from penstock.sql.plan import Aggregate, Computed, EmitFinal, Filter, Step
 from penstock.sql.statements import Emit, Query, SourceKind
 
-# These can take a row out again, which a table's changes ask for.
 _OF_TABLES: Final = (
     *("ATTR", "AVG", "COLLECT_LIST", "CORRELATION", "COUNT"),
     *("HISTOGRAM", "STDDEV_SAMP", "STDDEV_SAMPLE", "SUM", "SUM_LIST"),
 )
-# Index of the argument that says how many values are held, in calls with several arguments.
+"""Functions that can remove a row from a group again, as a table's changes require."""
 _COUNTS: Final = {"EARLIEST_BY_OFFSET": 1, "LATEST_BY_OFFSET": 1, "TOPK": -1, "TOPKDISTINCT": -1}
-# Of these a group's state is one plain value, so that a format of plain values alone can hold it.
+"""The index of the argument with the number of values to keep, in calls with several arguments."""
 _OF_PLAIN_STATE: Final = ("COUNT", "MAX", "MIN", "SUM", "SUM_LIST")
+"""Functions whose state is one primitive value, so that a format for primitive values only can store it."""
 
 
 class Aggregation:
-    """One query's aggregation; ``types`` are those of the input's columns."""
+    """The aggregation of one query. ``types`` are those of the input's columns."""
 
     def __init__(
         self, query: Query, keys: list[exp.Expr], having: exp.Expr | None, types: Types, catalog: Catalog
@@ -41,13 +41,13 @@ class Aggregation:
         self._catalog = catalog
 
     def plan(self, step: Step, selected: tuple[Selected, ...]) -> tuple[Step, tuple[Selected, ...]]:
-        """The step, and the list of SELECT over its columns."""
+        """Plan the aggregation, and rewrite the SELECT items to read its columns."""
         self._check_places(step, selected)
         keys = [self._key(node, number) for number, node in enumerate(self._keys)]
         found = self._calls([each.expression for each in selected])
         if not found:
             for each in selected:
-                self._types.of(each.expression)  # an unknown function may have been meant
+                self._types.of(each.expression)  # report an unknown function first, if there is one
             raise self._error("found GROUP BY without an aggregate function, expected one", self._keys[0])
         made = [self._computed(call, number, step) for number, call in enumerate(found)]
         parts: list[tuple[exp.Expr, str]] = [
@@ -87,7 +87,7 @@ class Aggregation:
         return Computed(name, node, found, Role.KEY)
 
     def _calls(self, nodes: list[exp.Expr]) -> list[exp.Anonymous]:
-        """Each different aggregation of the query, once."""
+        """The distinct calls of aggregate functions in the query."""
         found: dict[exp.Expr, exp.Anonymous] = {}
         for node in [*nodes, *([] if self._having is None else [self._having])]:
             for call in calls.calls_of(node, FunctionKind.AGGREGATE, self._catalog):
@@ -116,7 +116,7 @@ class Aggregation:
         return Computed(f"KSQL_AGG_{number}", call, found)
 
     def _format(self) -> str:
-        """Of the values that groups are made of."""
+        """The value format of the aggregated source."""
         return self._catalog.source(self._query.source.name).value_format
 
     def _schema(self, keys: list[Computed], made: list[Computed]) -> tuple[Column, ...]:
@@ -128,7 +128,7 @@ class Aggregation:
         return (*(key.column for key in keys), *(each.column for each in made), *pseudo)
 
     def _over(self, node: exp.Expr, names: calls.Replacements, allowed: set[str], clause: str) -> exp.Expr:
-        """An expression over the aggregation's columns."""
+        """Rewrite an expression to read the aggregation's columns."""
         made = names.made_in(node)
         for column in made.find_all(exp.Column):
             if column.name not in allowed | lambda_names(column):

@@ -1,4 +1,4 @@
-"""Calls of one kind of function in expressions: found, taken out and put elsewhere."""
+"""Searching expressions for calls of one kind of function, and replacing parts of expressions by columns."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from penstock.sql.functions import FunctionKind
 
 
 def column(name: str, like: exp.Expr) -> exp.Column:
-    """A column of the plan, at the place of what it stands for."""
+    """Create a column of the plan, with the place in the text of the expression that it replaces."""
     made = exp.Column(this=exp.Identifier(this=name, quoted=False))
     made.meta.update(like.meta)
     return made
 
 
 def calls_of(node: exp.Expr, kind: FunctionKind, catalog: Catalog) -> Iterator[exp.Anonymous]:
-    """The calls of functions of a kind, outer ones first."""
+    """Find the calls of one kind of function, outer ones first."""
     for call in node.find_all(exp.Anonymous):
         found = catalog.functions.get(call.name)
         if found is not None and found.kind is kind:
@@ -33,7 +33,7 @@ def located(error: SqlError, node: exp.Expr, text: str) -> SqlError:
 
 
 def with_types(node: exp.Expr, catalog: Catalog, text: str) -> exp.Expr:
-    """A copy whose casts spell out what names of types stand for: who computes it has no catalogue."""
+    """Copy an expression and resolve the custom types in its casts, as its evaluation has no catalog."""
     made = node.copy()
     for cast in made.find_all(exp.Cast):
         try:
@@ -44,7 +44,7 @@ def with_types(node: exp.Expr, catalog: Catalog, text: str) -> exp.Expr:
 
 
 def refuse(nodes: Sequence[exp.Expr], kind: FunctionKind, where: str, catalog: Catalog, text: str) -> None:
-    """That no function of a kind is called there."""
+    """Raise a SqlError if any of the expressions calls a function of this kind."""
     for node in nodes:
         for call in calls_of(node, kind, catalog):
             problem = f"found the {kind.value} function {call.name} in {where}, expected none there"
@@ -52,12 +52,12 @@ def refuse(nodes: Sequence[exp.Expr], kind: FunctionKind, where: str, catalog: C
 
 
 def bare(node: exp.Expr) -> exp.Expr:
-    """The expression without parentheses: fit to be compared, not to be printed."""
+    """Copy an expression without its parentheses, for comparison only, not for printing."""
     return node.copy().transform(lambda each: each.unnest() if isinstance(each, exp.Paren) else each)
 
 
 class Replacements:
-    """Parts of expressions, and the columns that stand for them; of several that match, the first ones."""
+    """A mapping of expressions to the columns that replace them. The first of several equal ones counts."""
 
     def __init__(self, parts: Iterable[tuple[exp.Expr, str]]) -> None:
         self._names: dict[exp.Expr, tuple[int, str]] = {}
@@ -65,7 +65,7 @@ class Replacements:
             self._names.setdefault(bare(part), (number, name))
 
     def made_in(self, node: exp.Expr) -> exp.Expr:
-        """The expression with equal parts replaced by columns; outer parts first."""
+        """Copy an expression and replace its mapped parts by columns, outer parts first."""
         made = node.copy()
         there = {each: self._names[each] for each in map(bare, made.walk()) if each in self._names}
         for wanted, (_, name) in sorted(there.items(), key=lambda each: each[1]):

@@ -1,4 +1,4 @@
-"""What CREATE, ALTER and DROP make of a catalogue."""
+"""The analysis of CREATE, ALTER and DROP, which change the catalog."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from penstock.sql.statements import (
 from penstock.sql.types import Array, Decimal, Map, SqlType, Struct
 
 ALL_HEADERS: Final = Array(Struct((("KEY", types.STRING), ("VALUE", types.BYTES))))
-# What formats take that don't take everything.
 _ALLOWED: Final[dict[str, tuple[SqlType, ...]]] = {
     "KAFKA": (types.INTEGER, types.BIGINT, types.DOUBLE, types.STRING, types.BYTES),
     "DELIMITED": tuple(dict.fromkeys(types.PRIMITIVES.values())),
 }
+"""The types that a format supports, for formats that do not support all types."""
 _AVRO_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Formats that have one way to write a single value.
 _UNWRAPPED: Final = ("DELIMITED", "KAFKA", "PROTOBUF", "PROTOBUF_NOSR")
+"""Formats that have only one way to write a single value."""
 _ROLES: Final = {
     None: Role.VALUE,
     Constraint.KEY: Role.KEY,
@@ -62,8 +62,10 @@ def create_source(
     registered: Sequence[Column] = (),
     defaults: DefaultFormats = STANDARD_FORMATS,
 ) -> DataSource:
-    """The source that a CREATE makes. ``registered`` are the columns that a schema registry knows of the
-    topic, for a statement that lists none of the key or none of the value.
+    """Build the source that a CREATE defines.
+
+    ``registered`` are the topic's columns from a schema registry, for a statement that lists no columns of
+    the key or none of the value.
     """
     settings = Settings.of(create.properties, text)
     columns = tuple(_column(each, create.kind, catalog, text) for each in create.columns)
@@ -110,7 +112,7 @@ def create_source(
 
 
 def _keys_in_order(project: Project) -> tuple[Column, ...]:
-    """The columns of a projection, its keys in the order in which records have them."""
+    """The columns of a projection, keys first and in the order that they have in the record's key."""
     known = [each.name for each in project.input.schema if each.role is Role.KEY]
 
     def place(computed: Computed) -> int:
@@ -122,7 +124,7 @@ def _keys_in_order(project: Project) -> tuple[Column, ...]:
 
 
 def _fitting(source: DataSource) -> DataSource:
-    """The source, if its formats take its columns."""
+    """Check that a source's formats support its columns, and return the source."""
     values = [each for each in source.columns if each.role is Role.VALUE]
     for side, format_, columns in (
         ("key", source.key_format, source.keys),
@@ -152,7 +154,7 @@ def _fitting(source: DataSource) -> DataSource:
 
 
 def _check_avro_names(type_: SqlType) -> None:
-    """That Avro has all the names of fields in a type."""
+    """Check that all field names in a type are valid in Avro."""
     match type_:
         case Array(element):
             _check_avro_names(element)
@@ -184,7 +186,7 @@ def _takes(format_: str, type_: SqlType) -> bool:
 
 
 def _others(settings: Settings) -> tuple[tuple[str, str], ...]:
-    """What is for the formats, as it stands there."""
+    """The properties for the formats, unchanged."""
     known = {"KAFKA_TOPIC", "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "TIMESTAMP", "TIMESTAMP_FORMAT"}
     known |= {"WINDOW_TYPE", "WINDOW_SIZE", "PARTITIONS", "REPLICAS"}
     every = {**settings.texts, **{name: str(value) for name, value in settings.numbers.items()}}
@@ -194,7 +196,7 @@ def _others(settings: Settings) -> tuple[tuple[str, str], ...]:
 def _wrapping(
     settings: Settings, value_format: str, columns: Sequence[Column], defaults: DefaultFormats
 ) -> tuple[tuple[str, str], ...]:
-    """What the server's default says of a single value, where the statement says nothing."""
+    """The server's default for wrapping a single value, if the statement does not set the property."""
     is_single = sum(each.role is Role.VALUE for each in columns) == 1
     if defaults.wraps_single_values or "WRAP_SINGLE_VALUE" in settings.texts or not is_single:
         return ()
@@ -250,7 +252,7 @@ def _checked(definition: ColumnDefinition, kind: SourceKind, catalog: Catalog) -
 
 
 def _has_map(type_: SqlType, *, keys_are_texts: bool = False) -> bool:
-    """Whether there is a map in a type; with ``keys_are_texts``, one whose keys are no texts."""
+    """Whether a type contains a MAP; with ``keys_are_texts``, one whose keys are not STRING."""
     match type_:
         case Map(key, value):
             return not keys_are_texts or key != types.STRING or _has_map(value, keys_are_texts=True)
@@ -264,7 +266,7 @@ def _has_map(type_: SqlType, *, keys_are_texts: bool = False) -> bool:
 def create_as_select(
     create: CreateAsSelect, catalog: Catalog, text: str, defaults: DefaultFormats = STANDARD_FORMATS
 ) -> Plan:
-    """The plan, whose sink is the new source."""
+    """Plan a CREATE … AS SELECT. The sink of the plan is the new source."""
     settings = Settings.of(create.properties, text)
     project = plan_persistent(create.query, catalog, text)
     if project.kind is not create.kind:
@@ -312,7 +314,7 @@ def create_as_select(
 
 
 def _window(project: Project) -> WindowedKey | None:
-    """The window of the result's key: of the aggregation, or of a source whose key is kept."""
+    """The window of the result's key, from the aggregation or from a source whose key is kept."""
     step: Step = project
     while isinstance(step, (Project, Filter, Flatten, EmitFinal, Join)):
         step = step.left if isinstance(step, Join) else step.input
@@ -323,7 +325,7 @@ def _window(project: Project) -> WindowedKey | None:
 
 
 def replaced(old: DataSource, new: DataSource) -> None:
-    """That CREATE OR REPLACE may put one source in the place of another: columns may only be added."""
+    """Check that CREATE OR REPLACE may replace one source by another. It may only add columns."""
     if old.kind is not new.kind:
         raise SqlError(f"found {old.name} as a {old.kind.value}, expected a {new.kind.value} to replace")
     if old.read_only:
@@ -338,7 +340,7 @@ def replaced(old: DataSource, new: DataSource) -> None:
 
 
 def alter_source(alter: AlterSource, catalog: Catalog, text: str) -> DataSource:
-    """The source with its new columns."""
+    """Add the new columns of an ALTER to a copy of its source."""
     source = of_kind(catalog, alter.name, alter.kind)
     if source.read_only:
         raise SqlError(f"found {alter.name} as a SOURCE, which is read only, expected another one to alter")

@@ -1,4 +1,4 @@
-"""The type of an expression, or what is wrong in it and where."""
+"""Type checking of expressions. Errors show the place of the part that is wrong."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ INTEGER_MAX: Final = 2**31 - 1
 
 @dataclass(frozen=True)
 class Types:
-    """Types of expressions over columns of these types. ``text`` is where errors are shown; a type of None
-    is NULL's.
+    """The type checker of expressions over typed columns.
+
+    ``text`` is the script that errors show. None is the type of NULL.
     """
 
     catalog: Catalog
@@ -58,11 +59,11 @@ class Types:
             raise self.located(error, node) from None
 
     def located(self, error: SqlError, node: exp.Expr) -> SqlError:
-        """The error at a node's place, if it came from a text and the error has no closer place."""
+        """Set the place of an error to a node's place, unless it has a place or the node has none."""
         return located(error, node, self.text)
 
     def expect(self, node: exp.Expr, wanted: SqlType, what: str) -> None:
-        """That an expression is of a type, or becomes it by itself."""
+        """Check that an expression has a type or is coerced to it implicitly."""
         found = self.of(node)
         if not types.can_become(found, wanted):
             raise self.located(
@@ -90,12 +91,12 @@ class Types:
             return types.DOUBLE
         if "." in node.name:
             whole, _, fraction = node.name.partition(".")
-            # A digit stands before the point, be it a zero.
+            # At least one digit counts before the point, even if it is a zero.
             return types.decimal(max(1, len(whole.lstrip("0"))) + len(fraction), len(fraction))
         return types.INTEGER if int(node.name) <= INTEGER_MAX else types.BIGINT
 
     def _logical(self, node: exp.Expr) -> SqlType | None:
-        # A row of operators is a tree as deep as it is long: it is walked, not recursed into.
+        # A chain of operators is a tree as deep as the chain is long, so iterate instead of recursing.
         while isinstance(node, _LOGICAL):
             self.expect(node.expression, types.BOOLEAN, f"each side of {type(node).__name__.upper()}")
             node = node.this
@@ -139,7 +140,7 @@ class Types:
         return wanted
 
     def compare(self, left: exp.Expr, right: exp.Expr, *, ordered: bool) -> None:
-        """That = (or <) may stand between them."""
+        """Check that = can compare two expressions, or < if ``ordered``."""
         one, other = self.of(left), self.of(right)
         for time, beside in ((left, right), (right, left)):
             if is_time_column(time) and self.of(beside) == types.STRING:
@@ -153,7 +154,7 @@ class Types:
             )
 
     def _expect_time(self, node: exp.Expr) -> None:
-        """Check, as ksqlDB does, that a literal beside ROWTIME or a window's bound is a time."""
+        """Check, as ksqlDB does, that a literal compared with ROWTIME or a window's bound is a time."""
         if not isinstance(node, exp.Literal):
             return
         try:
@@ -197,8 +198,9 @@ class Types:
         return result if default is None else self.joined(result, default)
 
     def joined(self, known: SqlType | None, node: exp.Expr) -> SqlType | None:
-        """The common type of what came before and one more; a literal becomes what came before, and so do
-        those that a constructor holds.
+        """The common type of earlier values and one more expression.
+
+        A literal is coerced to the type of the earlier values, and so are literals inside a constructor.
         """
         if known is not None and not types.is_numeric(known) and literal_becomes(node, known):
             return known
@@ -290,11 +292,11 @@ class Types:
         return result_type(self.catalog.function(node.name), self.arguments(node))
 
     def call(self, node: exp.Expr) -> Call:
-        """A call with the types of its arguments and of its result."""
+        """Resolve the types of a call's arguments and of its result."""
         return resolved_call(self.catalog.function(node.name), self.arguments(node))
 
     def arguments(self, node: exp.Expr) -> list[Argument]:
-        """What a call is given. `COUNT(*)` is given nothing."""
+        """The arguments of a call. `COUNT(*)` has none."""
         return [self._argument(each) for each in node.expressions if not isinstance(each, exp.Star)]
 
     def _argument(self, node: exp.Expr) -> Argument:
@@ -311,7 +313,7 @@ class Types:
         return lambda given: self.within(names, given).of(body)
 
     def within(self, names: Sequence[str], given: Sequence[SqlType | None]) -> Types:
-        """The types in a lambda's body, whose parameters these are."""
+        """The type checker for a lambda's body, with the types of its parameters."""
         return replace(self, columns={**self.columns, **dict(zip(names, given, strict=True))})
 
 
@@ -349,12 +351,12 @@ def _shown(node: exp.Expr) -> str:
 
 
 def is_time_column(node: exp.Expr) -> bool:
-    """Whether a number is a time that ksqlDB compares with texts, too."""
+    """Whether a node is a time column of type BIGINT, which ksqlDB also compares with strings."""
     return isinstance(node, exp.Column) and node.name.endswith(("ROWTIME", "WINDOWSTART", "WINDOWEND"))
 
 
 def _number_in(node: exp.Expr) -> SqlType | None:
-    """The type of the number that a text in quotes reads as."""
+    """The type of the number that a string literal contains, or None."""
     if not isinstance(node, exp.Literal) or not node.is_string:
         return None
     for wanted in (types.INTEGER, types.BIGINT):
@@ -371,8 +373,10 @@ def _number_in(node: exp.Expr) -> SqlType | None:
 
 
 def literal_becomes(node: exp.Expr, wanted: SqlType) -> bool:
-    """Whether a literal is coerced further than other expressions: any to a text, a text to what it reads
-    as.
+    """Whether a literal is coerced to a type.
+
+    Literals are coerced further than other expressions: any literal to STRING, and a string to a type that
+    it can be parsed as.
     """
     if isinstance(node, exp.Neg):
         return wanted == types.STRING and isinstance(node.this, exp.Literal)

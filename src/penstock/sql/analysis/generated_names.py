@@ -1,4 +1,4 @@
-"""Names of columns to which the text gives none. They differ from those of all sources."""
+"""Generated names for columns without a name in the query. They differ from the names in all sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _EXPRESSION: Final = "KSQL_COL"
 
 
 def _parts(name: str) -> tuple[str, int]:
-    """`ZIP_2` is the second one after `ZIP`, which is number 0."""
+    """Split a name into its prefix and number. `ZIP_2` has number 2, and `ZIP` has number 0."""
     found = _NUMBERED.fullmatch(name)
     assert found is not None
     return found.group(1), int(found.group(2) or 0)
@@ -23,11 +23,11 @@ class GeneratedNames:
         self._next: dict[str, int] = {}
 
     def expression(self) -> str:
-        """`KSQL_COL_0`, and so on."""
+        """The next name for an expression: `KSQL_COL_0`, `KSQL_COL_1`, …"""
         return f"{_EXPRESSION}_{self._number(_EXPRESSION)}"
 
     def field(self, name: str) -> str:
-        """The field's own name, or with the next number where it is taken."""
+        """The field's own name, with the next free number appended if it is taken."""
         prefix, _ = _parts(name)
         number = self._number(prefix)
         return f"{prefix}_{number}" if number else prefix

@@ -1,4 +1,4 @@
-"""INSERT INTO: what may be written to which source."""
+"""The analysis of INSERT INTO."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from penstock.sql.types import SqlType
 
 @dataclass(frozen=True)
 class Row:
-    """One row to write; ``rowtime`` is given, or None for the time of writing. ``text`` is where its values
-    stand.
+    """A row to write. A ``rowtime`` of None means the time of writing.
+
+    ``text`` is the script that contains the values.
     """
 
     target: DataSource

@@ -1,4 +1,4 @@
-"""Joins: of which form each is, and by which keys."""
+"""The analysis of joins, which determines the form and the keys of each join."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ALLOWED: Final[dict[JoinForm, tuple[JoinKind, ...]]] = {
 
 
 class JoinPlanner:
-    """The joins of one query, from left to right."""
+    """The planner of one query's joins, from left to right."""
 
     def __init__(self, query: Query, scope: Scope, catalog: Catalog) -> None:
         self._query = query
@@ -103,7 +103,10 @@ class JoinPlanner:
     def _check_copartitioned(
         self, known: set[str], right: ScopedSource, keys: tuple[exp.Expr, exp.Expr], join: JoinedRelation
     ) -> None:
-        """That both sides have the same partitions, where that is known, and windows are keys as they are."""
+        """Check that both sides are copartitioned, as far as their partition counts are known.
+
+        A windowed source must also be joined by its own key.
+        """
         before = [each for each in self._scope.sources if each.alias in known]
         left = before[-1]
         counts = (left.source.partitions, right.source.partitions)
@@ -135,7 +138,7 @@ class JoinPlanner:
         return located(SqlError(problem), node, self._scope.text)
 
     def _sides(self, join: JoinedRelation, known: set[str], right: ScopedSource) -> tuple[exp.Expr, exp.Expr]:
-        """What the sides are joined on: the left's expression, the right's."""
+        """The left and the right expression of the join condition."""
         condition = join.condition
         while isinstance(condition, exp.Paren):
             condition = condition.this
@@ -143,7 +146,7 @@ class JoinPlanner:
             found = shortened(print_expression(condition))
             raise self._error(f"found a join on {found}, expected one equality", condition)
         sides = (condition.this, condition.expression)
-        # A name that means nothing is told before anything else.
+        # Report an unknown name before any other error.
         for side in sides:
             self._scope.resolved(side)
         used = [self._scope.used(side) for side in sides]
@@ -201,10 +204,10 @@ def _key(kind: JoinKind, left: exp.Expr, right: exp.Expr, synthetic: str) -> str
 
 
 def _key_for(left: Step, written: exp.Expr) -> exp.Expr:
-    """Return the expression that joins the left side's rows: their own key, if ``written`` stands for it.
+    """The expression that joins the left side's rows. It is their own key if ``written`` is equivalent to it.
 
-    Rows then need no repartitioning, and in a chain of outer joins they have their key even if a side in
-    between gave no row.
+    The rows then need no repartitioning, and in a chain of outer joins they have their key even if a side in
+    between had no matching row.
     """
     if isinstance(left, Join) and left.key is not None and written in left.equivalents:
         return column(left.key, written)

@@ -1,4 +1,4 @@
-"""WITH (…): which properties there are, and what they may be set to."""
+"""The properties of WITH (…) and their allowed values."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from penstock.sql.keywords import DURATION_DAYS_MAX, DURATION_MS_MAX, WINDOW_UNI
 from penstock.sql.statements import Property, WindowKind
 
 FORMATS: Final = ("AVRO", "DELIMITED", "JSON", "JSON_SR", "KAFKA", "NONE", "PROTOBUF", "PROTOBUF_NOSR")
-# Formats whose columns a schema registry knows.
 REGISTERED_FORMATS: Final = ("AVRO", "JSON_SR", "PROTOBUF")
+"""Formats whose schemas are in a schema registry."""
 
 _TEXTS: Final = """
     KAFKA_TOPIC FORMAT KEY_FORMAT VALUE_FORMAT KEY_DELIMITER VALUE_DELIMITER TIMESTAMP TIMESTAMP_FORMAT
     WINDOW_TYPE WINDOW_SIZE KEY_SCHEMA_FULL_NAME VALUE_SCHEMA_FULL_NAME VALUE_AVRO_SCHEMA_FULL_NAME
     KEY_PROTOBUF_NULLABLE_REPRESENTATION VALUE_PROTOBUF_NULLABLE_REPRESENTATION CLEANUP_POLICY
 """
-# What Kafka's protocol has room for; a retention of -1 has no end.
 _NUMBERS: Final = {
     "PARTITIONS": range(1, 2**31),
     "REPLICAS": range(1, 2**15),
@@ -30,11 +29,11 @@ _NUMBERS: Final = {
     "VALUE_SCHEMA_ID": range(2**31),
     "RETENTION_MS": range(-1, 2**63),
 }
+"""The range of each integer property, as wide as its field in Kafka's protocol. -1 is unlimited retention."""
 _FLAGS: Final = frozenset(["WRAP_SINGLE_VALUE"])
 _KNOWN: Final = frozenset(_TEXTS.split()) | frozenset(_NUMBERS) | _FLAGS
 
 
-# What is for one side's format alone: the end of the property's name, and the formats that know it.
 _OF_FORMATS: Final[dict[str, tuple[str, ...]]] = {
     "DELIMITER": ("DELIMITED",),
     "SCHEMA_FULL_NAME": REGISTERED_FORMATS,
@@ -42,18 +41,21 @@ _OF_FORMATS: Final[dict[str, tuple[str, ...]]] = {
     "SCHEMA_ID": REGISTERED_FORMATS,
     "PROTOBUF_NULLABLE_REPRESENTATION": ("PROTOBUF", "PROTOBUF_NOSR"),
 }
-# What a result has from its source, where both are in the same format and it sets nothing else.
+"""The formats that support each format property, by the property's name without KEY_ or VALUE_."""
 _INHERITED: Final[dict[str, tuple[str, ...]]] = {
     "DELIMITED": ("DELIMITER",),
     "PROTOBUF": ("SCHEMA_FULL_NAME",),
     "PROTOBUF_NOSR": ("PROTOBUF_NULLABLE_REPRESENTATION",),
 }
+"""The properties that a result inherits from a source of the same format, unless its statement sets them."""
 
 
 @dataclass(frozen=True)
 class DefaultFormats:
-    """What a server takes where a CREATE doesn't say it: ksql.persistence.default.format.key and .value, and
-    whether a single value stands in a record, ksql.persistence.wrap.single.values.
+    """A server's defaults for CREATE.
+
+    They are ksql.persistence.default.format.key and .value, and ksql.persistence.wrap.single.values, which
+    wraps a single value in a record.
     """
 
     key: str = "KAFKA"
@@ -66,7 +68,7 @@ STANDARD_FORMATS: Final = DefaultFormats()
 
 @dataclass(frozen=True)
 class Settings:
-    """The properties of one statement, checked. ``starts`` are the places of their values in ``text``."""
+    """The validated properties of one statement. ``starts`` are the offsets of their values in ``text``."""
 
     texts: dict[str, str]
     numbers: dict[str, int]
@@ -94,12 +96,12 @@ class Settings:
         return cls(texts, numbers, text, starts)
 
     def error(self, problem: str, *names: str) -> SqlError:
-        """What is wrong, at the place of the first of these properties that is set."""
+        """Make an error at the place of the first of these properties that is set."""
         found = next((self.starts[name] for name in names if name in self.starts), None)
         return SqlError(problem) if found is None else SqlError(problem).at(self.text, found)
 
     def format(self, side: str, default: str | None) -> str:
-        """The KEY's or VALUE's format, in upper case."""
+        """The format of one side, KEY or VALUE, in upper case."""
         if "FORMAT" in self.texts and f"{side}_FORMAT" in self.texts:
             raise self.error(f"found FORMAT beside {side}_FORMAT, expected one of them", f"{side}_FORMAT")
         found = self.texts.get(f"{side}_FORMAT", self.texts.get("FORMAT", default))
@@ -111,7 +113,7 @@ class Settings:
         return found.upper()
 
     def check_side(self, side: str, format_: str) -> None:
-        """That what is set for the KEY's or VALUE's format is for this format, and not empty."""
+        """Check that the format properties of one side, KEY or VALUE, fit its format and are not empty."""
         for end, formats in _OF_FORMATS.items():
             name = f"{side}_{end}"
             if name not in self.texts and name not in self.numbers:
@@ -123,7 +125,7 @@ class Settings:
                 raise self.error(f"found an empty text for {name}, expected one that is not empty", name)
 
     def inherited(self, side: str, format_: str, source_settings: Mapping[str, str]) -> dict[str, str]:
-        """What a source's settings say for a result of the same format."""
+        """The settings that a result inherits from a source of the same format."""
         names = (f"{side}_{end}" for end in _INHERITED.get(format_, ()))
         return {
             name: source_settings[name]
@@ -132,7 +134,7 @@ class Settings:
         }
 
     def window(self) -> tuple[WindowKind, int | None] | None:
-        """What WINDOW_TYPE and WINDOW_SIZE say."""
+        """The window that WINDOW_TYPE and WINDOW_SIZE define, with its size in ms."""
         kind, size = self.texts.get("WINDOW_TYPE"), self.texts.get("WINDOW_SIZE")
         if kind is None:
             if size is not None:

@@ -1,4 +1,4 @@
-"""SELECT into a plan, or why ksqlDB refuses it."""
+"""The planner of SELECT, with ksqlDB's restrictions."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from penstock.sql.statements import Emit, Query, SourceKind
 
 
 def plan_query(query: Query, catalog: Catalog, text: str) -> Plan:
-    """The plan of a SELECT that stands alone: with EMIT a push query, without it a pull query."""
+    """Plan a standalone SELECT: a push query with EMIT, a pull query without it."""
     kind = QueryKind.PULL if query.emit is None else QueryKind.PUSH
     step: Step = QueryPlanner(query, catalog, text, kind).plan()
     return Plan(kind, step if query.limit is None else Limit(step, query.limit))
 
 
 def plan_persistent(query: Query, catalog: Catalog, text: str) -> Project:
-    """The plan of a SELECT whose rows go somewhere, without the sink."""
+    """Plan the SELECT of a persistent query, without the sink."""
     if query.limit is not None:
         raise SqlError("found LIMIT in a query that does not end, expected none").at(text, query.source.start)
     return QueryPlanner(query, catalog, text, QueryKind.PERSISTENT).plan()
@@ -86,7 +86,7 @@ class QueryPlanner:
     def _types(self, step: Step) -> Types:
         return Types(self._catalog, {each.name: each.type for each in step.schema}, self._text)
 
-    # What may not stand together
+    # Restrictions on clauses
 
     def _check_clauses(self) -> None:
         query = self._query
@@ -137,7 +137,7 @@ class QueryPlanner:
             )
 
     def _check_places(self) -> None:
-        """That nothing asks where rows come from, as ksqlDB has it: a table's state doesn't know."""
+        """Reject ROWPARTITION and ROWOFFSET in a pull query, as ksqlDB does. A table's state lacks them."""
         parts = [each.expression for each in self._query.items]
         parts += [] if self._query.where is None else [self._query.where]
         for name in (name for part in parts for name in part.find_all(exp.Column)):
@@ -187,7 +187,7 @@ class QueryPlanner:
         selected = selection.columns()
         if not isinstance(step, Rekey):
             return selected
-        # What stands in PARTITION BY, and in the list too, is the key.
+        # A SELECT item that equals an expression of PARTITION BY is the key.
         keys = calls.Replacements((key.expression, key.name) for key in step.keys)
         return tuple(replace(each, expression=keys.made_in(each.expression)) for each in selected)
 
@@ -197,7 +197,7 @@ class QueryPlanner:
         return Aggregation(self._query, keys, having, self._types(step), self._catalog)
 
     def _is_of_all_rows(self, selected: tuple[Selected, ...]) -> bool:
-        """Whether a push query aggregates without GROUP BY: all rows are one group then."""
+        """Whether this is a push query that aggregates without GROUP BY, with all rows in one group."""
         if self._kind is not QueryKind.PUSH or self._query.partition_by:
             return False
         return any(
@@ -264,14 +264,15 @@ class QueryPlanner:
         return Project(step, tuple(columns))
 
     def _keys(self, step: Step, selected: tuple[Selected, ...]) -> dict[str, str]:
-        """The result's key columns, each with the input's column whose value it has: in the list exactly
-        once.
+        """Map the result's key columns to the input's key columns.
+
+        A persistent query must select each key exactly once.
         """
         named = [each.expression.name for each in selected if isinstance(each.expression, exp.Column)]
         viable = _viable_keys(step)
         found: dict[str, str] = {}
         for key in (each.name for each in step.schema if each.role is Role.KEY):
-            # Any column that holds the key may stand for it; in an outer join it is null without a match.
+            # Any column equal to the key may represent it. In an outer join it is null without a match.
             name = next((each for each in (*viable, key) if each in named), key)
             found |= {
                 each.name: key
@@ -291,7 +292,7 @@ class QueryPlanner:
 
 
 def _shown(step: Step, key: str) -> str:
-    """A key as it stands in the query."""
+    """Show a key as it is written in the query."""
     while isinstance(step, (Filter, Flatten, EmitFinal)):
         step = step.input
     if isinstance(step, (Rekey, Aggregate)):

@@ -1,4 +1,4 @@
-"""Which column a name in a query means."""
+"""The resolution of column names in a query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.sql.statements import Query, Relation
 
 @dataclass(frozen=True)
 class ScopedSource:
-    """A source of a query; ``prefix`` is put before its columns' names in the plan of a join."""
+    """A source of a query. In the plan of a join ``prefix`` is prepended to its columns' names."""
 
     alias: str
     source: DataSource
@@ -30,12 +30,12 @@ class ScopedSource:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """All that may be named, as the source calls it."""
+        """All columns that the query may name, with the source's names."""
         return (*self.source.columns, *self.source.pseudo_columns)
 
     @property
     def selected(self) -> tuple[Column, ...]:
-        """What `*` means."""
+        """The columns that `*` expands to."""
         windows = (each for each in self.source.pseudo_columns if each.name.startswith("WINDOW"))
         keys = tuple(each for each in self.source.columns if each.role is Role.KEY)
         return (*keys, *windows, *(each for each in self.source.columns if each.role is not Role.KEY))
@@ -49,7 +49,7 @@ class ScopedSource:
 
 @dataclass(frozen=True)
 class Scope:
-    """``synthetic`` are names of the plan itself, which no source has."""
+    """The sources of one query. ``synthetic`` are columns that the plan adds, which no source has."""
 
     sources: tuple[ScopedSource, ...]
     text: str
@@ -71,12 +71,12 @@ class Scope:
         return cls(tuple(found), text, catalog)
 
     def generated_names(self) -> GeneratedNames:
-        """Names that no source has."""
+        """A generator of names that no source has."""
         return GeneratedNames(column.name for each in self.sources for column in each.source.columns)
 
     @property
     def synthetic_key(self) -> str:
-        """The name of a key that no side of a join has."""
+        """The name of a key column that neither side of a join has."""
         return self.generated_names().field("ROWKEY")
 
     def source(self, alias: str) -> ScopedSource:
@@ -93,7 +93,7 @@ class Scope:
         return SqlError(problem, found=alias)
 
     def find(self, node: exp.Column) -> tuple[ScopedSource, Column]:
-        """The source and column that a name means."""
+        """Find the source and column that a name refers to."""
         if node.table and node.table not in (each.alias for each in self.sources):
             raise self._no_source(node.table, node.name)
         candidates: Sequence[ScopedSource] = [self.source(node.table)] if node.table else self.sources
@@ -116,8 +116,9 @@ class Scope:
         return sum(any(column.name == name for column in each.columns) for each in self.sources) > 1
 
     def resolved(self, node: exp.Expr) -> exp.Expr:
-        """The expression with the plan's names in it, and with types that need no name. Raises a SqlError,
-        with its place, where one means nothing.
+        """Copy an expression with the plan's column names, and with custom types resolved.
+
+        Raises a SqlError with its place for an unknown name.
         """
         made = with_types(node, self.catalog, self.text)
         for column in list(made.find_all(exp.Column)):
@@ -138,7 +139,7 @@ class Scope:
         return made
 
     def used(self, node: exp.Expr) -> set[str]:
-        """The aliases of the sources that an expression (not resolved yet) reads."""
+        """The aliases of the sources that an unresolved expression reads."""
         return {
             self.find(column)[0].alias
             for column in node.find_all(exp.Column)

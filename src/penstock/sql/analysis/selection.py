@@ -1,4 +1,4 @@
-"""The list of SELECT: stars spelled out, and a name for each column."""
+"""The expansion of SELECT items: stars are expanded, and each column gets a name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.sql.types import Struct
 
 @dataclass(frozen=True)
 class Selected:
-    """``expression`` has the plan's names; ``written`` is what stands in the text."""
+    """A selected column. ``expression`` has the plan's names; ``written`` is the original expression."""
 
     name: str
     expression: exp.Expr
@@ -26,7 +26,7 @@ class Selected:
 
 
 class Selection:
-    """``new_keys`` are key columns that no source has: `*` means them, too."""
+    """The SELECT items of one query. ``new_keys`` are keys that no source has; `*` includes them too."""
 
     def __init__(
         self, query: Query, scope: Scope, types: Types, new_keys: Sequence[str], *, persistent: bool
@@ -40,7 +40,7 @@ class Selection:
         self._names: set[str] = set()
 
     def columns(self) -> tuple[Selected, ...]:
-        """All columns, in order. Raises a SqlError for a name that is there twice, or reserved."""
+        """Expand all items in order. Raises a SqlError for a duplicate or reserved name."""
         found: list[Selected] = []
         for item in self._query.items:
             for selected in self._item(item):
@@ -75,11 +75,11 @@ class Selection:
         except SqlError as error:
             raise located(error, node, self._scope.text) from None
         columns = source.selected
-        if self._query.partition_by:  # what was the key is a value behind the others
+        if self._query.partition_by:  # the old key becomes a value after the other values
             columns = tuple(sorted(columns, key=lambda each: each.role is Role.KEY))
         for each in columns:
             if each.name in SYSTEM_COLUMNS and self._persistent and not self._query.joins:
-                continue  # a window's bounds go along with its key
+                continue  # the key already carries the window's bounds
             name = source.inner(each.name)
             yield Selected(name, column(name, node), exp.column(each.name, table=alias))
 

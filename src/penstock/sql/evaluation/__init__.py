@@ -1,8 +1,9 @@
-"""Expressions of plans, compiled to functions of rows: tuples of values in the order of columns.
+"""The evaluation of a plan's expressions, and the implementations of all functions.
 
-A value of each type is what Python has for it: TIME, DATE and TIMESTAMP are integers (milliseconds of the
-day, days and milliseconds since 1970), DECIMAL has exactly its type's scale, a STRUCT is a dict with every
-field. Values are never changed once they are made.
+Expressions are compiled to Python functions of rows. A row is a tuple of values in the order of its columns.
+TIME, DATE and TIMESTAMP are integers (milliseconds of the day, days since 1970, milliseconds since 1970), a
+DECIMAL has exactly its type's scale, and a STRUCT is a dict with every field; other types are the Python
+types of the same kind. Values are immutable by convention. Steps of plans don't belong here.
 """
 
 from penstock.sql.evaluation.code import NullValue

@@ -1,4 +1,4 @@
-"""Operators of numbers and texts as Python source. Operands are names; a null one is an error."""
+"""Generation of Python source for arithmetic operators. Operands are names; a null operand is an error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DOUBLE_HELPERS: Final = {"/": numbers.double_quotient, "%": numbers.double_rema
 
 
 def operation(writer: Writer, operator: str, left: Code, right: Code, result: SqlType) -> Code:
-    """``left operator right``, of the type that the language gives it."""
+    """Generate ``left operator right`` with a result of type ``result``."""
     if result == types.STRING:
         text = f"{_joinable(left)} + {_joinable(right)}"
     elif isinstance(result, Decimal):
@@ -32,12 +32,12 @@ def operation(writer: Writer, operator: str, left: Code, right: Code, result: Sq
 
 
 def _is_exact(code: Code) -> bool:
-    """Whether a number is not rounded to a double by Python's operators as it is by Java's."""
+    """Whether a number must be rounded to a double explicitly, as Java's operators do and Python's do not."""
     return isinstance(code.type, Decimal) or code.type == types.BIGINT
 
 
 def _joinable(code: Code) -> str:
-    """Java's + makes a text of null."""
+    """Replace null by the text `null`, as Java's + does."""
     return f"('null' if {code.text} is None else {code.text})" if code.nullable else code.text
 
 
@@ -62,7 +62,7 @@ def _integer(writer: Writer, operator: str, left: str, right: str, result: SqlTy
 
 
 def wrap(writer: Writer, name: str, type_: SqlType) -> None:
-    """Brings an integer that left its type's range back into it, as Java does."""
+    """Wrap an integer around the bounds of its type, as Java does."""
     small = type_ == types.INTEGER
     bound = numbers.INTEGER_BOUND if small else numbers.BIGINT_BOUND
     helper = writer.names.constant(numbers.wrapped_integer if small else numbers.wrapped_bigint)
@@ -83,5 +83,5 @@ def negated(writer: Writer, operand: Code) -> Code:
 
 
 def opposite(value: int | float | Number) -> int | float | Number:
-    """A literal with a minus before it. No literal is so small that its opposite leaves its type."""
+    """Negate a literal. The grammar has no negative literals, so the result always fits the type."""
     return numbers.EXACT.minus(value) if isinstance(value, Number) else -value

@@ -1,4 +1,4 @@
-"""Which Python function a call means."""
+"""The lookup of the Python function that implements a call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FunctionCalls:
     user_functions: UserFunctions
 
     def bound(self, name: str, call: Call) -> Callable[..., Any]:
-        """The function of a call. Raises a SqlError for one that does not take single rows."""
+        """The Python function for a call. Raises a SqlError for an aggregate or table function."""
         function = self.functions[name]
         if function.file is not None:
             return self.user_functions.bound(function, call)

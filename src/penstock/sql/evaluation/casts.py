@@ -1,4 +1,4 @@
-"""CAST: a function of values that are not null for each pair of types."""
+"""The implementation of CAST, as a function of non-null values for each pair of types."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _CASTS: Final[dict[tuple[SqlType, SqlType], Cast | None]] = {
 
 
 def cast(source: SqlType, target: SqlType) -> Cast | None:
-    """What makes a value of one type one of the other; None where the value stays as it is."""
+    """The function that converts values from one type to another, or None if they need no conversion."""
     if source == target:
         return None
     if (source, target) in _CASTS:
@@ -88,7 +88,7 @@ def _decimal_cast(source: SqlType, target: SqlType) -> Cast:
 
 
 def _struct_cast(source: Struct, target: Struct) -> Cast:
-    """By the fields' names: what the source lacks is null."""
+    """Cast fields by name. A field that the source lacks becomes null."""
     known = dict(source.fields)
     fields = [
         (name, _null_safe(known[name], type_) if name in known else None) for name, type_ in target.fields

@@ -1,4 +1,4 @@
-"""A piece of Python source that gives a value."""
+"""Pieces of generated Python source."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from penstock.sql.types import SqlType
 
 @dataclass(frozen=True)
 class Code:
-    """``text`` may be read once, and more often where it ``is_name``. A type of None is NULL's; ``value`` is
-    what is known already.
+    """A Python expression with its SQL type, where None is the type of NULL.
+
+    ``text`` may be used only once, unless ``is_name``. ``value`` is the value if it is known in advance.
     """
 
     text: str
@@ -25,4 +26,4 @@ NULL: Final = Code("None", None, is_name=True)
 
 
 class NullValue(ValueError):
-    """NULL where an operator needs a value, as ksqlDB reports it."""
+    """An operator got NULL instead of a value, which ksqlDB reports as an error."""

@@ -1,5 +1,6 @@
-"""Comparisons: what stands between two values of types that compare with each other. A comparison with NULL
-is false, but for IS DISTINCT FROM, to which NULL is a value like others.
+"""Generation of Python source for comparisons of values with comparable types.
+
+A comparison with NULL is false, except that IS DISTINCT FROM treats NULL like any other value.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _TIMES: Final = (types.TIME, types.TIMESTAMP, types.DATE)
 
 
 def sides(names: Names, one: Code, other: Code) -> tuple[str, str, SqlType | None]:
-    """Both sides' source brought to one type, and which that is. Neither is null."""
+    """Convert both sides to a common type; return their source and that type. Neither side may be null."""
     found = (one.type, other.type)
     if one.type == other.type:
         return one.text, other.text, one.type
@@ -27,7 +28,7 @@ def sides(names: Names, one: Code, other: Code) -> tuple[str, str, SqlType | Non
     if types.DOUBLE in found:
         return _as_double(one), _as_double(other), types.DOUBLE
     wanted = next((each for each in _TIMES if each in found), None)
-    if wanted is None and types.STRING in found:  # ROWTIME, or a window's bound, beside a text
+    if wanted is None and types.STRING in found:  # ROWTIME or a window's bound is compared with a string
         wanted = types.TIMESTAMP
     if wanted is not None:
         return _as_time(names, one, wanted), _as_time(names, other, wanted), wanted
@@ -39,7 +40,7 @@ def _as_decimal(names: Names, code: Code) -> str:
 
 
 def _as_double(code: Code) -> str:
-    """Java makes a BIGINT a DOUBLE first; Python would compare exactly."""
+    """Convert a BIGINT to DOUBLE before the comparison, as Java does. Python would compare exactly."""
     return f"float({code.text})" if code.type == types.BIGINT else code.text
 
 
@@ -57,14 +58,14 @@ def _as_time(names: Names, code: Code, wanted: SqlType) -> str:
 
 
 def _less(one: str, other: str) -> bool:
-    """In Java's order, which differs from Python's beyond U+FFFF alone."""
+    """Compare in Java's order, which differs from Python's only for characters beyond U+FFFF."""
     return order.of_text(one) < order.of_text(other)
 
 
 def compared(names: Names, symbol: str, left: str, right: str, type_: SqlType | None) -> str:
-    """The comparison of two names of one type, neither of which is null."""
+    """Generate the comparison of two names of the same type. Neither may be null."""
     if type_ == types.DOUBLE and symbol == "!=":
-        return f"({left} < {right} or {left} > {right})"  # NaN differs from nothing
+        return f"({left} < {right} or {left} > {right})"  # NaN is not different from anything
     if type_ == types.STRING and symbol not in ("==", "!="):
         less = names.constant(_less)
         one, other = (left, right) if symbol in ("<", ">=") else (right, left)

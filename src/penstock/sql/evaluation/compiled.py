@@ -1,4 +1,4 @@
-"""One Python function for all expressions of a step."""
+"""Compilation of all expressions of a step into one Python function."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ _COLUMN: Final = re.compile(rf"{COLUMN}(\d+)_")
 
 
 def _silent(text: str, error: Exception) -> None:
-    """Where nobody asked for reports."""
+    """Ignore an error. This is the default report."""
 
 
 class _Compiled:
-    """``report`` is called with the text of an expression, or of a part of one, and what went wrong in it."""
+    """A function compiled from expressions.
+
+    For each error it calls ``report`` with the text of the failed expression, or part of one, and the error.
+    """
 
     def __init__(
         self,
@@ -50,14 +53,14 @@ class _Compiled:
         self.function = self._compile(writer)
 
     def _write(self, writer: Writer, made: Expressions) -> None:
-        """The body of the function."""
+        """Write the body of the function."""
         raise NotImplementedError
 
     def _expressions(self, writer: Writer) -> Expressions:
         expressions, columns, functions, user_functions, _ = self._made_of
         types = Types(Catalog(functions=functions), {each.name: each.type for each in columns}, "")
         for expression in expressions:
-            types.of(expression)  # what comes behind relies on it
+            types.of(expression)  # raises for invalid types; code generation relies on this check
         places = {
             column.name: Code(f"{COLUMN}{place}_", column.type, is_name=True)
             for place, column in enumerate(columns)
@@ -65,7 +68,7 @@ class _Compiled:
         return Expressions(writer, types, places, FunctionCalls(functions, user_functions), self._parts)
 
     def _compile(self, writer: Writer) -> Callable[[Row], Any]:
-        """The function whose body was written."""
+        """Compile the function from its written body."""
         body = "\n".join(writer.lines)
         uses: dict[str, int] = {}
         for found in _COLUMN.finditer(body):
@@ -88,7 +91,7 @@ class _Compiled:
 
 
 def _told(error: Exception) -> Exception:
-    """The error in the words of SQL, where it came from an operator of Python."""
+    """Translate an error of a Python operator to SQL's terms. Other errors are returned unchanged."""
     if isinstance(error, TypeError) and "NoneType" in str(error):
         return NullValue("found NULL beside an operator, expected a value")
     if isinstance(error, ZeroDivisionError):
@@ -103,8 +106,10 @@ def _place(name: str) -> int:
 
 
 class RowFunction(_Compiled):
-    """A row of values for a row of columns. Where an expression fails its value is None, and the error is
-    reported. ``function`` is the same without the step of a call.
+    """A function from a row of columns to a row of values.
+
+    If an expression fails, its value is None and the error is reported. Calling ``function`` directly has
+    the same result and saves one Python call.
     """
 
     def _write(self, writer: Writer, made: Expressions) -> None:
@@ -118,7 +123,7 @@ class RowFunction(_Compiled):
 
 
 class Condition(_Compiled):
-    """Whether a condition holds for a row; an error, which is reported, and NULL are False."""
+    """A test of a condition on a row. It is False for NULL, and for an error, which is reported."""
 
     def _write(self, writer: Writer, made: Expressions) -> None:
         (expression,) = self._made_of[0]
@@ -134,7 +139,7 @@ class Condition(_Compiled):
 
 
 class Value(_Compiled):
-    """One value for a row of columns; None where it fails, which is reported."""
+    """A function from a row of columns to one value, which is None after an error. The error is reported."""
 
     def _write(self, writer: Writer, made: Expressions) -> None:
         (expression,), (wanted,) = self._made_of[0], self._made_of[4]
@@ -145,7 +150,7 @@ class Value(_Compiled):
 
 
 def _value(made: Expressions, expression: exp.Expr, wanted: SqlType | None) -> str:
-    """The source of a value that is None where the expression fails."""
+    """Generate the source of an expression's value, which is None if the expression fails."""
 
     def make() -> Code:
         return made.value(expression) if wanted is None else made.coerced(expression, wanted)
@@ -162,9 +167,10 @@ def compile_row(
     user_functions: UserFunctions | None = None,
     wanted: Sequence[SqlType | None] | None = None,
 ) -> RowFunction:
-    """A function of rows of ``columns`` that gives the expressions' values; those for which a type is
-    ``wanted`` become it, as a value does that is inserted into a column. Raises a SqlError for what has no
-    type.
+    """Compile expressions to a function from rows of ``columns`` to rows of their values.
+
+    Values are coerced to the types in ``wanted`` that are not None, like values inserted into a column.
+    Raises a SqlError if an expression has a type error.
     """
     return RowFunction(
         expressions,
@@ -181,7 +187,7 @@ def compile_condition(
     functions: Mapping[str, Function],
     user_functions: UserFunctions | None = None,
 ) -> Condition:
-    """A function of rows that tells whether a condition holds."""
+    """Compile a condition to a function that tests a row."""
     return Condition((condition,), columns, functions, user_functions or UserFunctions(), (None,))
 
 
@@ -192,5 +198,5 @@ def compile_value(
     user_functions: UserFunctions | None = None,
     wanted: SqlType | None = None,
 ) -> Value:
-    """A function of rows that gives one value."""
+    """Compile one expression to a function from a row to its value."""
     return Value((expression,), columns, functions, user_functions or UserFunctions(), (wanted,))

@@ -1,9 +1,11 @@
-"""Expressions as Python source: a function for each kind of node, which writes what has to come first and
-gives the source of the value.
+"""Generation of Python source for expressions.
 
-As in ksqlDB a NULL is an error for operators of numbers and of logic, and an error makes the whole expression
-null, but for some parts that become null alone: casts, elements of arrays, maps and structs, and calls and
-fields that are arguments of calls.
+There is one function per kind of node. It writes the statements that must run first and returns the source
+of the value.
+
+As in ksqlDB, NULL is an error for operators of numbers and of logic, and an error makes the whole expression
+null. In some parts of an expression an error makes only that part null: in casts, in elements of arrays,
+maps and structs, and in calls and fields that are arguments of calls.
 """
 
 from __future__ import annotations
@@ -33,15 +35,15 @@ _COMPARISONS: Final[dict[type[exp.Expr], str]] = {
     exp.GTE: ">=",
 }
 _LOGICAL: Final = (exp.And, exp.Or)
-# What can't fail by itself.
 SIMPLE: Final = (exp.Column, exp.Literal, exp.Boolean, exp.Null)
+"""Nodes that cannot fail."""
 _GUARDED_ARGUMENTS: Final = (exp.Anonymous, exp.Dot)
-# How names of columns begin: they are found again in the source.
 COLUMN: Final = "_c"
+"""The prefix of the names of columns, by which they are found in the generated source."""
 
 
 class Calls(Protocol):
-    """What makes a function of a call whose types are known."""
+    """A lookup of the Python function for a call with resolved types."""
 
     def bound(self, name: str, call: Call) -> Callable[..., Any]: ...
 
@@ -51,8 +53,10 @@ def null_found(beside: str) -> None:
 
 
 class Expressions:
-    """Writes the source of expressions over columns. ``parts`` takes those whose errors are
-    reported, by number, to the function `failed`.
+    """A generator of source for expressions over columns.
+
+    It appends each part whose errors are reported to ``parts``; the generated code passes its index to the
+    function `failed`.
     """
 
     def __init__(
@@ -67,14 +71,14 @@ class Expressions:
     # Values of all nodes
 
     def value(self, node: exp.Expr) -> Code:
-        """The source of an expression's value."""
+        """Generate an expression, and return the source of its value."""
         for kinds, rule in _RULES:
             if isinstance(node, kinds):
                 return rule(self, node)
         raise TypeError(f"found {type(node).__name__}, which has no value")
 
     def named(self, code: Code) -> Code:
-        """The value under a name, so that it may be read more than once."""
+        """Assign a value to a name, so that it may be used more than once."""
         if code.is_name:
             return code
         return Code(self.writer.temporary(code.text), code.type, code.nullable, is_name=True)
@@ -93,7 +97,7 @@ class Expressions:
         return self.writer.names.constant(value)
 
     def guarded(self, node: exp.Expr, make: Callable[[], Code]) -> Code:
-        """A part whose errors make that part null, and are reported for it."""
+        """Generate a part whose errors are reported and make only that part null."""
         writer = self.writer
         name = writer.names.fresh("t")
         with writer.result(name):
@@ -106,12 +110,12 @@ class Expressions:
         return Code(name, code.type, nullable=True, is_name=True)
 
     def part(self, node: exp.Expr) -> int:
-        """The number under which errors of a node are reported."""
+        """Register a node for error reports, and return its index."""
         self.parts.append(node)
         return len(self.parts) - 1
 
     def refuse_null(self, code: Code, beside: str) -> None:
-        """An error where a name's value is null."""
+        """Generate a check that raises an error if a name's value is null."""
         if code.nullable:
             self.writer.write(f"if {code.text} is None: {self.global_(null_found)}({beside!r})")
 
@@ -131,7 +135,7 @@ class Expressions:
     # Logic
 
     def condition(self, node: exp.Expr, beside: str) -> Code:
-        """A boolean that is true or false."""
+        """Generate a boolean that is never null."""
         code = self.value(node)
         if code.type is None:
             code = self.named(Code("None", types.BOOLEAN))
@@ -158,7 +162,7 @@ class Expressions:
         return Code(f"({f' {operator} '.join(decided)})", types.BOOLEAN, nullable=False)
 
     def _decided(self, before: list[str], operator: str, lines: list[str], right: Code) -> str:
-        """The right side takes lines of its own, which run only where the sides before it do not decide."""
+        """Run the right side's statements only if the sides before it do not decide the result."""
         name = self.writer.temporary(f" {operator} ".join(before))
         with self.writer.block(f"if {'' if operator == 'and' else 'not '}{name}:"):
             self.writer.lines += lines
@@ -175,7 +179,7 @@ class Expressions:
         return self.comparison(_COMPARISONS[type(node)], left, right)
 
     def comparison(self, symbol: str, left: Code, right: Code) -> Code:
-        """A comparison of names, false where one is null."""
+        """Generate a comparison of two names. It is false if either is null."""
         checks = _not_null(left, right)
         text = " and ".join([*checks, self._compared(symbol, left, right)])
         return Code(f"({text})", types.BOOLEAN, nullable=False)
@@ -204,7 +208,7 @@ class Expressions:
         if not high.nullable:
             checks = [*_not_null(value, low), *within]
         else:
-            # What is below needs no look at the upper bound.
+            # A value below the lower bound is decided without the upper bound.
             checks = [*_not_null(value, low), within[0], *_not_null(high), within[1]]
         return Code(f"({' and '.join(checks)})", types.BOOLEAN, nullable=False)
 
@@ -266,7 +270,7 @@ class Expressions:
         return arithmetic.negated(self.writer, self.operand(node.this))
 
     def _concatenation(self, node: exp.Expr) -> Code:
-        """Without the texts, or bytes, that are null."""
+        """Concatenate strings or bytes, skipping those that are null."""
         row: list[exp.Expr] = []
         while isinstance(node, exp.DPipe):
             row.append(node.expression)
@@ -300,7 +304,7 @@ class Expressions:
         return Code(name, wanted, is_name=True)
 
     def coerced(self, node: exp.Expr, wanted: SqlType | None) -> Code:
-        """The value as one of the type that it is to have by itself."""
+        """Generate a value with an implicit coercion to ``wanted``."""
         if wanted is not None and self.types.of(node) not in (None, wanted):
             return self._converted(node, wanted)
         return self.value(node)
@@ -309,7 +313,7 @@ class Expressions:
         return self._converted(node.this, self.types.cast_target(node), node)
 
     def _converted(self, node: exp.Expr, target: SqlType, whole: exp.Expr | None = None) -> Code:
-        """An error makes it null, and is reported as that of ``whole``."""
+        """Convert a value. An error is reported for ``whole`` and makes the value null."""
         if isinstance(node, SIMPLE):
             code = self.value(node)
             if code.type is None:
@@ -329,10 +333,10 @@ class Expressions:
         text = f"{self.global_(made)}({operand.text})"
         return Code(f"None if {operand.text} is None else {text}" if operand.nullable else text, target)
 
-    # What has parts
+    # Arrays, maps and structs
 
     def _element(self, node: exp.Expr, wanted: SqlType | None) -> Code:
-        """A part of an array, a map or a struct: null alone where it fails."""
+        """Generate an element of an array, map or struct. An error makes only this element null."""
         if isinstance(node, SIMPLE):
             return self.named(self.coerced(node, wanted))
         return self.guarded(node, lambda: self.coerced(node, wanted))
@@ -386,7 +390,7 @@ class Expressions:
     def _call(self, node: exp.Expr) -> Code:
         call = self.types.call(node)
         if call.result is None:
-            return NULL  # of NULL alone, as in COALESCE(NULL, NULL)
+            return NULL  # all arguments are NULL, as in COALESCE(NULL, NULL)
         arguments = [
             self._argument(each, wanted)
             for each, wanted in zip(node.expressions, call.arguments, strict=True)
@@ -404,7 +408,7 @@ class Expressions:
         return self.named(self.coerced(node, wanted)).text
 
     def _lambda(self, node: exp.Expr, type_: LambdaType) -> str:
-        """A function that is made where it is needed: it may read the row's columns."""
+        """Define a lambda right where it is used, so that it can read the row's columns."""
         writer, outer_columns, outer_types = self.writer, self.columns, self.types
         names = [name.name for name in node.expressions]
         parameters = [writer.names.fresh("x") for _ in names]
@@ -419,7 +423,7 @@ class Expressions:
 
 
 def element_at(values: list[Any], place: int) -> Any:
-    """The element of a place from 1, or from the end where it is negative; null where there is none."""
+    """The element at a position from 1, or from the end if negative. None if there is no such element."""
     index = place - 1 if place >= 0 else len(values) + place
     return values[index] if 0 <= index < len(values) else None
 
@@ -441,7 +445,7 @@ def _ends_with_escape(pattern: str, escape: str) -> bool:
 
 
 def _tried(made: Callable[[Any], Any] | None, value: Any) -> Any:
-    """What is computed beforehand; None where that is an error, which belongs to each row."""
+    """Compute a constant in advance. None after an error, which must then be reported for each row."""
     try:
         return value if made is None else made(value)
     except (ValueError, ArithmeticError):

@@ -1,4 +1,4 @@
-"""LIKE's patterns as regular expressions."""
+"""Translation of LIKE patterns to regular expressions."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import re
 from functools import lru_cache
 from typing import Final
 
-# As in Java's patterns, neither sign stands for the end of a line.
 _ANY: Final = "[^\n\r\x85\u2028\u2029]"
+"""Matches any character but a line terminator, like the dot in Java's patterns."""
 _SIGNS: Final = {"%": f"{_ANY}*", "_": _ANY}
 
 
 @lru_cache(maxsize=1024)
 def like_pattern(pattern: str, escape: str = "") -> re.Pattern[str]:
-    """What `LIKE pattern` matches, whole texts. Behind the escape character every sign stands for itself."""
+    """Translate a LIKE pattern, which must match a whole text.
+
+    A character after the escape character is literal. Raises ValueError if the escape character is last.
+    """
     parts: list[str] = []
     escaped = False
     for sign in pattern:

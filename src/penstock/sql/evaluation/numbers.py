@@ -1,5 +1,7 @@
-"""Arithmetic as Java does it: integers of 32 and 64 bits that wrap, division towards zero, doubles that
-become infinite, and decimals that are never rounded unless a cast asks for it.
+"""Arithmetic with Java's semantics.
+
+Integers of 32 and 64 bits wrap around, division truncates towards zero, doubles overflow to infinity, and
+decimals are rounded only by casts.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from penstock.sql import types
 
 INTEGER_BOUND: Final = 2**31
 BIGINT_BOUND: Final = 2**63
-# Wide enough for anything that two decimals of 38 digits, or a double, give exactly.
 _DIGITS: Final = 1200
+"""Enough digits for the exact result of an operation on two decimals of 38 digits, and for any double."""
 EXACT: Final = Context(
     prec=_DIGITS, rounding=ROUND_HALF_UP, traps=[InvalidOperation, DivisionByZero, Overflow]
 )
@@ -38,13 +40,13 @@ def wrapped_bigint(value: int) -> int:
 
 
 def quotient(one: int, other: int) -> int:
-    """Cut towards zero, where Python goes down."""
+    """Divide and truncate towards zero, where Python's // rounds down."""
     whole = one // other
     return whole + 1 if whole < 0 and whole * other != one else whole
 
 
 def remainder(one: int, other: int) -> int:
-    """With the sign of what is divided."""
+    """The remainder with the sign of the dividend."""
     return one - quotient(one, other) * other
 
 
@@ -63,7 +65,7 @@ def double_remainder(one: float, other: float) -> float:
 
 
 def integer_of_double(value: float) -> int:
-    """As Java casts: cut, and held within the type."""
+    """Convert as Java's cast does: truncate, clamp to the type's range, and map NaN to 0."""
     return 0 if value != value else int(max(-2147483648.0, min(2147483647.0, value)))
 
 
@@ -78,24 +80,24 @@ def double_of(value: int | Decimal) -> float:
 
 
 def unsigned_zero(value: Decimal) -> Decimal:
-    """The decimal; zero has no sign in Java."""
+    """Remove the sign of a zero, as Java's decimals have no negative zero."""
     return value if value else value.copy_abs()
 
 
 @cache
 def unit(scale: int) -> Decimal:
-    """One in the last place."""
+    """One unit in the last place of this scale."""
     return Decimal((0, (1,), -scale))
 
 
 @cache
 def within(precision: int) -> Context:
-    """A result that would have to be rounded to so many digits is an error."""
+    """A context that raises an error if a result needs more digits than this."""
     return Context(prec=precision, traps=[InvalidOperation, DivisionByZero, Overflow, Inexact])
 
 
 def at_scale(value: Decimal, scale: int) -> Decimal:
-    """With zeros added or taken; an error where digits would be lost."""
+    """Add or remove trailing zeros to reach a scale. Raises Inexact if digits would be lost."""
     if value.as_tuple().exponent == -scale:
         return unsigned_zero(value)
     return unsigned_zero(value.quantize(unit(scale), context=_UNROUNDED))
@@ -103,12 +105,12 @@ def at_scale(value: Decimal, scale: int) -> Decimal:
 
 def decimal_remainder(one: Decimal, other: Decimal, context: Context) -> Decimal:
     whole = EXACT.divide_int(one, other)
-    context.plus(whole)  # the quotient, too, has to fit
+    context.plus(whole)  # raises an error if the quotient does not fit the precision either
     return EXACT.subtract(one, EXACT.multiply(whole, other))
 
 
 def fitted(value: Decimal, type_: types.Decimal) -> Decimal:
-    """A decimal cast to a type: rounded half up; an error where its whole part is too large."""
+    """Cast a decimal to a type, rounding half up. Raises OverflowError if its integer part is too large."""
     bound = type_.precision - type_.scale
     if abs(value) >= unit(-bound):
         raise OverflowError(f"found {value:f}, expected a number that fits {type_}")
@@ -129,7 +131,7 @@ def decimal_of_integer(value: int, type_: types.Decimal) -> Decimal:
 
 
 def shortest_decimal(value: float) -> Decimal:
-    """The decimal that a double is written as; what decimals are compared with."""
+    """Convert a double, by its shortest notation, to a decimal for comparison with decimals."""
     if not math.isfinite(value):
         raise ValueError(f"found {value}, expected a finite number beside a DECIMAL")
     return Decimal(repr(value))

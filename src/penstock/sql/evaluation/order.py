@@ -1,5 +1,7 @@
-"""Java's natural order of values, where it is not Python's: texts by their UTF-16 units, bytes with their
-signs, and of doubles -0.0 before 0.0 and NaN behind all.
+"""Java's natural order of values, where it differs from Python's.
+
+Strings are ordered by UTF-16 code units and bytes as signed numbers. Among doubles -0.0 is before 0.0, and
+NaN is last.
 """
 
 from __future__ import annotations
@@ -36,12 +38,12 @@ _KEYS: Final[dict[SqlType | None, Key]] = {
 
 
 def order_of(type_: SqlType | None) -> Key | None:
-    """What values of a type are sorted by; None where it is they themselves."""
+    """The sort key for values of a type, or None if Python's own order is right."""
     return _KEYS.get(type_)
 
 
 def largest(type_: SqlType | None) -> Callable[..., Any]:
-    """`max` of several values, or of an iterable."""
+    """A `max` in Java's order, for several values or an iterable."""
     return partial(max, key=order_of(type_))
 
 

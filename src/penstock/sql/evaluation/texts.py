@@ -1,4 +1,4 @@
-"""Values as Java writes them, and texts as Java reads them."""
+"""Formatting of values and parsing of strings with Java's rules."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _DOUBLE: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?
 _HEX_DOUBLE: Final = re.compile(
     r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?\d+)[fFdD]?", re.ASCII
 )
-# What Java's trim takes away: all control characters too.
 _BLANK: Final = "".join(map(chr, range(33)))
+"""The characters that Java's trim removes, which include all control characters."""
 _PLAIN_MIN: Final = 1e-3
 _PLAIN_MAX: Final = 1e7
 
@@ -63,7 +63,7 @@ def parse_double(text: str) -> float:
 
 
 def parse_boolean(text: str) -> bool:
-    """True for `true`, `yes` and what they begin with; all else is false."""
+    """True for `true`, `yes` and their prefixes, ignoring case; false for everything else."""
     found = trimmed(text).lower()
     return bool(found) and ("true".startswith(found) or "yes".startswith(found))
 
@@ -80,7 +80,7 @@ def format_boolean(value: bool) -> str:
 
 
 def format_double(value: float) -> str:
-    """As few digits as tell it from its neighbours, one behind the point at least."""
+    """Format a double with the fewest digits that identify it, at least one of them after the point."""
     if not math.isfinite(value):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     sign = "-" if math.copysign(1.0, value) < 0 else ""
@@ -127,17 +127,17 @@ _FORMATS: Final[dict[SqlType, Callable[[Any], str]]] = {
     types.DATE: times.format_date,
     types.TIMESTAMP: times.format_timestamp,
 }
-# Inside an array, a map or a struct Java writes times in another way than a cast does.
 _INNER_FORMATS: Final[dict[SqlType, Callable[[Any], str]]] = {
     **_FORMATS,
     types.BYTES: _java_bytes,
     types.TIME: _java_time,
     types.TIMESTAMP: _java_timestamp,
 }
+"""Formats inside an array, a map or a struct, where Java writes times and bytes differently than a cast."""
 
 
 def formatter(type_: SqlType) -> Callable[[Any], str]:
-    """What CAST(… AS STRING) makes of a value that is not null."""
+    """The function that formats non-null values for CAST(… AS STRING)."""
     if isinstance(type_, Decimal):
         return format_decimal
     return _FORMATS.get(type_) or _parts_formatter(type_)

@@ -1,7 +1,7 @@
-"""Functions that CREATE FUNCTION took from Python files.
+"""User-defined functions, which CREATE FUNCTION loads from Python files.
 
-A file's text is read once, where a statement is carried out, and goes along with what calls it: workers need
-no file. Values are given and taken as `penstock.sql.evaluation` holds them.
+A file is read once, when a statement is executed. Its text is shipped with the code that calls it, so
+workers need no file. Arguments and results are values as described in `penstock.sql.evaluation`.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from penstock.sql.types import Array, Decimal, Map, SqlType, Struct
 
 
 class UserFunctionError(ValueError):
-    """A function of a file is not there, failed, or gave what it may not give."""
+    """A user-defined function is missing, failed, or returned an invalid result."""
 
 
 @dataclass(frozen=True)
 class UserFunctions:
-    """The texts of files by their names, as CREATE FUNCTION writes them."""
+    """The texts of files, by their names in CREATE FUNCTION."""
 
     files: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, functions: Iterable[Function], folder: Path) -> UserFunctions:
-        """The files of all functions that have one, from below a folder."""
+        """Read the files of all user-defined functions from a folder."""
         found = {_file(function)[0] for function in functions if function.file is not None}
         return cls({name: _read(folder, name) for name in sorted(found)})
 
     def only(self, functions: Mapping[str, Function]) -> UserFunctions:
-        """The files of these functions, without others."""
+        """Select the files of these functions."""
         wanted = {_file(function)[0] for function in functions.values() if function.file is not None}
         return UserFunctions({name: text for name, text in self.files.items() if name in wanted})
 
     def check(self, function: Function) -> None:
-        """That a file has the function and that it takes its arguments."""
+        """Check that the file defines the function, and that it accepts the declared number of arguments."""
         self._found(function)
 
     def _found(self, function: Function) -> Callable[..., Any]:
@@ -68,7 +68,7 @@ class UserFunctions:
         return made
 
     def bound(self, function: Function, call: Call) -> Callable[..., Any]:
-        """The function as expressions call it: a result of another type than was declared is an error."""
+        """Wrap the function for calls from expressions. A result that is not of the declared type raises."""
         found, (file, name) = self._found(function), _file(function)
         where = f"function {function.name} of {file}:{name}"
         assert call.result is not None
@@ -77,7 +77,7 @@ class UserFunctions:
 
         def called(*arguments: Any) -> Any:
             try:
-                # A function that changes a list must not change it for other columns.
+                # A function that changes a list must not change the values of other columns.
                 given_it = [copy(each) for copy, each in zip(copies, arguments, strict=True)]
                 result = found(*given_it)
             except Exception as error:
@@ -122,7 +122,7 @@ def _parameters(found: Callable[..., Any]) -> str:
 
 @cache
 def _module(file: str, text: str) -> dict[str, Any]:
-    """What a file defines. It runs once in a process, whoever calls its functions."""
+    """Run a file and return its globals. A file runs once per process."""
     namespace: dict[str, Any] = {"__name__": file.removesuffix(".py").replace("/", "."), "__file__": file}
     try:
         exec(compile(text, file, "exec"), namespace)
@@ -154,7 +154,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-# The Python types of values, and the bounds of those that are integers.
+# The Python types of values, and the ranges of the integer ones.
 _CLASSES: Final[dict[SqlType, type]] = {types.BOOLEAN: bool, types.STRING: str, types.BYTES: bytes}
 _BOUNDS: Final[dict[SqlType, range]] = {
     types.INTEGER: range(-INTEGER_BOUND, INTEGER_BOUND),
@@ -166,7 +166,7 @@ _BOUNDS: Final[dict[SqlType, range]] = {
 
 
 def _checker(type_: SqlType) -> Callable[[Any], Any]:
-    """Gives a value back that is of a type, and raises a TypeError, ValueError or KeyError for others."""
+    """A function that returns values of this type and raises TypeError, ValueError or KeyError for others."""
     if type_ in _BOUNDS:
         return lambda value: _integer(value, _BOUNDS[type_])
     if type_ in _CLASSES:
@@ -215,7 +215,7 @@ def _decimal(value: Any, type_: Decimal) -> Number:
 
 
 def _struct(value: Any, fields: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
-    """A field that is not given is null; one of another name is an error."""
+    """Check a struct. A missing field is null; an unknown field raises KeyError."""
     given = _instance(value, dict)
     if not given.keys() <= fields.keys():
         raise KeyError

@@ -1,4 +1,4 @@
-"""Python source that is written line by line: blocks, names that are used once, constants."""
+"""A writer of Python source, with blocks, unique names and constants."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-# Python allows 20 loops and try statements in each other, in one function.
 BLOCKS_MAX: Final = 12
+"""Limits nested loops and try statements in one function, below Python's own limit of 20."""
 
 
 class Names:
-    """Names that no two things share, and what stands behind those that the source reads as globals."""
+    """A generator of unique names. ``globals`` holds the values of those that the source reads as globals."""
 
     def __init__(self) -> None:
         self.globals: dict[str, Any] = {}
@@ -23,7 +23,7 @@ class Names:
         return f"{prefix}{self._count}"
 
     def constant(self, value: Any) -> str:
-        """The name of a value, the same for the same object."""
+        """The name of a value. The same object always gets the same name."""
         name = self._known.get(id(value))
         if name is None:
             name = self._known[id(value)] = self.fresh("k")
@@ -32,7 +32,7 @@ class Names:
 
 
 class Writer:
-    """Lines of one function's body; ``depth`` is how many blocks are open around what is written."""
+    """The lines of one function's body. ``blocks`` counts the open loops and try statements."""
 
     def __init__(self, names: Names, indent: int = 1) -> None:
         self.names = names
@@ -44,7 +44,7 @@ class Writer:
         self.lines.append("    " * self._indent + line)
 
     def temporary(self, code: str) -> str:
-        """A variable that is given the value of an expression here."""
+        """Assign an expression to a new variable, and return its name."""
         name = self.names.fresh("t")
         self.write(f"{name} = {code}")
         return name
@@ -66,7 +66,7 @@ class Writer:
 
     @contextmanager
     def apart(self) -> Iterator[list[str]]:
-        """What is written inside goes to a list of its own, as lines of a block."""
+        """Collect the lines written inside in a separate list, indented as a block."""
         outer, self.lines = self.lines, []
         with self._indented():
             yield self.lines
@@ -74,7 +74,7 @@ class Writer:
 
     @contextmanager
     def counted_block(self, head: str) -> Iterator[None]:
-        """A loop or a try statement. Where too many are open, the block is a function of its own."""
+        """Open a loop or try statement, which counts towards BLOCKS_MAX."""
         self.blocks += 1
         with self.block(head):
             yield
@@ -82,7 +82,7 @@ class Writer:
 
     @contextmanager
     def result(self, name: str) -> Iterator[None]:
-        """What is written inside gives ``name`` its value; in a function of its own if need be."""
+        """Write code that assigns ``name``. It becomes a separate function if BLOCKS_MAX blocks are open."""
         if self.blocks < BLOCKS_MAX:
             yield
             return
@@ -94,7 +94,7 @@ class Writer:
 
     @contextmanager
     def function(self, head: str) -> Iterator[None]:
-        """A function that may read what is known where it stands."""
+        """Define a nested function, which can read the variables of the enclosing one."""
         outside, self.blocks = self.blocks, 0
         with self.block(head):
             yield

@@ -1,4 +1,6 @@
-"""Rows and the bytes of records, in ksqlDB's formats.
+"""Serialization of rows to the bytes of records and back, in ksqlDB's formats.
+
+Formats, their schemas and the inference of columns from schemas belong here; expressions and queries don't.
 
 >>> from penstock.sql import types
 >>> from penstock.sql.catalog import Column

@@ -1,4 +1,4 @@
-"""The few things that Avro's binary encoding is made of."""
+"""The primitives of Avro's binary encoding."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from penstock.sql.formats.errors import FormatError
 
-# Reads a value at a place, and gives where the next one begins.
 Read = Callable[[bytes, int], tuple[Any, int]]
+"""Reads a value at an offset, and returns it with the offset of the next one."""
 
 _FLOAT: Final = Struct("<f")
 _DOUBLE: Final = Struct("<d")
@@ -39,7 +39,7 @@ def read_long(data: bytes, at: int) -> tuple[int, int]:
                 raise FormatError("found a number of more than ten bytes, expected at most ten")
     except IndexError:
         raise ended() from None
-    # In Java the bits beyond the 64th are lost.
+    # Java drops the bits beyond the 64th.
     value &= 0xFFFF_FFFF_FFFF_FFFF
     return (value >> 1) ^ -(value & 1), at
 

@@ -1,8 +1,8 @@
-"""Values that were written with any Avro schema, as columns: a reader is compiled for each writer's schema.
+"""Deserialization of Avro data to columns. A reader is compiled for each writer's schema.
 
-What may stand for what is ksqlDB's: numbers widen (never narrow), a STRING takes booleans and numbers too,
-fields are found by their name or by it in upper case, and what the writer doesn't have is null. Fields
-that no column wants are passed over.
+The conversions are ksqlDB's: numbers are widened but never narrowed, and a STRING column accepts booleans and
+numbers too. A field is matched to a column by its name, or else by its name in upper case. A column without
+a field is null, and a field without a column is skipped.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from penstock.sql.formats.errors import FormatError
 from penstock.sql.formats.settings import Fields
 from penstock.sql.types import Array, Map, SqlType, Struct
 
-# So many elements of no bytes at all are believed; an array of them costs a writer nothing.
 EMPTY_ELEMENTS_MAX: Final = 1_000_000
+"""Limits array elements that are encoded in no bytes, as a huge array of them costs its writer nothing."""
 _READS: Final[dict[str, Read]] = {
     "null": avro_bytes.read_nothing,
     "boolean": avro_bytes.read_boolean,
@@ -31,7 +31,6 @@ _READS: Final[dict[str, Read]] = {
     "bytes": avro_bytes.read_bytes,
     "string": avro_bytes.read_text,
 }
-# Which of Avro's types a column takes.
 _TAKEN: Final[dict[SqlType, tuple[str, ...]]] = {
     types.BOOLEAN: ("boolean",),
     types.INTEGER: ("int",),
@@ -42,10 +41,11 @@ _TAKEN: Final[dict[SqlType, tuple[str, ...]]] = {
     types.DATE: ("int",),
     types.TIMESTAMP: ("int", "long"),
 }
+"""The Avro types that a column accepts."""
 
 
 def row_reader(writer: Type, fields: Fields, is_alone: bool) -> Callable[[bytes, int], tuple[Any, ...]]:
-    """Reads the row that begins at a place in the bytes."""
+    """Compile a reader of rows, which takes the bytes and the offset of the row."""
     if is_alone:
         name, type_ = fields[0]
         read_one = _at(name, reader(writer, type_))
@@ -77,7 +77,7 @@ def _at(step: str, read: Read) -> Read:
 
 
 def reader(writer: Type, type_: SqlType) -> Read:
-    """Reads what ``writer`` wrote as a value of ``type_``."""
+    """Compile a reader that reads data of schema ``writer`` as a value of ``type_``."""
     if writer.kind == "union":
         return _union(writer, type_)
     match type_:
@@ -103,7 +103,7 @@ def reader(writer: Type, type_: SqlType) -> Read:
 
 
 def _refusing(writer: Type, type_: SqlType) -> Read:
-    """For a value that may never come: only what is read is refused."""
+    """Build a reader that raises an error, as a schema may allow unsupported values that never occur."""
     found = writer.full_name if writer.name is not None else writer.kind
     if "logicalType" in writer.properties:
         found = f"{found} ({writer.properties['logicalType']})"
@@ -115,7 +115,7 @@ def _refusing(writer: Type, type_: SqlType) -> Read:
 
 
 def is_map(writer: Type) -> bool:
-    """Whether an array stands for a map whose keys are no plain texts, as Connect writes them."""
+    """Whether an array represents a map. Connect writes maps this way unless their keys are plain strings."""
     if writer.kind != "array" or writer.items[0].kind != "record":
         return False
     entry = writer.items[0]
@@ -133,7 +133,7 @@ def _is_decimal(writer: Type) -> bool:
 
 
 def plain(writer: Type) -> Read:
-    """A value of a simple type as it is."""
+    """A reader for a simple type, without any conversion."""
     if writer.kind == "fixed":
         return avro_bytes.fixed(writer.size)
     if writer.kind == "enum":
@@ -186,7 +186,7 @@ def _union(writer: Type, type_: SqlType) -> Read:
             avro_bytes.read_nothing if each.kind == "null" else reader(each, type_) for each in writer.items
         ]
     elif isinstance(type_, Struct):
-        # Connect shows a union as a struct of which the field of the branch's name is set.
+        # Connect represents a union as a struct, in which only the field named like the branch is set.
         readers = [_branch(each, type_) for each in writer.items]
     else:
         return _refusing(writer, type_)
@@ -260,7 +260,7 @@ def _pair(read_key: Read, read_value: Read) -> Read:
 
 
 def _blocks(read: Read, together: Callable[[list[Any]], Any]) -> Read:
-    """Arrays and maps: blocks of so many entries, until one of none."""
+    """A reader for an array or map, which is encoded as blocks of entries up to an empty block."""
 
     def read_all(data: bytes, at: int) -> tuple[Any, int]:
         entries: list[Any] = []
@@ -270,7 +270,7 @@ def _blocks(read: Read, together: Callable[[list[Any]], Any]) -> Read:
                 return together(entries), at
             if count < 0:
                 count = -count
-                _, at = avro_bytes.read_long(data, at)  # the block's bytes, for those who pass over it
+                _, at = avro_bytes.read_long(data, at)  # the block's size in bytes, needed only to skip it
             begin = at
             for number in range(count):
                 entry, at = read(data, at)
@@ -282,12 +282,12 @@ def _blocks(read: Read, together: Callable[[list[Any]], Any]) -> Read:
 
 
 def skipper(writer: Type, known: dict[int, Read] | None = None) -> Read:
-    """Passes over a value. A type that holds itself is skipped by the same function."""
+    """Compile a reader that skips a value. A recursive type is skipped by a recursive reader."""
     known = {} if known is None else known
     if id(writer) in known:
         again = id(writer)
         return lambda data, at: known[again](data, at)
-    known[id(writer)] = avro_bytes.read_nothing  # until it is made
+    known[id(writer)] = avro_bytes.read_nothing  # a placeholder until the reader is compiled
     known[id(writer)] = made = _skipping(writer, known)
     return made
 

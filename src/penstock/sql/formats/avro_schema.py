@@ -1,6 +1,7 @@
-"""The Avro schema of columns, as Connect's AvroData makes it of the types of ksqlDB: every field may be null,
-temporal types and decimals are Connect's logical types, and a MAP is an array of entries, since its keys
-may be null too.
+"""Generation of Avro schemas for columns, equal to those of Connect's AvroData for ksqlDB's types.
+
+Every field is nullable, temporal types and decimals are Connect's logical types, and a MAP is an array of
+entries because its keys are nullable too.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _TEMPORAL: Final[dict[SqlType, tuple[str, str, str]]] = {
 
 
 def key_schema_name(source: str) -> str:
-    """The name of a key's record for a source: MY_TABLE has MyTableKey."""
+    """The name of the record of a source's key. For MY_TABLE it is MyTableKey."""
     camel = "".join(word[:1].upper() + word[1:].lower() for word in source.split("_"))
     return f"{NAMESPACE}.{camel}Key"
 
 
 def schema_text(chosen: SideFormat) -> str:
-    """What is registered for a side's columns."""
+    """Generate the schema to register for a side's columns."""
     name = chosen.full_name or _VALUE_NAME
     if chosen.is_alone:
         schema = _base(chosen.fields[0][1], name, is_root=True)
@@ -51,7 +52,7 @@ def _nullable(type_: SqlType, name: str) -> list[Any]:
 
 
 def _base(type_: SqlType, name: str, *, is_root: bool = False) -> Any:
-    """A type that is not null. ``name`` is what a record in it would be called."""
+    """Generate the schema of a non-null type. ``name`` is used if it is or contains a record."""
     if type_ in _SIMPLE:
         return _SIMPLE[type_]
     version = {} if is_root else {"connect.version": 1}
@@ -89,7 +90,7 @@ def _base(type_: SqlType, name: str, *, is_root: bool = False) -> Any:
 
 
 def _record(name: str, fields: tuple[tuple[str, Any], ...], *, has_space: bool = True) -> dict[str, Any]:
-    """``has_space``: it says its namespace, which holds for the records in it too."""
+    """Generate a record. With ``has_space`` it declares its namespace, which nested records inherit."""
     space, _, last = name.rpartition(".")
     made: dict[str, Any] = {"type": "record", "name": last}
     if space and has_space:

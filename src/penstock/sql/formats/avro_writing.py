@@ -1,4 +1,4 @@
-"""Rows in the encoding of an Avro schema: the one made of their columns, or one that *_SCHEMA_ID names."""
+"""Serialization of rows to Avro, with the schema generated from their columns or the one of *_SCHEMA_ID."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ _KINDS: Final[dict[SqlType, tuple[str, ...]]] = {
 
 
 def row_writer(reader: Type, fields: Fields, is_alone: bool) -> Callable[[Sequence[Any]], bytes]:
-    """Raises FormatError, for the schema or for a row."""
+    """Compile a writer of rows.
+
+    Raises FormatError if the schema does not fit the columns, and the writer does so for an invalid row.
+    """
     if is_alone:
         name, type_ = fields[0]
         write_one = _at(name, writer(reader, type_))
@@ -58,7 +61,7 @@ def _at(step: str, write: Write) -> Write:
 
 
 def writer(reader: Type, type_: SqlType) -> Write:
-    """Writes a value of ``type_``, or None where the schema has null."""
+    """Compile a writer of values of ``type_``, which accepts None if the schema allows null."""
     if reader.kind == "union":
         return _union(reader, type_)
     write = _not_null(reader, type_)
@@ -170,7 +173,7 @@ def _decimal(reader: Type, type_: types.Decimal) -> Write:
             raise FormatError(f"found {value}, expected a number of at most {scale} decimals")
         if reader.kind == "fixed":
             return unscaled.to_bytes(size, "big", signed=True)
-        # As Java's BigInteger: so many bytes that the sign has its bit.
+        # As in Java's BigInteger, there are enough bytes for a sign bit.
         bits = (unscaled if unscaled >= 0 else ~unscaled).bit_length()
         return avro_bytes.sized(unscaled.to_bytes(bits // 8 + 1, "big", signed=True))
 
@@ -194,7 +197,7 @@ def _record(reader: Type, type_: Struct) -> Write:
 
 
 def _or_default(write: Write, field: Field) -> Write:
-    """The field's default stands for null where it can't be null."""
+    """Write the field's default for null if the field is not nullable."""
     if field.default is ABSENT or any(each.kind == "null" for each in (field.type, *field.type.items)):
         return write
     default = _default(field)
@@ -202,7 +205,7 @@ def _or_default(write: Write, field: Field) -> Write:
 
 
 def _default(field: Field) -> Write:
-    """What stands in a field that the columns don't have."""
+    """A writer of the default of a field without a column. Raises FormatError if it has no default."""
     if field.default is ABSENT:
         raise FormatError(
             "found no column and no default for a field of the schema, expected one", field.name

@@ -1,6 +1,4 @@
-"""The format DELIMITED: values between delimiters, with the quotes that Apache Commons CSV 1.4 writes and
-reads by default, which is what ksqlDB uses.
-"""
+"""The format DELIMITED, with the default quoting rules of Apache Commons CSV 1.4, which ksqlDB uses."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ _LINE_ENDS: Final = "\r\n"
 
 
 def delimiter(setting: str | None) -> str:
-    """The character that VALUE_DELIMITER or KEY_DELIMITER stands for."""
+    """The character that a VALUE_DELIMITER or KEY_DELIMITER setting denotes."""
     if setting is None:
         return ","
     found = NAMED_DELIMITERS.get(setting, setting)
@@ -36,7 +34,7 @@ def _truth(text: str) -> bool:
 
 def _bytes(text: str) -> bytes:
     try:
-        # Java's decoder takes base64 without its padding, and nothing else beyond the alphabet.
+        # Java's decoder accepts base64 without padding, but no characters outside the alphabet.
         return base64.b64decode(text + "=" * (-len(text) % 4) if "=" not in text else text, validate=True)
     except (binascii.Error, ValueError):
         raise FormatError(f"found {shown(text)}, expected BYTES as base64") from None
@@ -85,8 +83,10 @@ def _own_text(value: Any) -> str:
 
 
 def _quoted(text: str, mark: str, is_first: bool) -> str:
-    """In quotes where Commons CSV puts them: beyond what must be, where a line begins with anything but a
-    letter or digit, a value begins with ``#`` or what sorts before it, or ends with a space.
+    """Quote a value where Commons CSV does.
+
+    In addition to values that need quotes, these are values that start a line with anything but a letter or
+    digit, start with ``#`` or a character before it, or end with a space.
     """
     if not text:
         return '""' if is_first else ""
@@ -142,7 +142,7 @@ def row_reader(fields: Sequence[tuple[str, SqlType]], mark: str) -> Callable[[by
 
 
 def first_record(text: str, mark: str) -> list[str]:
-    """The values of the first line that is not empty."""
+    """Split the first non-empty line into its values."""
     text = text.lstrip(_LINE_ENDS)
     if not text:
         raise FormatError("found no values, expected a line of them")
@@ -160,7 +160,7 @@ def first_record(text: str, mark: str) -> list[str]:
 
 
 def _token(text: str, at: int, mark: str) -> tuple[str, int]:
-    """One value, and where it ends: at a delimiter, a line's end or the text's."""
+    """Read one value; return it and its end, which is a delimiter, the end of the line or of the text."""
     if at < len(text) and text[at] == '"':
         return _token_in_quotes(text, at, mark)
     end = at

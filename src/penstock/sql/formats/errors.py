@@ -1,4 +1,4 @@
-"""Bytes that are no row of their format, and rows that a format can't carry."""
+"""FormatError, for bytes that are invalid in their format and for rows that a format cannot represent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ FOUND_CHARACTERS_MAX: Final = 60
 
 
 class FormatError(ValueError):
-    """``problem`` says what was found and what was expected; ``path`` is where, such as `AMOUNTS[2]`."""
+    """A row or its bytes are invalid. ``problem`` describes the error, ``path`` its place (`AMOUNTS[2]`)."""
 
     def __init__(self, problem: str, path: str = "") -> None:
         super().__init__(problem)
@@ -16,7 +16,7 @@ class FormatError(ValueError):
         self.path = path
 
     def within(self, step: str) -> FormatError:
-        """The same error, one step further out: a field's name, or an index in brackets."""
+        """Prepend a step to the path, a field's name or an index in brackets, and return this error."""
         if not self.path:
             self.path = step
         elif self.path.startswith("["):
@@ -30,7 +30,7 @@ class FormatError(ValueError):
 
 
 def shown(value: object) -> str:
-    """A value in a sentence about it."""
+    """Show a value in an error message, shortened."""
     text = repr(value)
     return text if len(text) <= FOUND_CHARACTERS_MAX else text[: FOUND_CHARACTERS_MAX - 1] + "…"
 

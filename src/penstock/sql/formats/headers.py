@@ -1,4 +1,4 @@
-"""Columns of HEADERS: what a record's headers are to them."""
+"""The values of HEADERS columns, read from a record's headers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def _last(wanted: str) -> Callable[[Headers], bytes | None]:
 
 
 def headers_reader(columns: Sequence[Column]) -> Callable[[Headers], tuple[Any, ...]]:
-    """The values of header columns, in order: all headers, or the value of the last one of a key."""
+    """Build a function that returns the values of header columns from a record's headers.
+
+    A value is the list of all headers, or the value of the last header with the column's key.
+    """
     for column in columns:
         if column.role is not Role.HEADERS:
             raise FormatError("found another column, expected one of HEADERS", column.name)

@@ -1,5 +1,7 @@
-"""The columns that a schema of the registry stands for, for a CREATE that lists none: the types that
-Connect's converters make of it, as ksqlDB takes them. A field of a type that ksqlDB doesn't have is left out.
+"""Inference of columns from a schema of the registry, for a CREATE that lists none.
+
+The types are those that ksqlDB infers by way of Connect's converters. A field of an unsupported type is
+omitted.
 """
 
 from __future__ import annotations
@@ -49,11 +51,11 @@ _CONNECT_NAMES: Final[dict[str, SqlType]] = {
 
 
 class Unsupported(ValueError):
-    """A type that no column has."""
+    """A schema has a type that ksqlDB does not support."""
 
 
 def struct_of(fields: Mapping[str, Callable[[], SqlType]], name_of: NameOf) -> Struct:
-    """Of the fields that have a type."""
+    """Build a STRUCT of the fields with supported types. Raises Unsupported if there are none."""
     made: dict[str, SqlType] = {}
     for name, type_of in fields.items():
         try:
@@ -73,7 +75,7 @@ def _decimal(precision: Any, scale: Any) -> SqlType:
 
 
 def of_avro(of: Type, name_of: NameOf, inside: tuple[Type, ...] = ()) -> SqlType:
-    """Raises Unsupported."""
+    """Convert an Avro type. Raises Unsupported."""
     if of in inside:
         raise Unsupported(f"{of.full_name}, which holds itself")
     inside = (*inside, of)
@@ -113,7 +115,7 @@ def _of_union(of: Type, name_of: NameOf, inside: tuple[Type, ...]) -> SqlType:
 
 
 def of_json_schema(text: str, name_of: NameOf) -> SqlType:
-    """Raises Unsupported. References within the document are followed."""
+    """Convert a JSON schema, resolving references within the document. Raises Unsupported."""
     root = json.loads(text)
     return _of_node(root, root, name_of, ())
 
@@ -201,7 +203,7 @@ def _of_simple(node: Any, kind: Any) -> SqlType:
 
 
 def columns_of(found: SqlType, single: str | None) -> tuple[tuple[str, SqlType], ...]:
-    """The columns: a struct's fields, or one of the name ``single`` for a value that stands alone."""
+    """The columns of a schema: a struct's fields, or one column ``single`` for an unwrapped value."""
     if single is not None:
         return ((single, found),)
     if not isinstance(found, Struct):

@@ -1,4 +1,4 @@
-"""INSERT INTO … VALUES: the record of a row."""
+"""Building the record of an INSERT INTO … VALUES."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from penstock.sql.statements import SourceKind
 from penstock.sql.types import SqlType
 from penstock.topology.serdes import Serde
 
-#: Of how many sources serdes are kept: each costs ten times what it takes to write a row.
 _SERDES_MAX: Final = 256
+"""Limits cached pairs of serdes. Building a pair costs ten times as much as writing a row."""
 
 
 class Record(NamedTuple):
-    """What is to be produced."""
+    """A record to produce."""
 
     topic: str
     key: bytes | None
@@ -44,9 +44,10 @@ class Record(NamedTuple):
 def record_of(
     row: Row, functions: Mapping[str, Function], properties: Mapping[str, str], now_ms: int
 ) -> Record:
-    """The record of a row: columns that it doesn't name are null, and its time is ``now_ms`` without a
-    ROWTIME. ``properties`` are those of a schema registry, whose schema of the key has to be the source's:
-    other bytes of a key would be in other partitions. Raises SqlError, FormatError, RegistryRefused and
+    """Build the record of a row. Missing columns are null, and a missing ROWTIME is ``now_ms``.
+
+    ``properties`` are those of the schema registry. Its schema of the key must equal the source's, as a key
+    with other bytes would be in another partition. Raises SqlError, FormatError, RegistryRefused and
     RegistryUnreachable.
     """
     source = row.target
@@ -67,9 +68,7 @@ def record_of(
 def record_of_json(
     source: DataSource, given: Mapping[str, Any], properties: Mapping[str, str], now_ms: int
 ) -> Record:
-    """The record of a row whose values are as JSON has them, by the names of columns; the rest is as for
-    `record_of`.
-    """
+    """Build the record of a row from JSON values by column name, as `record_of` does for a statement."""
     _check_insertable(source)
     columns = {each.name: each for each in source.columns if each.role is not Role.HEADERS}
     values: dict[str, Any] = {}
@@ -90,7 +89,7 @@ def record_of_json(
 
 
 def _of_json(name: str, value: Any, type_: SqlType) -> Any:
-    """A value as a column has it; a number that an integer would not be equal to is refused."""
+    """Convert a JSON value to a column's type. Raises SqlError for a number that an integer would change."""
     try:
         exact = _exact(value)
         made = coercion(type_)(exact)
@@ -103,7 +102,7 @@ def _of_json(name: str, value: Any, type_: SqlType) -> Any:
 
 
 def _exact(value: Any) -> Any:
-    """JSON whose numbers are integers and decimals alone."""
+    """Replace the floats in a JSON value by decimals."""
     if isinstance(value, float):
         return Decimal(repr(value))
     if isinstance(value, list):
@@ -136,7 +135,7 @@ def _record(
 
 @lru_cache(maxsize=_SERDES_MAX)
 def _serdes(source: DataSource, settings: tuple[tuple[str, str], ...]) -> tuple[Serde[Any], Serde[Any]]:
-    """Of keys and values; another schema in the registry is another setting."""
+    """The serdes of a source's keys and values. The settings contain the ID of the key's schema."""
     values = [each for each in source.columns if each.role is Role.VALUE]
     given = dict(settings)
     return (
@@ -159,7 +158,7 @@ def _value(
 
 
 def _key_schema(source: DataSource, settings: Mapping[str, str]) -> int:
-    """The id of the key's latest schema, which says what the source's own does."""
+    """The ID of the key's latest schema. Raises SqlError if it differs from the source's own."""
     side = side_format(Side.KEY, source.keys, source.key_format, settings, source.topic)
     config = registry_of(settings)
     if config is None:

@@ -1,10 +1,11 @@
-"""Rows of JSON: a typed decoder for the objects as they come, and the lenient reading behind it.
+"""Deserialization of JSON rows, with a fast typed decoder and a lenient reader as its fallback.
 
-msgspec's decoder for a class of the columns is several times as fast as parsing and converting, but it takes
-only values of the very type, under the very names. So a reader learns from what it refuses: a new name of a
-field (`id` for ID, or one that no column wants) becomes a field of the class, and a column whose values are
-not of its own JSON type is converted each time. A name that is not in the class refuses the object, because
-it might be another spelling of a column. What was learnt never changes what a text means.
+msgspec's decoder for a class of the columns is several times faster than parsing and converting, but it
+accepts only values of the exact type under the exact names. A reader therefore adapts the class to objects
+that the decoder rejects. A new field name (`id` for ID, or a name without a column) becomes a field of the
+class, and a column whose values are not of its own JSON type is from then on converted by a function. The
+decoder rejects an object with a name that is not in the class, because it might be another spelling of a
+column. The adaptation never changes the result for a text.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from penstock.sql.formats.errors import FormatError
 from penstock.sql.formats.json_values import coercion, object_coercion, parse
 from penstock.sql.types import Array, Map, SqlType, Struct
 
-# Objects with ever new names (which are data, then) are read without a class.
 NAMES_MAX: Final = 256
+"""Limits the fields of a class. Objects with more names use them as data, and are read without a class."""
 _INTEGER: Final = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 _BIGINT: Final = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 _NATURAL: Final[dict[SqlType, Any]] = {
@@ -40,7 +41,7 @@ _NULL: Final = b"null"
 
 
 def _natural(type_: SqlType) -> Any:
-    """The Python type that a decoder builds right away, or None."""
+    """The Python type that a decoder can build directly, or None."""
     match type_:
         case Array(element):
             inner = _natural(element)
@@ -67,7 +68,7 @@ def _is_natural(value: Any, type_: SqlType) -> bool:
 
 
 def _of_raw(type_: SqlType, has_entries: bool) -> Callable[[Any], Any]:
-    """Reads a part of a text whose decoder kept it as it was."""
+    """Build a reader for a part of a text that the decoder left undecoded."""
     coerce = coercion(type_, has_entries)
     if isinstance(type_, types.Decimal):
         fit = numbers.fitting(type_)
@@ -96,7 +97,7 @@ def _of_raw(type_: SqlType, has_entries: bool) -> Callable[[Any], Any]:
 
 
 def _field(type_: SqlType, is_loose: bool, has_entries: bool) -> tuple[Any, Callable[[Any], Any] | None]:
-    """The type of a class's field for a column, and what is still to do to its value."""
+    """The type of the class's field for a column, and the function that converts its value, if any."""
     if not is_loose:
         natural = _natural(type_)
         if natural is not None:
@@ -111,29 +112,29 @@ def _field(type_: SqlType, is_loose: bool, has_entries: bool) -> tuple[Any, Call
 
 
 class ObjectReader:
-    """Reads objects of some fields from their texts."""
+    """A reader of JSON objects with given fields."""
 
     def __init__(self, fields: Sequence[tuple[str, SqlType]], has_entries: bool = False) -> None:
         self._fields = tuple(fields)
         self._places = {name: index for index, (name, _) in enumerate(self._fields)}
         self._has_entries = has_entries
         self._coerce = object_coercion(self._fields, "an object", has_entries)
-        self._names: dict[str, int | None] = {}  # in the text: the column's place
+        self._names: dict[str, int | None] = {}  # names in the text, with the column's index
         self._loose: set[int] = set()
-        # A name may stand for two columns, `a` and A: only the lenient way gives it to both.
+        # One name may match two columns, `a` and A. Only the lenient reader assigns it to both.
         self._is_learning = not any(
             name.upper() != name and name.upper() in self._places for name in self._places
         )
         self._read: Callable[[Any], tuple[Any, ...]] | None = None
 
     def read(self, data: bytes) -> tuple[Any, ...]:
-        """The fields' values. Raises FormatError."""
+        """Read the fields' values. Raises FormatError."""
         read = self._read
         if read is not None:
             try:
                 return read(data)
             except (ValueError, ArithmeticError, RecursionError):
-                pass  # msgspec's errors, and what a value's reading refuses
+                pass  # an error of msgspec, or of the conversion of a value
         return self._read_leniently(data)
 
     def _read_leniently(self, data: bytes) -> tuple[Any, ...]:
@@ -151,7 +152,7 @@ class ObjectReader:
                 place = self._places.get(name.upper())
             if name not in self._names:
                 if place is not None and place in self._names.values():
-                    self._give_up()  # two spellings of one column: which of them counts is seen only in all
+                    self._give_up()  # only the lenient reader decides between two spellings of a column
                     return
                 self._names[name] = place
             if place is not None and each is not None and place not in self._loose:
@@ -168,7 +169,7 @@ class ObjectReader:
         self._read = None
 
     def _compiled(self) -> Callable[[Any], tuple[Any, ...]]:
-        """One function from bytes to the row, for the names and types seen so far."""
+        """Compile a function from bytes to the row, for the names and types seen so far."""
         attributes: list[tuple[str, Any, Any]] = []
         rename: dict[str, str] = {}
         values = ["None"] * len(self._fields)
@@ -196,7 +197,7 @@ class ObjectReader:
 
 
 def single_reader(name: str, type_: SqlType, has_entries: bool = False) -> Callable[[bytes], tuple[Any, ...]]:
-    """Reads a value that stands alone."""
+    """Build a reader of an unwrapped value."""
     coerce = coercion(type_, has_entries)
     natural = _natural(type_)
     decode = None if natural is None else msgspec.json.Decoder(natural | None).decode

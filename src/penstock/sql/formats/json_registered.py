@@ -1,5 +1,7 @@
-"""JSON_SR: JSON behind the id of a JSON schema, which is what Connect's JsonSchemaData makes of the columns.
-A MAP is an array of objects with `key` and `value`, since its keys may be null.
+"""The format JSON_SR: JSON prefixed by the ID of a JSON schema.
+
+The schema generated for columns equals that of Connect's JsonSchemaData. A MAP is an array of objects with
+`key` and `value`, since its keys may be null.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _TEMPORAL: Final[dict[SqlType, str]] = {types.TIME: "Time", types.DATE: "Date", 
 
 
 def schema_text(chosen: SideFormat) -> str:
-    """What is registered for a side's columns."""
+    """Generate the schema to register for a side's columns."""
     if chosen.is_alone:
         made = _nullable(chosen.fields[0][1], None)
     else:
@@ -73,7 +75,7 @@ def _base(type_: SqlType) -> dict[str, Any]:
 
 
 def reader(schema: Any, chosen: SideFormat) -> Reader:
-    """Whatever the schema says, what counts is the value."""
+    """Build a reader. It ignores the schema and reads the JSON value as it is."""
     if chosen.is_alone:
         read = json_reading.single_reader(*chosen.fields[0], has_entries=True)
     else:
@@ -91,7 +93,7 @@ def writer(schema: Any, chosen: SideFormat) -> Writer:
 
 
 def _others(schema: Any, chosen: SideFormat) -> tuple[tuple[str, SqlType], ...]:
-    """What a schema that *_SCHEMA_ID names has beside the columns: these are written as null."""
+    """The fields of a *_SCHEMA_ID's schema without a column, which are written as null."""
     if chosen.schema_id is None:
         return ()
     known = {name for name, _ in chosen.fields}

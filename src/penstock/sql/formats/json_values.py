@@ -1,7 +1,8 @@
-"""What ksqlDB makes of a JSON value for a column of some type: what it converts, and what it refuses.
+"""Conversion of JSON values to the types of columns, with ksqlDB's rules.
 
-Numbers may stand in texts and lose their fraction for an integer; any value becomes a text; only true and
-false are BOOLEAN. Names of fields are looked for as they are, then in upper case. What is missing is null.
+A number may be in a string, and loses its fraction for an integer. Any value converts to STRING, but only
+true and false convert to BOOLEAN. A field is matched by its name, or else by its name in upper case. A
+missing field is null.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _DECODER: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_numbe
 
 
 def parse(data: bytes) -> Any:
-    """A JSON text with its decimals exact. What follows the value is not looked at, as ksqlDB does."""
+    """Parse a JSON text with exact decimals. Text after the value is ignored, as in ksqlDB."""
     try:
         text = bytes(data).removeprefix(_BYTE_ORDER_MARK).decode().lstrip(" \t\n\r")
         if not text:
@@ -42,7 +43,7 @@ def parse(data: bytes) -> Any:
         raise
     except RecursionError:
         raise FormatError("found JSON nested too deeply, expected at most a few hundred levels") from None
-    except (ValueError, ArithmeticError) as error:  # no text, no JSON, an exponent beyond all bounds
+    except (ValueError, ArithmeticError) as error:  # invalid UTF-8 or JSON, or an exponent out of range
         raise FormatError(f"found bytes that are no JSON ({error}), expected JSON") from None
 
 
@@ -149,7 +150,7 @@ def _map(type_: Map, has_entries: bool) -> Coerce:
 
 
 def _of_entries(value: list[Any], type_: Map) -> dict[Any, Any]:
-    """A map that was written as an array of objects with `key` and `value`."""
+    """Convert an array of objects with `key` and `value` to a map."""
     for entry in value:
         if not isinstance(entry, dict) or not entry.keys() <= {"key", "value"}:
             raise mismatch(entry, f"an entry of {type_}, an object of key and value")
@@ -161,7 +162,7 @@ def _of_entries(value: list[Any], type_: Map) -> dict[Any, Any]:
 def object_coercion(
     fields: tuple[tuple[str, SqlType], ...], expected: object, has_entries: bool = False
 ) -> Coerce:
-    """The fields' values of a JSON object, in order."""
+    """Build a function that converts a JSON object to its fields' values, in order."""
     wanted = [(name, coercion(type_, has_entries)) for name, type_ in fields]
 
     def coerce(value: Any) -> tuple[Any, ...]:
@@ -200,7 +201,7 @@ _PRIMITIVES: Final[dict[SqlType, Coerce]] = {
 
 
 def coercion(type_: SqlType, has_entries: bool = False) -> Coerce:
-    """Of a value that is not null. ``has_entries``: a MAP may be an array of its entries."""
+    """Build a converter of non-null values. With ``has_entries`` a MAP may be an array of its entries."""
     match type_:
         case Array():
             return _array(type_, has_entries)

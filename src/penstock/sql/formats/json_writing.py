@@ -1,5 +1,7 @@
-"""Rows as JSON, byte for byte as ksqlDB's converter writes them: keys are compared and partitioned by their
-bytes. For each list of columns a function is generated that is one expression.
+"""Serialization of rows to JSON, byte for byte as ksqlDB's converter writes them.
+
+The bytes matter because keys are compared and partitioned by them. For each list of columns a function is
+generated that consists of one expression.
 """
 
 from __future__ import annotations
@@ -16,13 +18,13 @@ from penstock.sql.formats.errors import FormatError, mismatch
 from penstock.sql.formats.numbers import real_text
 from penstock.sql.types import Array, Map, SqlType, Struct
 
-#: Limit on summands in one expression: each nests one level deeper, and Python's compiler limits the depth.
 _SUMMANDS_MAX: Final = 100
+"""Limits summands in one expression. Each nests one level deeper, and Python's compiler limits the depth."""
 _HEX_ESCAPE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u00[01][a-f]")
 
 
 def quote(text: str) -> str:
-    """A JSON string; escapes in upper case, as Java's libraries have them."""
+    """Quote a JSON string, with hex escapes in upper case as in Java's libraries."""
     quoted: str = encode_basestring(text)
     if "\\u00" in quoted:
         quoted = _HEX_ESCAPE.sub(lambda found: found[0][:-1] + found[0][-1].upper(), quoted)
@@ -49,7 +51,7 @@ def _array(element: Callable[[Any], str]) -> Callable[[Any], str]:
 
 
 def _entries(inner: Callable[[Any], str]) -> Callable[[Any], str]:
-    """A map as an array of its entries."""
+    """Build a writer of a map as an array of its entries."""
 
     def write(value: dict[Any, Any]) -> str:
         entries = (
@@ -79,7 +81,7 @@ def _struct(type_: Struct, has_entries: bool) -> Callable[[Any], str]:
 
 
 def value_writer(type_: SqlType, has_entries: bool = False) -> Callable[[Any], str]:
-    """Writes a value that is not null. ``has_entries``: a MAP is an array of its entries."""
+    """Build a writer of non-null values. With ``has_entries`` a MAP is written as an array of its entries."""
     match type_:
         case Array():
             return _array(value_writer(type_.element, has_entries))
@@ -101,7 +103,7 @@ def value_writer(type_: SqlType, has_entries: bool = False) -> Callable[[Any], s
 
 
 def _expression(index: int, type_: SqlType) -> str:
-    """The Python expression of a column's JSON."""
+    """Generate the Python expression of a column's JSON."""
     value = f"v{index}"
     match type_:
         case types.BOOLEAN:
@@ -114,10 +116,10 @@ def _expression(index: int, type_: SqlType) -> str:
 def object_writer(
     fields: Sequence[tuple[str, SqlType]], has_entries: bool = False
 ) -> Callable[[Sequence[Any]], str]:
-    """Writes the values of the fields, in order, as an object."""
+    """Build a writer of the fields' values, in order, as an object."""
     writers = {f"w{index}": value_writer(type_, has_entries) for index, (_, type_) in enumerate(fields)}
     names = "".join(f"v{index}, " for index in range(len(fields)))
-    # No f-string: a field's name may hold anything, which is for repr to quote.
+    # repr quotes the field's name, which may contain any character.
     parts = [
         f"{('{' if index == 0 else ',') + quote(name) + ':'!r} + {_expression(index, type_)}"
         for index, (name, type_) in enumerate(fields)
@@ -135,7 +137,7 @@ def object_writer(
 def row_writer(
     fields: Sequence[tuple[str, SqlType]], has_entries: bool = False
 ) -> Callable[[Sequence[Any]], bytes]:
-    """The row's JSON in UTF-8. Raises FormatError with the column that can't be written."""
+    """Build a writer of rows in UTF-8. The writer raises FormatError with the column that it cannot write."""
     write = object_writer(fields, has_entries)
 
     def serialize(row: Sequence[Any]) -> bytes:
@@ -160,7 +162,7 @@ def _refused(fields: Sequence[tuple[str, SqlType]], row: Sequence[Any], error: E
 
 
 def single_writer(name: str, type_: SqlType, has_entries: bool = False) -> Callable[[Sequence[Any]], Any]:
-    """The one value alone. A null alone is no bytes at all."""
+    """Build a writer of an unwrapped value. It returns None for a null value."""
     write = value_writer(type_, has_entries)
 
     def serialize(row: Sequence[Any]) -> bytes | None:
@@ -174,7 +176,7 @@ def single_writer(name: str, type_: SqlType, has_entries: bool = False) -> Calla
 
 
 def text_of_tree(value: Any) -> str:
-    """Any parsed JSON as text again."""
+    """Write any parsed JSON as text."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{quote(key)}:{text_of_tree(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list):

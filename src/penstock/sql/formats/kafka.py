@@ -1,4 +1,4 @@
-"""The formats KAFKA, one value as Kafka's own serializers write it, and NONE, nothing at all."""
+"""The format KAFKA, one value as Kafka's own serializers write it, and the format NONE, without any bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SERDES: Final[dict[SqlType, Serde[Any]]] = {
     types.INTEGER: integer,
     types.BIGINT: long,
     types.DOUBLE: double,
-    # Kafka's StringDeserializer puts a replacement character where bytes are no UTF-8.
+    # Kafka's StringDeserializer replaces invalid UTF-8 with a replacement character.
     types.STRING: Serde(_text, lambda data: data.decode(errors="replace"), name="text"),
     types.BYTES: raw,
 }
@@ -31,7 +31,7 @@ Pair = tuple[Callable[[Sequence[Any]], Any], Callable[[bytes], Any]]
 
 
 def nothing() -> Pair:
-    """What a side without columns is: no bytes, and bytes that nobody reads."""
+    """The functions for a side without columns: they write no bytes and ignore those they read."""
     return lambda row: None, lambda data: None
 
 

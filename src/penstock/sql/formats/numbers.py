@@ -1,4 +1,4 @@
-"""Numbers as Java reads and writes them in text: what ksqlDB's text formats are made of."""
+"""Parsing and formatting of numbers with Java's rules, for ksqlDB's text formats."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _REAL: Final = re.compile(r"([+-]?)(NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?
 _HEX_REAL: Final = re.compile(r"([+-]?0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?\d+)[fFdD]?")
 _DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,10})?")
 _JAVA_SPACES: Final = "".join(map(chr, range(33)))
-# Below it doubles are so far apart that several of two digits may mean the same.
 _SHORT_MAX: Final = 1e-300
+"""Below this, doubles are so far apart that several two-digit decimals may denote the same one."""
 DAY_MS: Final = 86_400_000
-# Enough for what a DECIMAL holds, and for what may come in its place.
 EXACT: Final = Context(prec=1_000)
-# Ten to this power has no bit below the 64th.
+"""Has enough digits for any DECIMAL, and for other numbers that occur in place of one."""
 _NO_LOW_BITS: Final = 64
+"""Ten to this power has no bits below the 64th."""
 
 
 def whole(text: str, bits: int, expected: object) -> int:
-    """As Integer.parseInt and Long.parseLong read."""
+    """Parse an integer as Integer.parseInt and Long.parseLong do."""
     if _WHOLE.fullmatch(text):
         value = int(text)
         if -(1 << (bits - 1)) <= value < 1 << (bits - 1):
@@ -35,7 +35,7 @@ def whole(text: str, bits: int, expected: object) -> int:
 
 
 def truncated(value: int | Decimal, bits: int) -> int:
-    """The low bits of a number without its fraction, as Java narrows."""
+    """Drop the fraction and keep the low bits, as Java's narrowing does."""
     if isinstance(value, Decimal):
         exponent = value.as_tuple().exponent
         assert isinstance(exponent, int)
@@ -45,7 +45,7 @@ def truncated(value: int | Decimal, bits: int) -> int:
 
 
 def real(text: str) -> float:
-    """As Double.parseDouble reads."""
+    """Parse a double as Double.parseDouble does."""
     stripped = text.strip(_JAVA_SPACES)
     found = _REAL.fullmatch(stripped)
     if found is not None:
@@ -62,7 +62,10 @@ def real(text: str) -> float:
 
 
 def real_text(value: float) -> str:
-    """As Double.toString writes: digits as few as tell the number, an exponent outside of 0.001 to 10⁷."""
+    """Format a double as Double.toString does.
+
+    It has the fewest digits that identify the number, and an exponent outside of 0.001 to 10⁷.
+    """
     size = abs(value)
     if 1e-3 <= size < 1e7 or size == 0:
         return repr(float(value))
@@ -72,7 +75,7 @@ def real_text(value: float) -> str:
         return "Infinity" if value > 0 else "-Infinity"
     shortest = repr(float(value))
     if size < _SHORT_MAX and float(f"{value:.1e}") == value:
-        shortest = f"{value:.1e}"  # of two digits the closest, where one would do
+        shortest = f"{value:.1e}"  # the closest with two digits, even if one would identify it
     sign, digits, exponent = Decimal(shortest).normalize().as_tuple()
     assert isinstance(exponent, int)
     figures = "".join(map(str, digits))
@@ -81,7 +84,7 @@ def real_text(value: float) -> str:
 
 
 def float_text(value: float) -> str:
-    """The fewest digits that tell a float of four bytes, as Float.toString."""
+    """Format a four-byte float with the fewest digits that identify it, as Float.toString does."""
     packed = struct.pack("<f", value)
     for digits in range(1, 9):
         short = float(f"{value:.{digits}g}")
@@ -91,14 +94,14 @@ def float_text(value: float) -> str:
 
 
 def decimal_of(text: str, expected: object) -> Decimal:
-    """As BigDecimal reads a text."""
+    """Parse a decimal as BigDecimal does."""
     if _DECIMAL.fullmatch(text):
         return Decimal(text)
     raise FormatError(f"found {shown(text)}, expected {expected}")
 
 
 def scaled(unscaled: int, scale: int) -> Decimal:
-    """A decimal of the two numbers that binary formats have for it."""
+    """Build a decimal from its unscaled value and scale, as in binary formats."""
     try:
         return Decimal(unscaled).scaleb(-scale, EXACT)
     except ArithmeticError:
@@ -106,7 +109,7 @@ def scaled(unscaled: int, scale: int) -> Decimal:
 
 
 def fitting(type_: types.Decimal) -> Callable[[Decimal], Decimal]:
-    """Gives a number its type's scale; refuses one that would have to be rounded for it."""
+    """Build a function that sets the scale of a type. It raises FormatError if a number needs rounding."""
     unit = Decimal((0, (1,), -type_.scale))
     context = Context(prec=type_.precision, traps=[Inexact, InvalidOperation])
 

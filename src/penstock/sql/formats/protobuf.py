@@ -1,7 +1,8 @@
-"""PROTOBUF and PROTOBUF_NOSR: rows as messages, parsed and built by Google's own library.
+"""The formats PROTOBUF and PROTOBUF_NOSR, which use Google's own library.
 
-What was not set is null where the schema can tell (a message, a oneof, `optional`); a number is 0 and a
-text empty otherwise, as in ksqlDB. Arrays and maps are never null: none and an empty one are the same bytes.
+A field that was not set is null if the schema tracks its presence (a message, a oneof, `optional`). Otherwise
+a number is 0 and a string is empty, as in ksqlDB. Arrays and maps are never null, because a missing and an
+empty one have the same bytes.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from penstock.sql.formats.settings import SideFormat
 from penstock.sql.types import Array, Map, SqlType, Struct
 
 F = FieldDescriptor
-Get = Callable[[Any], Any]  # of a message
-Set = Callable[[Any, Any], None]  # into a message
+Get = Callable[[Any], Any]  # takes a message, or a field's value, and returns the column's value
+Set = Callable[[Any, Any], None]  # takes a message and a value, and sets a field
 
-#: Messages that stand for a value which may be null.
 WRAPPERS: Final = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Bool", "Bytes", "Double", "Float", "Int32", "Int64", "String", "UInt32", "UInt64")
 )
+"""Messages that wrap a nullable value."""
 _EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()
 _INDEXES_MAX: Final = 64
 _NARROW: Final = (F.TYPE_INT32, F.TYPE_SINT32, F.TYPE_SFIXED32)
@@ -62,7 +63,7 @@ _LOGICAL: Final[dict[SqlType, str]] = {types.DATE: DATE, types.TIME: TIME, types
 
 
 def descriptor_of(schema: ProtobufSchema, indexes: Sequence[int]) -> Descriptor:
-    """A message of the schema's own file, by its place in it."""
+    """Find a message of the schema's own file by its indexes, one per nesting level."""
     files = FileDescriptorSet.FromString(schema.file_set()).file
     pool = DescriptorPool()
     for file in files:
@@ -78,7 +79,7 @@ def descriptor_of(schema: ProtobufSchema, indexes: Sequence[int]) -> Descriptor:
 
 
 def reader(schema: ProtobufSchema, chosen: SideFormat) -> Reader:
-    """Reads the messages of a schema, each behind the indexes that say which of them it is."""
+    """Build a reader of a schema's messages. Each is prefixed by indexes that identify its message type."""
     known: dict[tuple[int, ...], Callable[[bytes], tuple[Any, ...]]] = {}
 
     def read(data: bytes, at: int) -> tuple[Any, ...]:
@@ -115,12 +116,12 @@ def _message_index(schema: ProtobufSchema, full_name: str | None) -> int:
 
 
 def message_of(schema: ProtobufSchema, full_name: str | None) -> Descriptor:
-    """The message of the columns: the schema's first unless *_SCHEMA_FULL_NAME has another."""
+    """The message of the columns: the schema's first, or the one that *_SCHEMA_FULL_NAME names."""
     return descriptor_of(schema, [_message_index(schema, full_name)])
 
 
 def writer(schema: ProtobufSchema, chosen: SideFormat) -> Writer:
-    """Writes messages behind the index that says which of the schema's they are."""
+    """Build a writer of messages, each prefixed by the index of its message type in the schema."""
     index = _message_index(schema, chosen.full_name)
     prefix = b"\0" if index == 0 else avro_bytes.long_bytes(1) + avro_bytes.long_bytes(index)
     write = _row_writer(descriptor_of(schema, [index]), chosen)
@@ -128,7 +129,7 @@ def writer(schema: ProtobufSchema, chosen: SideFormat) -> Writer:
 
 
 def without_registry(chosen: SideFormat) -> Pair:
-    """PROTOBUF_NOSR: the message alone, of the schema that the columns have."""
+    """The functions of PROTOBUF_NOSR, which writes messages of the columns' own schema without a prefix."""
     text = alone_text(chosen) if chosen.is_alone else schema_text(chosen)
     descriptor = descriptor_of(own_schema(chosen, text), [0])
     write = _row_writer(descriptor, chosen)
@@ -194,7 +195,7 @@ def is_map(field: FieldDescriptor) -> bool:
 
 
 def _message_reader(descriptor: Descriptor, type_: Struct) -> Get:
-    """The struct of a message: fields by their names, or by them in upper case."""
+    """Build a reader of a message as a struct. Fields match by name, or else by name in upper case."""
     wanted = dict(type_.fields)
     empty = dict.fromkeys(wanted)
     steps: list[tuple[str, str, bool, Get]] = []
@@ -228,18 +229,21 @@ def _message_reader(descriptor: Descriptor, type_: Struct) -> Get:
 
 
 def choice_of(field: FieldDescriptor) -> OneofDescriptor | None:
-    """The oneof that a field is of, other than the one that `optional` makes."""
+    """The oneof of a field, or None. The implicit oneof of an `optional` field doesn't count."""
     found = field.containing_oneof
     return None if found is None or found.name == f"_{field.name}" else found
 
 
 def choice_name(choice: OneofDescriptor) -> str:
-    """What Connect calls the struct that it makes of a oneof."""
+    """The name that Connect gives to the struct of a oneof."""
     return f"{choice.name}_{choice.index}"
 
 
 def _choice_reader(choice: OneofDescriptor, type_: Struct) -> Get:
-    """A struct of which only the field that was set is not null. Of the message; None where none was."""
+    """Build a reader of a oneof as a struct in which only the set field is not null.
+
+    The reader takes the message, and returns None if no field is set.
+    """
     wanted = dict(type_.fields)
     empty = dict.fromkeys(wanted)
     readers: dict[str, tuple[str, Get]] = {}
@@ -278,7 +282,7 @@ def _map_reader(entry: Descriptor, type_: Map) -> Get:
     read_value = _reader(of_value, type_.value)
 
     def read(entries: Any) -> dict[Any, Any]:
-        if hasattr(entries, "items"):  # a real map of Protobuf's
+        if hasattr(entries, "items"):  # a Protobuf map, rather than repeated entry messages
             return {read_key(key): read_value(entries[key]) for key in entries}
         return {
             read_key(each.key): read_value(each.value)
@@ -404,7 +408,7 @@ def _message_writer(descriptor: Descriptor, type_: Struct) -> Set:
 
 
 def _writer(field: FieldDescriptor, type_: SqlType) -> Set:
-    """Sets a field of a message to a value that is not null."""
+    """Build a function that sets a field of a message to a non-null value."""
     name = field.name
     if isinstance(type_, Map) and field.is_repeated and field.message_type is not None:
         return _map_writer(field, type_)
@@ -415,7 +419,7 @@ def _writer(field: FieldDescriptor, type_: SqlType) -> Set:
 
         def set_message(message: Any, value: Any) -> None:
             part = getattr(message, name)
-            part.SetInParent()  # a message without fields is there nevertheless
+            part.SetInParent()  # marks the message as present even if no field of it is set
             fill(part, value)
 
         return set_message
@@ -465,7 +469,7 @@ def _map_writer(field: FieldDescriptor, type_: Map) -> Set:
 
 
 def _as_field(number: int, data: bytes) -> bytes:
-    """The bytes of a message inside another one."""
+    """Encode a message as a field of another one."""
     out = bytearray()
     for value in (number << 3 | 2, len(data)):
         while value > 0x7F:
@@ -476,7 +480,7 @@ def _as_field(number: int, data: bytes) -> bytes:
 
 
 def _filler(field: FieldDescriptor, type_: SqlType) -> Set:
-    """Fills a message with a value."""
+    """Build a function that fills a message with a value."""
     name = _full_name(field)
     assert name is not None
     if isinstance(type_, types.Decimal) and name == DECIMAL:
@@ -507,7 +511,7 @@ def _fill_date(message: Any, value: int) -> None:
 
 
 def _fill_time(message: Any, value: int) -> None:
-    # The end of a day is its beginning to Java's calendar.
+    # Java's calendar treats the end of a day (24:00) as its start.
     seconds, millis = divmod(numbers.time_of_day(value) % numbers.DAY_MS, 1000)
     message.hours, message.minutes, message.seconds = seconds // 3600, seconds // 60 % 60, seconds % 60
     message.nanos = millis * 1_000_000

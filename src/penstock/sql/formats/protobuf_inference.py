@@ -1,4 +1,4 @@
-"""The types of a Protobuf message's fields, as columns."""
+"""Inference of columns from a Protobuf message."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _LOGICAL: Final[dict[str, SqlType]] = {DATE: types.DATE, TIME: types.TIME, TIMES
 
 
 class _Shape(NamedTuple):
-    """What the fields of all messages are read with."""
+    """The parameters for converting fields, the same for all messages of a schema."""
 
     name_of: NameOf
     parameters: Mapping[str, Mapping[str, str]]  # by the field's full name
 
 
 def of_message(schema: ProtobufSchema, of: Descriptor, name_of: NameOf) -> Struct:
-    """Raises Unsupported."""
+    """Convert a message to a STRUCT. Raises Unsupported."""
     return _of_message(of, _Shape(name_of, field_parameters(schema)), ())
 
 

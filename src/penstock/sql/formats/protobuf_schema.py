@@ -1,6 +1,7 @@
-"""The Protobuf message of columns, as Connect's ProtobufData makes it of the types of ksqlDB: messages
-without a name are ConnectDefault1, ConnectDefault2 … in the order in which they are met, and a MAP is a
-repeated message of `key` and `value`.
+"""Generation of Protobuf messages for columns, equal to those of Connect's ProtobufData for ksqlDB's types.
+
+Unnamed messages are called ConnectDefault1, ConnectDefault2 … in order of occurrence, and a MAP is a repeated
+message of `key` and `value`.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ _WRAPPERS: Final = "google/protobuf/wrappers.proto"
 
 
 def schema_text(chosen: SideFormat) -> str:
-    """What is registered for a side's columns. Raises FormatError for types that no message has."""
+    """Generate the schema to register for a side's columns. Raises FormatError for unsupported types."""
     return _File(chosen.nullables).text(chosen.fields, chosen.full_name)
 
 
 def alone_text(chosen: SideFormat) -> str:
-    """The schema of a value that stands alone: a struct is a message itself, the others are wrapped."""
+    """Generate the schema of an unwrapped value. A struct becomes the message; other types get a message."""
     name, type_ = chosen.fields[0]
     if isinstance(type_, Struct):
         return _File(chosen.nullables).text(type_.fields, chosen.full_name)
@@ -52,7 +53,7 @@ def alone_text(chosen: SideFormat) -> str:
 
 
 class _File:
-    """One file, while it is written."""
+    """The generator of one schema file."""
 
     def __init__(self, nullables: str | None) -> None:
         self._is_optional = nullables == "OPTIONAL"
@@ -85,7 +86,7 @@ class _File:
         return "\n".join([f"{indent}message {name} {{", *lines, *nested, f"{indent}}}"])
 
     def _field(self, field: str, type_: SqlType, indent: str) -> tuple[str, str, str, list[str]]:
-        """A field's type, label and option, and the messages that are declared for it."""
+        """Generate a field's type, label and option, and the messages that are declared for it."""
         label = ""
         if isinstance(type_, Array):
             label, type_ = "repeated ", type_.element
@@ -103,7 +104,7 @@ class _File:
                 return name, label, "", [self._message(name, fields, indent)]
             case types.Decimal(precision, scale):
                 self._imports[_IMPORTS[DECIMAL]] = None
-                # Without the import that the option asks for, as Confluent's converter has it.
+                # Confluent's converter omits the import that the option needs, too.
                 parameters = (
                     f'{{ value: "{precision}", key: "precision" }}, {{ value: "{scale}", key: "scale" }}'
                 )

@@ -1,5 +1,6 @@
-"""Formats whose schemas a registry keeps: the id before each value, what it was written with, and the schema
-that columns are registered with.
+"""Formats with a schema registry.
+
+Each value is prefixed by the ID of the schema it was written with. The schema of the columns is registered.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from penstock.sql.formats.kafka import Pair
 from penstock.sql.formats.settings import SideFormat
 
 PREFIX_BYTES: Final = 5
-# As the registry calls the formats.
 REGISTRY_FORMATS: Final = {"AVRO": "AVRO", "JSON_SR": "JSON", "PROTOBUF": "PROTOBUF"}
+"""The registry's names of the formats."""
 
 Reader = Callable[[bytes, int], tuple[Any, ...]]
 Writer = Callable[[Sequence[Any]], bytes]
 
 
 class Kind(NamedTuple):
-    """What a format makes of schemas as the registry parses them."""
+    """The functions of one format. Readers and writers are built from a schema that the registry parsed."""
 
     schema_text: Callable[[SideFormat], str]
     reader: Callable[[Any, SideFormat], Reader]
@@ -47,7 +48,7 @@ def schema_id_of(data: bytes, format_: str) -> int:
 
 
 def parsed(client: RegistryClient, found: Registered, format_: str) -> Any:
-    """The schema, which has to be one of the format."""
+    """Parse a registered schema. Raises FormatError if it is invalid or of another format."""
     wanted = REGISTRY_FORMATS[format_]
     if found.format != wanted:
         raise FormatError(f"found the schema {found.id} of {found.format}, expected one of {wanted}")
@@ -68,7 +69,10 @@ def _by_id(chosen: SideFormat, schema_id: int) -> Any:
 
 
 def registered_pair(chosen: SideFormat, kind: Kind) -> Pair:
-    """The schema is registered with the first row, unless a *_SCHEMA_ID names one that is there."""
+    """Build the functions that write and read rows.
+
+    The first row that is written registers the schema, unless *_SCHEMA_ID names an existing one.
+    """
     readers: dict[int, Reader] = {}
     writing: list[tuple[bytes, Writer]] = []
 
@@ -113,7 +117,7 @@ def own_schema(chosen: SideFormat, text: str) -> Any:
 
 
 def kinds() -> Mapping[str, Kind]:
-    """Each format's parts, loaded by who uses a registry."""
+    """The functions of each format. The modules are imported only if a registry is used."""
     from penstock.sql.formats import (
         avro_reading,
         avro_schema,

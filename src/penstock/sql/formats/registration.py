@@ -1,4 +1,4 @@
-"""What a statement does in the registry: the schemas it registers, and the columns it finds there."""
+"""The use of a schema registry by statements, which register schemas and infer columns."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from penstock.sql.formats.registered import REGISTRY_FORMATS, kinds, own_schema,
 from penstock.sql.formats.settings import Side, SideFormat, side_format
 from penstock.sql.types import SqlType
 
-# What a column is called whose name no schema says.
 _SINGLE_NAMES: Final = {Side.KEY: "ROWKEY", Side.VALUE: "ROWVAL"}
+"""The name of the column for an unwrapped value, whose schema has no name."""
 
 
 def format_settings(source: DataSource, properties: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What the serdes of a source take: its WITH (…), the name that ksqlDB gives the record of an Avro key,
-    and ``properties`` (the registry's) beside them.
+    """The settings for the serdes of a source.
+
+    They are its WITH (…), ksqlDB's name for the record of an Avro key, and the registry's ``properties``.
     """
     made = {**(properties or {}), **dict(source.settings)}
     if source.key_format == "AVRO":
@@ -30,7 +31,7 @@ def format_settings(source: DataSource, properties: Mapping[str, str] | None = N
 
 
 def sides_of(source: DataSource) -> list[SideFormat]:
-    """How keys and values are written. Raises FormatError for settings that can't be followed."""
+    """The formats of a source's keys and values. Raises FormatError for invalid settings."""
     settings = format_settings(source)
     values = [each for each in source.columns if each.role is Role.VALUE]
     return [
@@ -40,9 +41,10 @@ def sides_of(source: DataSource) -> list[SideFormat]:
 
 
 def register_schemas(source: DataSource, registry: RegistryClient, *, is_result: bool) -> dict[str, int]:
-    """The ids by subject of what was registered for a new source. For a source that is no query's result
-    (``is_result``) a subject that has a schema already keeps it. Raises FormatError, RegistryRefused,
-    RegistryUnreachable.
+    """Register the schemas of a new source, and return their IDs by subject.
+
+    Unless the source is a query's result (``is_result``), a subject that already has a schema keeps it.
+    Raises FormatError, RegistryRefused, RegistryUnreachable.
     """
     found: dict[str, int] = {}
     for side in sides_of(source):
@@ -60,7 +62,7 @@ def register_schemas(source: DataSource, registry: RegistryClient, *, is_result:
 
 
 def _check_columns(side: SideFormat, registry: RegistryClient, named: Registered) -> None:
-    """That a schema which *_SCHEMA_ID names begins with the columns; it may have further fields."""
+    """Check that a *_SCHEMA_ID's schema starts with the columns. It may have further fields."""
     try:
         found = _type_of(parsed(registry, named, side.format), side, is_named=True)
     except Unsupported as error:
@@ -94,8 +96,10 @@ def _has_schema(registry: RegistryClient, subject: str) -> bool:
 def registered_columns(
     side: Side, topic: str, format_: str, settings: Mapping[str, str], registry: RegistryClient
 ) -> tuple[Column, ...]:
-    """The columns of the latest schema of the topic's subject, or of the one that *_SCHEMA_ID names, whose
-    names are then as they stand there and in upper case otherwise. None where the registry has none.
+    """Infer columns from the latest schema of the topic's subject, or from the one of *_SCHEMA_ID.
+
+    With *_SCHEMA_ID the columns have the schema's names, otherwise these names in upper case. The result is
+    empty if the registry has no schema.
     """
     chosen = side_format(side, (), format_, settings, topic)
     if format_ not in REGISTRY_FORMATS:
@@ -129,7 +133,7 @@ def registered_columns(
 def type_of_schema(
     client: RegistryClient, registered: Registered, chosen: SideFormat
 ) -> tuple[SqlType, SqlType]:
-    """The type that a schema of the registry says, and the one that the columns' own schema would."""
+    """The types of a schema in the registry and of the schema generated from the columns."""
     try:
         found = _type_of(parsed(client, registered, chosen.format), chosen, False)
         own = _type_of(own_schema(chosen, kinds()[chosen.format].schema_text(chosen)), chosen, False)

@@ -24,11 +24,11 @@ def key_serde(
     *,
     topic: str | None = None,
 ) -> Serde[Any]:
-    """Of tuples of the key columns' values, or of Windowed ones. Where a key is no bytes at all (NONE, or a
-    null that stands alone), ``serialize`` gives None.
+    """Build the serde of a source's keys, which are tuples of the key columns' values, or Windowed ones.
 
-    ``settings`` are the source's WITH (…), and properties of a schema registry beside them. ``topic`` is
-    what schemas are registered for. Raises FormatError, here and for each record.
+    ``serialize`` returns None for a key without bytes (NONE, or an unwrapped null). ``settings`` are the
+    source's WITH (…) and the properties of a schema registry. Schemas are registered for ``topic``. Both
+    this function and the serde raise FormatError.
     """
     inner = _made(Side.KEY, tuple(columns), format_, tuple(settings.items()), topic)
     if window is None:
@@ -43,7 +43,7 @@ def value_serde(
     *,
     topic: str | None = None,
 ) -> Serde[Any]:
-    """Of tuples of the value columns' values; the rest as for `key_serde`."""
+    """Build the serde of a source's values, tuples of the value columns' values, as `key_serde` does."""
     return _made(Side.VALUE, tuple(columns), format_, tuple(settings.items()), topic)
 
 
@@ -100,7 +100,7 @@ def _registered(chosen: SideFormat) -> Pair:
 
 
 def _protobuf_alone(chosen: SideFormat) -> Pair:
-    from penstock.sql.formats import protobuf  # its library takes a while to load
+    from penstock.sql.formats import protobuf  # imported late because its library loads slowly
 
     return protobuf.without_registry(chosen)
 

@@ -1,4 +1,4 @@
-"""What WITH (…) says of a side's bytes, and what holds where it says nothing."""
+"""The format settings of WITH (…) for keys and values, and their defaults."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from penstock.sql.formats.errors import FormatError
 from penstock.sql.types import SqlType
 
 Fields = tuple[tuple[str, SqlType], ...]
-# A single key stands alone in these, and so does a single value if WRAP_SINGLE_VALUE is false.
 _ALONE: Final = ("JSON", "JSON_SR", "AVRO", "PROTOBUF_NOSR")
+"""Formats in which a single key is unwrapped, and so is a single value if WRAP_SINGLE_VALUE is false."""
 NULLABLES: Final = ("OPTIONAL", "WRAPPER")
 
 
@@ -29,8 +29,10 @@ class Side(Enum):
 
 @dataclass(frozen=True)
 class SideFormat:
-    """How one side of a topic's records is written. ``topic`` names the subject in the registry; without it
-    nothing is registered, and what needs a schema's id can only be read.
+    """The format of one side, key or value, of a topic's records.
+
+    ``topic`` determines the subject in the registry. Without it nothing can be registered, and a format that
+    registers its schema can only be read. ``is_alone`` means that the one column is not wrapped in a record.
     """
 
     side: Side
@@ -58,7 +60,10 @@ def side_format(
     settings: Mapping[str, str],
     topic: str | None = None,
 ) -> SideFormat:
-    """``settings`` are a source's, and the registry's properties (schema.registry.url …) beside them."""
+    """Determine the format of one side from the source's settings.
+
+    ``settings`` also contains the registry's properties (schema.registry.url …).
+    """
     name = side.value
     fields = tuple((each.name, each.type) for each in columns)
     is_alone = len(fields) == 1 and format_ in _ALONE

@@ -1,5 +1,6 @@
-"""The functions of ksqlDB: names, kinds, signatures, and what each does in a sentence. How they are computed
-is the business of who runs a plan.
+"""The catalog of ksqlDB's functions: their names, kinds, signatures and one-line descriptions.
+
+Only declarations and their matching against calls belong here. `penstock.sql.evaluation` computes functions.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Aggregate functions."""
+"""The declarations of aggregate functions."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Scalar functions of arrays and maps, with lambdas or without; functions that give tables."""
+"""The declarations of table functions, and of scalar functions on arrays and maps, some with lambdas."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Which signature of a function a call means, and of what type its result is."""
+"""Overload resolution: the signature of a function that fits a call, and the type of the call's result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from penstock.sql.types import Array, Decimal, Map, SqlType, Struct
 
 @dataclass(frozen=True)
 class LambdaArgument:
-    """``type_of`` gives the type of the lambda's body when its parameters have these types."""
+    """A lambda. ``type_of`` computes the type of its body from the types of its parameters."""
 
     parameters: int
     type_of: Callable[[Sequence[SqlType | None]], SqlType | None]
@@ -45,7 +45,7 @@ class UnitArgument:
 
 @dataclass(frozen=True)
 class ValueArgument:
-    """A type of None is that of NULL."""
+    """An argument with a value. Its type is None for NULL."""
 
     type: SqlType | None
     is_literal: bool = False
@@ -59,7 +59,7 @@ Argument = ValueArgument | UnitArgument | LambdaArgument
 
 @dataclass(frozen=True)
 class LambdaType:
-    """What a call gives to a lambda, and what the lambda gives back."""
+    """The types of a lambda's parameters and result in a call."""
 
     parameters: tuple[SqlType | None, ...]
     result: SqlType | None
@@ -67,38 +67,39 @@ class LambdaType:
 
 @dataclass(frozen=True)
 class Call:
-    """A call whose signature is chosen: the types that its arguments are to be brought to, and its result's.
-    None is the type of NULL, and of a unit.
+    """A call with a chosen signature: the types to convert its arguments to, and the type of its result.
+
+    None is the type of NULL and of a unit.
     """
 
     arguments: tuple[SqlType | LambdaType | None, ...]
     result: SqlType | None
 
 
-# What a text in quotes stands for, too.
 _READ_FROM_TEXTS: Final = (types.DATE, types.TIME, types.TIMESTAMP)
+"""The parameter types that also accept a string literal."""
 
 
 class _Unfit(Exception):
-    """An argument is not what the signature asks for."""
+    """An argument does not fit the signature."""
 
 
 @dataclass
 class _Match:
-    """One signature tried on one call."""
+    """The attempt to match one signature to one call."""
 
     signature: Signature
     letters: dict[str, SqlType | None] = field(default_factory=dict)
     decimals: list[Decimal] = field(default_factory=list)
     is_cast: bool = False
-    """Whether an argument becomes another type; NULL is of any type as it is."""
+    """Whether an argument must be converted. NULL has every type, so it is never converted."""
 
     def tried(self, arguments: Sequence[Argument]) -> bool:
         parameters = _spread(self.signature.parameters, len(arguments))
         if parameters is None:
             return False
         try:
-            # Lambdas come last: what they are given is known from the other arguments.
+            # Lambdas come last, as the other arguments determine the types of their parameters.
             for parameter, argument in zip(parameters, arguments, strict=True):
                 if not isinstance(argument, LambdaArgument):
                     self._take(parameter, argument)
@@ -194,7 +195,7 @@ class _Match:
         return shape
 
     def wanted(self, arguments: Sequence[Argument]) -> tuple[SqlType | LambdaType | None, ...]:
-        """What each argument is to become."""
+        """The type that each argument is converted to."""
         parameters = _spread(self.signature.parameters, len(arguments))
         assert parameters is not None
         return tuple(
@@ -214,7 +215,7 @@ class _Match:
         return self._type(shape) or argument.type
 
     def _widest(self) -> SqlType | None:
-        """What all arguments become that are decimals."""
+        """The common type of all decimal arguments."""
         widest: SqlType | None = None
         for each in self.decimals:
             widest = types.common(widest, each)
@@ -233,7 +234,7 @@ class _Match:
 
 
 def _ranked(found: Sequence[SqlType | None]) -> SqlType | None:
-    """What TOPK gives: the values, or structs that tell further columns by number."""
+    """The result type of TOPK: an array of values, or of structs that number the further columns."""
     first, *others = found[:-1]
     if first is None or None in others:
         return None
@@ -244,7 +245,7 @@ def _ranked(found: Sequence[SqlType | None]) -> SqlType | None:
 
 
 def _spread(parameters: tuple[Parameter, ...], count: int) -> list[Parameter] | None:
-    """A parameter for each of ``count`` arguments."""
+    """Repeat the variadic parameter to get one parameter per argument. None means that the count is wrong."""
     variadic = next((place for place, each in enumerate(parameters) if each.variadic), None)
     if variadic is None:
         return list(parameters) if len(parameters) == count else None
@@ -255,19 +256,21 @@ def _spread(parameters: tuple[Parameter, ...], count: int) -> list[Parameter] | 
 
 
 def result_type(function: Function, arguments: Sequence[Argument]) -> SqlType | None:
-    """The type of a call; None is that of NULL. Raises a SqlError where no signature fits."""
+    """The result type of a call, or None for NULL. Raises a SqlError if no signature fits."""
     return _best(function, arguments).result(arguments)
 
 
 def resolved_call(function: Function, arguments: Sequence[Argument]) -> Call:
-    """The call with all types. Raises a SqlError where no signature fits."""
+    """Choose a signature for a call and resolve all its types. Raises a SqlError if no signature fits."""
     match = _best(function, arguments)
     return Call(match.wanted(arguments), match.result(arguments))
 
 
 def _best(function: Function, arguments: Sequence[Argument]) -> _Match:
-    """One that needs no cast, if there is any; of several one without repeated parameters, with most
-    parameters, with fewest letters. Two that are equal in all this are ambiguous, as in ksqlDB.
+    """Choose the best matching signature.
+
+    A match without casts beats all others. After that, matches are ranked: no variadic parameter, then the
+    most parameters, then the fewest letters. A tie is ambiguous and raises a SqlError, as in ksqlDB.
     """
     matches = [match for match in map(_Match, function.signatures) if match.tried(arguments)]
     matches = [match for match in matches if not match.is_cast] or matches

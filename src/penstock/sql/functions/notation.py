@@ -1,14 +1,15 @@
-"""How the tables of functions are written, and what they are read into.
+"""The notation of the tables of functions, and the classes that they are parsed into.
 
     NAME: what it does
       INTEGER, STRING... → BOOLEAN
       ARRAY<T>, T => R → ARRAY<R>
 
-Each indented line is one signature: parameters, an arrow, the result. Beside ksqlDB's types a parameter
-may be one letter, any type that stands for itself wherever the letter is used again (N only a number, O
-only what has no parts, C of these no BOOLEAN); DECIMAL of any size; ANY; UNIT, such as DAYS; a lambda.
-`...` takes any number of arguments, none included; `!` takes literals only. The result may be DECIMAL, the
-common size of all decimals, WHOLE, the same without its scale, or RANKED, what TOPK gives.
+Each indented line is one signature: parameters, an arrow, the result. A parameter is one of ksqlDB's types,
+a type variable, DECIMAL of any size, ANY, UNIT (such as DAYS), or a lambda. A type variable is one letter,
+which stands for the same type throughout the signature (N: only numbers; O: only types without parts; C: as
+O, but not BOOLEAN). `...` accepts any number of arguments, including none; `!` accepts only literals. The
+result may also be DECIMAL, the common size of all decimals; WHOLE, the same without its scale; or RANKED,
+the result of TOPK.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class FunctionKind(Enum):
 
 @dataclass(frozen=True)
 class Letter:
-    """Any type, the same wherever the letter stands."""
+    """A type variable, which stands for the same type throughout a signature."""
 
     name: str
 
@@ -40,7 +41,7 @@ class Letter:
 
 
 class Special(Enum):
-    """Parameters and results that are no type."""
+    """Parameters and results that are not types."""
 
     ANY = "ANY"
     UNIT = "UNIT"
@@ -111,7 +112,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class Function:
-    """``file`` is the Python file and name of a function that a user made."""
+    """A function. ``file`` is the Python file and name (`file.py:name`) of a user-defined function."""
 
     name: str
     kind: FunctionKind
@@ -131,8 +132,9 @@ _MEANINGS: Final = {
 
 
 def legend(signatures: Iterable[Signature]) -> str:
-    """Explain the signs in these signatures' parameters, as the end of an error message. Letters for any type
-    need no explanation.
+    """Explain the symbols in these signatures' parameters, for the end of an error message.
+
+    Letters that stand for any type are not explained.
     """
     written = " ".join(str(parameter) for each in signatures for parameter in each.parameters)
     signs = set(re.findall(r"\b[A-Z]+\b|\.\.\.|!", written))
@@ -144,7 +146,7 @@ _TOKEN = re.compile(r"=>|→|\.\.\.|[A-Z]+|[<>(),!]")
 
 
 class _Reader:
-    """One signature's words."""
+    """A parser of one signature."""
 
     def __init__(self, line: str) -> None:
         self._line = line
@@ -209,7 +211,7 @@ class _Reader:
 
 
 def functions_of(kind: FunctionKind, table: str) -> Iterator[Function]:
-    """The functions of a table."""
+    """Parse a table of functions."""
     for block in re.split(r"\n(?=\S)", table.strip("\n")):
         head, *lines = block.splitlines()
         name, _, description = head.partition(": ")

@@ -1,4 +1,4 @@
-"""Scalar functions of numbers, and those that choose among values of any type."""
+"""The declarations of scalar functions on numbers, and of those that choose among values of any type."""
 
 from typing import Final
 

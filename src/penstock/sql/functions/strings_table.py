@@ -1,4 +1,4 @@
-"""Scalar functions of texts, bytes, JSON and URLs."""
+"""The declarations of scalar functions on strings, bytes, JSON and URLs."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Scalar functions of dates and times."""
+"""The declarations of scalar functions on dates and times."""
 
 from typing import Final
 

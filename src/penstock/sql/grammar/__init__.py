@@ -1,7 +1,7 @@
-"""ksqlDB's grammar by recursive descent, into statements (`penstock.sql.statements`) whose expressions are
-sqlglot's nodes.
+"""A recursive descent parser for ksqlDB's grammar. This package holds parsing functions only.
 
-sqlglot's own parser is not used: it takes what any dialect takes, so that wrong SQL would pass or be told
-late, and its errors don't say what could have stood there. Its nodes and its generator are: they are what
-is searched, rewritten, and printed for Spark.
+It produces statements (`penstock.sql.statements`) whose expressions are sqlglot's nodes. sqlglot's own parser
+does not fit: it accepts the syntax of every dialect, so invalid SQL would pass or fail late, and its errors
+do not list the valid alternatives. Its nodes and its generator do fit: other packages search and rewrite the
+nodes, and print them for Spark.
 """

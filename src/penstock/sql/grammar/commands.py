@@ -1,4 +1,4 @@
-"""Statements by their first word, and those that only look, set or stop something."""
+"""The dispatch of statements by their first word, and the parsers of SHOW, DESCRIBE, SET, TERMINATE, …"""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EXTENDED: Final = {Listed.TOPICS, Listed.STREAMS, Listed.TABLES, Listed.QUERIES
 
 
 def parse_statement(cursor: Cursor) -> Statement:
-    """The one statement of a cursor, up to its end."""
+    """Parse the one statement of a cursor, up to its end."""
     statement = _statement(cursor)
     if not cursor.at_end:
         cursor.wants("the end of the statement")
@@ -139,7 +139,7 @@ def _undefine(cursor: Cursor) -> Undefine:
 
 
 def _variable(cursor: Cursor) -> str:
-    """A variable's name keeps its case, as ${…} does."""
+    """Parse a variable's name. It keeps its case, as in ${…}."""
     token = cursor.token
     if token.kind is not Kind.WORD:
         cursor.wants("a variable's name")

@@ -1,4 +1,4 @@
-"""CREATE, DROP, ALTER, INSERT and ASSERT, and what they share: columns and WITH (…)."""
+"""The parsers of CREATE, DROP, ALTER, INSERT and ASSERT, and of the columns and WITH (…) that they share."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _property_list(cursor: Cursor) -> Properties:
     found: dict[str, Property] = {}
     while not found or cursor.accept(","):
         token = cursor.token
-        # A reserved word is no property: the check of all properties reports it.
+        # A reserved word is accepted here; the later validation of properties rejects it.
         is_plain = token.kind in (Kind.STRING, Kind.WORD)
         name = cursor.advance().text if is_plain else cursor.name("a property's name").upper()
         cursor.expect("=")
@@ -209,7 +209,7 @@ def insert(cursor: Cursor) -> Statement:
 
 
 def _names(cursor: Cursor) -> dict[str, int]:
-    """Columns, and where they stand."""
+    """Parse a list of column names, and map each to its offset in the text."""
     cursor.expect("(")
     found: dict[str, int] = {}
     while not found or cursor.accept(","):
@@ -264,7 +264,7 @@ def _asserted_columns(cursor: Cursor) -> tuple[str, tuple[str, ...]]:
 
 
 def resource(cursor: Cursor, what: str) -> str:
-    """A name that is not ours, such as a topic's, in quotes or without: small letters stay small."""
+    """Parse the name of an external resource, such as a topic, with or without quotes. It keeps its case."""
     token = cursor.token
     if token.kind is Kind.STRING:
         return cursor.advance().text

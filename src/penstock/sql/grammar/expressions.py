@@ -1,8 +1,8 @@
-"""Expressions: text into sqlglot's nodes. Each node's `meta["start"]` is its place in the text.
+"""The parser of expressions, which makes sqlglot's nodes. A node's `meta["start"]` is its offset in the text.
 
-From loose to tight: OR, AND, NOT; one predicate (comparison, BETWEEN, IN, LIKE, IS …), which does not
-chain; ||; + -; * / %; signs; `[…]` and `->`. Calls are `exp.Anonymous` whatever their name, because
-ksqlDB's functions are not those that sqlglot knows under the same names.
+Precedence from low to high: OR, AND, NOT; one predicate (comparison, BETWEEN, IN, LIKE, IS …), which does not
+chain; ||; + -; * / %; signs; `[…]` and `->`. All calls are `exp.Anonymous`, because ksqlDB's functions
+differ from sqlglot's functions of the same names.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from penstock.sql.lexer import Kind, Token
 
 _Node = TypeVar("_Node", bound=exp.Expr)
 
-# Operators in a row make a tree that is as deep as the row is long; who walks a tree calls himself a few
-# times for each level, and Python allows a thousand calls.
 OPERATORS_MAX: Final = 100
+"""Limits a chain of operators. A chain makes a tree as deep as the chain is long."""
 LEVELS_MAX: Final = 150
+"""Limits the depth of a tree. Functions that walk a tree make a few recursive calls per level, and Python
+allows a thousand."""
 
-# What a message says instead of a list of a dozen.
+# Error messages name these instead of a dozen tokens.
 _OPERATOR: Final = "an operator"
 _OPERAND: Final = "an expression"
 
@@ -58,7 +59,7 @@ def parse_expression(cursor: Cursor) -> exp.Expr:
 
 
 def parse_value(cursor: Cursor) -> exp.Expr:
-    """What stands on a side of a comparison."""
+    """Parse an operand of a comparison."""
     return _bounded(cursor, _value)
 
 
@@ -165,7 +166,7 @@ def _signed(cursor: Cursor) -> exp.Expr:
 
 
 def _primary(cursor: Cursor) -> exp.Expr:
-    """An operand with its subscripts and fields. `->*` is left to who may take it, a list of SELECT."""
+    """Parse an operand with its subscripts and fields. `->*` is left to the parser of SELECT items."""
     start = cursor.token
     node = _operand(cursor)
     steps = 0
@@ -211,7 +212,7 @@ def _operand(cursor: Cursor) -> exp.Expr:
 
 
 def literal(cursor: Cursor, *, constant_only: bool = False) -> exp.Expr:
-    """A number, text, boolean or NULL; with ``constant_only`` signs belong to it, as in WITH (…)."""
+    """Parse a number, string, boolean or NULL. ``constant_only`` allows a minus sign, as in WITH (…)."""
     token = cursor.token
     if constant_only and cursor.accept("-"):
         if cursor.token.kind not in (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT):
@@ -275,7 +276,7 @@ def _arguments(cursor: Cursor, function: str) -> list[exp.Expr]:
 
 
 def _at_unit(cursor: Cursor, function: str) -> bool:
-    """Whether DAYS and its kin stand here; some of them name columns too, for other functions."""
+    """Whether a unit such as DAYS is next. Some units may also be column names, in other functions' calls."""
     token = cursor.token
     is_unit = token.kind is Kind.WORD and token.text in WINDOW_UNITS
     return is_unit and (token.text in RESERVED or function in _OF_UNITS) and cursor.ahead().text == ","
@@ -301,7 +302,7 @@ def _argument(cursor: Cursor) -> exp.Expr:
 
 
 def _lambda_names(cursor: Cursor) -> list[str] | None:
-    """The parameters of a lambda that begins here; nothing is taken."""
+    """The parameters of a lambda that starts here, or None. Does not advance."""
     if cursor.at_name() and cursor.ahead().text == "=>":
         return [cursor.token.text]
     if not cursor.sees("("):
@@ -390,5 +391,5 @@ _SPECIAL: Final[dict[str, Callable[[Cursor], exp.Expr]]] = {
     "FALSE": _constant(lambda: exp.Boolean(this=False)),
 }
 _OF_UNITS: Final = ("DATEADD", "DATESUB", "TIMEADD", "TIMESUB", "TIMESTAMPADD", "TIMESTAMPSUB")
-# These words are names too, unless the bracket follows.
 _CONSTRUCTORS: Final = {"ARRAY": "[", "MAP": "(", "STRUCT": "("}
+"""Words that start a constructor if their bracket follows, and otherwise are names."""

@@ -1,4 +1,4 @@
-"""SELECT: its clauses, in the order in which ksqlDB has them."""
+"""The parser of SELECT and its clauses, in ksqlDB's order."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _grace(cursor: Cursor) -> int:
 
 
 def duration_ms(cursor: Cursor) -> int:
-    """`5 MINUTES`."""
+    """Parse a duration such as `5 MINUTES`."""
     token = cursor.token
     count = cursor.integer("a duration")
     unit = cursor.expect_one(*WINDOW_UNITS)
@@ -134,7 +134,7 @@ def duration_ms(cursor: Cursor) -> int:
 
 def _window(cursor: Cursor) -> Window:
     if cursor.at_name() and cursor.ahead().text in WindowKind.__members__:
-        cursor.advance()  # a window may have a name, which nothing can refer to
+        cursor.advance()  # a window may have a name, but nothing can refer to it
     kind = WindowKind(cursor.expect_one(*(kind.value for kind in WindowKind)))
     cursor.expect("(")
     if kind is not WindowKind.SESSION:
@@ -177,7 +177,7 @@ def _accept_by(cursor: Cursor, word: str) -> bool:
 
 
 def _keys(cursor: Cursor) -> tuple[exp.Expr, ...]:
-    """`a, b`, which may stand in parentheses that belong to the clause."""
+    """Parse a list of keys, `a, b` or `(a, b)`."""
     first = parse_value(cursor) if not _is_list(cursor) else None
     if first is None:
         cursor.expect("(")
@@ -190,7 +190,7 @@ def _keys(cursor: Cursor) -> tuple[exp.Expr, ...]:
 
 
 def _is_list(cursor: Cursor) -> bool:
-    """Whether the parenthesis here encloses a list, and not the beginning of an expression."""
+    """Whether a parenthesis here encloses a list, rather than starting an expression."""
     if not cursor.sees("("):
         return False
     depth, place = 0, 0

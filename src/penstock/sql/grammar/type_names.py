@@ -1,4 +1,4 @@
-"""How types are written: `INT`, `DECIMAL(4, 2)`, `MAP<STRING, STRUCT<a INT>>`, `INT ARRAY`, a type's name."""
+"""The parser of types: `INT`, `DECIMAL(4, 2)`, `MAP<STRING, STRUCT<a INT>>`, `INT ARRAY` or a custom type."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _prefix(cursor: Cursor) -> SqlType:
         return Named(name)
     if name in ("VARCHAR", "STRING") and cursor.accept("("):
         if not cursor.accept("STRING"):
-            cursor.integer("a length")  # ksqlDB reads it, and does not hold anybody to it
+            cursor.integer("a length")  # ksqlDB parses the length, but does not enforce it
         cursor.expect(")")
     return types.PRIMITIVES[name]
 

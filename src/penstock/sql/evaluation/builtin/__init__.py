@@ -1,8 +1,8 @@
-"""What the built-in functions compute.
+"""The implementations of the built-in functions.
 
-`SCALARS` give a value for a row, `TABLE_FUNCTIONS` several, `AGGREGATES` one for a group. Each is bound to
-the types of its arguments once, where a plan is compiled. States of aggregates are made of lists, dicts,
-texts, bytes and numbers: they go to a store and its changelog.
+`SCALARS` compute one value per row, `TABLE_FUNCTIONS` several, and `AGGREGATES` one per group. Each is bound
+to the types of its arguments once, when a plan is compiled. The states of aggregates consist of lists, dicts,
+strings, bytes and numbers, because they are written to a store and its changelog.
 """
 
 from penstock.sql.evaluation.builtin.aggregates import AGGREGATES, LIMITS

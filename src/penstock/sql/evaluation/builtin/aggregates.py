@@ -1,4 +1,4 @@
-"""Functions of the rows of a group: a state that rows are added to, and for tables taken out of again."""
+"""Aggregate functions, whose state rows are added to and, for tables, removed from."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Constants = Sequence[Any]
 HISTOGRAM_KEYS_MAX: Final = 1000
 _LIST_LIMIT: Final = "ksql.functions.collect_list.limit"
 _SET_LIMIT: Final = "ksql.functions.collect_set.limit"
-#: Properties of queries that aggregate functions take notice of.
 LIMITS: Final = (_LIST_LIMIT, _SET_LIMIT)
+"""The query properties that aggregate functions read."""
 
 
 class Aggregate(ABC):
-    """One call's. ``undo`` is there for those that a table's changes may go through."""
+    """The aggregation of one call. Functions that may aggregate a table's changes implement ``undo``."""
 
     @abstractmethod
     def initial(self) -> Any:
@@ -34,18 +34,18 @@ class Aggregate(ABC):
 
     @abstractmethod
     def add(self, state: Any, *values: Any) -> Any:
-        """The state with a row more. The one that was given may not be changed."""
+        """Add a row, and return the new state. It must not change the given state."""
 
     def undo(self, state: Any, *values: Any) -> Any:
         raise TypeError(f"{type(self).__name__} can't take rows out again")
 
     @abstractmethod
     def merge(self, one: Any, other: Any) -> Any:
-        """Of two sessions that become one, the earlier first."""
+        """Merge the states of two sessions that become one. ``one`` is the earlier session."""
 
     @abstractmethod
     def result(self, state: Any) -> Any:
-        """What the group's row shows."""
+        """Compute the value in the group's row."""
 
 
 class Count(Aggregate):
@@ -77,7 +77,7 @@ _INTEGER, _BIGINT = _wrapper(32), _wrapper(64)
 
 
 def _arithmetic(type_: SqlType | None) -> tuple[Any, Callable[[Any], Any]]:
-    """The zero of a type, and what keeps a sum within it."""
+    """The zero of a type, and a function that fits a sum into its range."""
     if type_ == types.INTEGER:
         return 0, _INTEGER
     if type_ == types.BIGINT:
@@ -124,7 +124,7 @@ class SumList(Sum):
 
 
 class Average(Aggregate):
-    """The state is sum and count."""
+    """AVG. The state is the sum and the count."""
 
     def __init__(self, types_: Types, constants: Constants) -> None:
         pass
@@ -169,7 +169,7 @@ class Extreme(Aggregate):
 
 
 class CollectList(Aggregate):
-    """Holds ``size_max`` values at most, the first ones; None: all."""
+    """COLLECT_LIST. It keeps the first ``size_max`` values, or all if that is None."""
 
     def __init__(self, types_: Types, constants: Constants, size_max: int | None) -> None:
         self._size_max = size_max
@@ -184,7 +184,7 @@ class CollectList(Aggregate):
         return state if self._is_full(state) else [*state, values[0]]
 
     def undo(self, state: list[Any], *values: Any) -> list[Any]:
-        """Of equal values the last one goes."""
+        """Remove the last of the values that are equal to this one."""
         for place in range(len(state) - 1, -1, -1):
             if state[place] == values[0]:
                 return state[:place] + state[place + 1 :]
@@ -206,7 +206,7 @@ class CollectSet(CollectList):
 
 
 class CountDistinct(Aggregate):
-    """The state is a sketch of bounded size."""
+    """COUNT_DISTINCT. The state is a sketch of bounded size."""
 
     def __init__(self, types_: Types, constants: Constants) -> None:
         pass
@@ -228,8 +228,9 @@ _last_number = 0
 
 
 def _next_number() -> int:
-    """Return a number greater than all before it in this process, and, as far as clocks agree, in others: a
-    group's values may reach another worker with each batch.
+    """A number greater than all earlier ones of this process, and of others as far as their clocks agree.
+
+    A group may be processed by a different worker in each batch.
     """
     global _last_number
     _last_number = max(_last_number + 1, time.time_ns())
@@ -237,8 +238,9 @@ def _next_number() -> int:
 
 
 class ByOffset(Aggregate):
-    """The first or the last of the values, each with a number that tells the order in which they came: two
-    sessions that become one were added to in turns.
+    """EARLIEST_BY_OFFSET or LATEST_BY_OFFSET, which keep the first or the last values.
+
+    Each value has a sequence number, because the values of two sessions that are merged may interleave.
     """
 
     def __init__(self, types_: Types, constants: Constants, *, latest: bool) -> None:
@@ -273,7 +275,7 @@ class ByOffset(Aggregate):
 
 
 class Largest(Aggregate):
-    """The k largest, each with further columns where there are some."""
+    """TOPK or TOPKDISTINCT, which keep the k largest values, each with its further columns."""
 
     def __init__(self, types_: Types, constants: Constants, *, distinct: bool) -> None:
         self._size = int(constants[-1])
@@ -337,8 +339,10 @@ class Histogram(Aggregate):
 
 
 class Deviation(Aggregate):
-    """The state is count, mean, and the sum of squared distances from it (Welford 1962, Chan et al. 1979).
-    STDDEV_SAMP gives what ksqlDB's gives: the variance.
+    """STDDEV_SAMP or STDDEV_SAMPLE. STDDEV_SAMP returns the variance, as it does in ksqlDB.
+
+    The state is the count, the mean, and the sum of squared distances from the mean (Welford 1962, Chan et
+    al. 1979).
     """
 
     def __init__(self, types_: Types, constants: Constants, *, is_root: bool) -> None:
@@ -380,7 +384,7 @@ class Deviation(Aggregate):
 
 
 class Correlation(Aggregate):
-    """The state is count, both sums, both sums of squares, and the sum of products."""
+    """CORRELATION. The state is the count, both sums, both sums of squares, and the sum of products."""
 
     def __init__(self, types_: Types, constants: Constants) -> None:
         pass
@@ -411,7 +415,7 @@ class Correlation(Aggregate):
 
 
 class Attribute(Aggregate):
-    """The state is how often there is each value."""
+    """ATTR. The state is the number of occurrences of each value."""
 
     def __init__(self, types_: Types, constants: Constants) -> None:
         pass
@@ -443,15 +447,17 @@ class Attribute(Aggregate):
 
 
 class AggregateFunction:
-    """``limit`` names the property that says how many values a state holds at most."""
+    """An aggregate function. ``limit`` names the property that limits the number of values in a state."""
 
     def __init__(self, maker: Callable[..., Aggregate], limit: str | None = None) -> None:
         self._maker = maker
         self._limit = limit
 
     def bind(self, types_: Types, constants: Constants, settings: Mapping[str, str]) -> Aggregate:
-        """Of a call's arguments their types, and the values of those that are constants; ``settings`` are the
-        query's properties.
+        """Create the aggregation of one call.
+
+        ``types_`` are the types of the call's arguments, ``constants`` the values of the constant ones, and
+        ``settings`` the query's properties.
         """
         if self._limit is None:
             return self._maker(types_, constants)

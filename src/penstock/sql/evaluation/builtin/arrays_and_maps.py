@@ -1,4 +1,4 @@
-"""Functions of arrays and maps, with lambdas or without."""
+"""Functions on arrays and maps, some of them with lambdas."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _DIRECTIONS: Final = {"ASC": False, "ASCENDING": False, "DESC": True, "DESCENDIN
 
 
 def _sort(given: Sequence[Any], result: SqlType) -> Callable[..., Any]:
-    """Nulls stand last, whatever the direction."""
+    """ARRAY_SORT. Nulls come last in both directions."""
     key = order_of(_element(given))
 
     def in_order(values: list[Any], direction: str = "ASC") -> list[Any] | None:

@@ -1,9 +1,9 @@
-"""How many different values a group has, in a state of bounded size.
+"""A sketch of bounded size that counts the distinct values of a group.
 
-The hashes of the first values are kept themselves, so that small groups are counted exactly. More of them
-become a HyperLogLog (Flajolet et al. 2007) of 16,384 registers, as many as ksqlDB's has: each holds the
-longest run of zeros that a hash in it began with. The estimate (Ertl, arXiv:1702.01284) is off by 0.8 % in
-the usual case.
+The sketch stores the hashes of the first values, so that small groups are counted exactly. Above HASHES_MAX
+hashes it becomes a HyperLogLog (Flajolet et al. 2007) of 16,384 registers, as in ksqlDB. Each register holds
+the length of the longest run of leading zeros of its hashes. The estimate (Ertl, arXiv:1702.01284) typically
+has an error of 0.8 %.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HASHES_BYTES_MAX: Final = HASHES_MAX * _HASH_BITS // 8
 
 
 def added(sketch: bytes, value: Any) -> bytes:
-    """The sketch with a value more."""
+    """Add a value, and return the new sketch."""
     return _with(sketch, [_hash_of(value)])
 
 
@@ -38,12 +38,12 @@ def merged(one: bytes, other: bytes) -> bytes:
 
 
 def estimate(sketch: bytes) -> int:
-    """About how many different values were added."""
+    """Estimate the number of distinct values."""
     if _is_exact(sketch):
         return len(_hashes(sketch))
     counts = [0] * (_RANK_MAX + 1)
     left, rank = _REGISTERS, 0
-    while left:  # the high ranks are rare: most are never looked for
+    while left:  # high ranks are rare, so this usually ends early
         counts[rank] = sketch.count(rank)
         left -= counts[rank]
         rank += 1
@@ -84,7 +84,7 @@ def _hash_of(value: Any) -> int:
 
 
 def _sigma(x: float) -> float:
-    """The part of the registers that are empty."""
+    """The term of the estimate for empty registers."""
     if x == 1:
         return math.inf
     total, power, before = x, 1.0, -1.0
@@ -97,7 +97,7 @@ def _sigma(x: float) -> float:
 
 
 def _tau(x: float) -> float:
-    """The part of the registers that are full."""
+    """The term of the estimate for full registers."""
     if x in (0, 1):
         return 0.0
     total, power, before = 1 - x, 1.0, -1.0

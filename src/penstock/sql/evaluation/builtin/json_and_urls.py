@@ -1,4 +1,4 @@
-"""Functions of JSON in texts, and of URLs."""
+"""Functions on JSON strings and on URLs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"
 
 
 class _Double(float):
-    """A number with the digits that it was written with."""
+    """A number that keeps its original text."""
 
     def __new__(cls, text: str) -> _Double:
         made = super().__new__(cls, text)
@@ -34,7 +34,7 @@ class _Double(float):
 
 
 def _read(text: str) -> Any:
-    """The value that a text begins with: as Jackson does, what follows is not looked at."""
+    """Parse the JSON value at the start of a text and ignore the rest, as Jackson does."""
     begin = len(text) - len(text.lstrip(_SPACE))
     value, end = _DECODER.raw_decode(text, begin)
     if not isinstance(value, (str, list, dict)) and text[end : end + 1].strip(_SPACE):
@@ -86,7 +86,7 @@ def _extract(text: str, path: str) -> str | None:
 
 
 def _shown(value: Any) -> str:
-    """A text as it is, anything else as JSON."""
+    """Return a string unchanged, and write anything else as JSON."""
     if isinstance(value, _Double):
         return value.text
     return value if isinstance(value, str) else _written(value)
@@ -138,8 +138,8 @@ def _concat(*texts: str) -> str | None:
 
 
 def _to_json(given: Sequence[Any], result: SqlType) -> Callable[..., Any]:
-    """As the format JSON writes it."""
-    from penstock.sql.formats import value_serde  # which compiles expressions itself, for INSERT
+    """Write values as the format JSON does."""
+    from penstock.sql.formats import value_serde  # avoids a circular import: formats compiles expressions
 
     if given[0] is None:
         return lambda value: "null"

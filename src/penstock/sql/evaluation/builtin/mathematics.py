@@ -1,4 +1,4 @@
-"""Functions of numbers, and those that choose among values of any type."""
+"""Functions on numbers, and functions that choose among values of any type."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONG_BOUNDS: Final = (-(2**63), 2**63 - 1)
 
 
 def _safe(function: Callable[..., float]) -> Callable[..., Any]:
-    """As Java's Math: what is not defined is NaN, what is too large infinite."""
+    """Return NaN for an undefined result and infinity for an overflow, as Java's Math does."""
 
     def computed(*values: float) -> float:
         try:
@@ -35,7 +35,7 @@ def _safe(function: Callable[..., float]) -> Callable[..., Any]:
 
 
 def _log(*values: float) -> float:
-    """The base comes first, where there is one."""
+    """LOG(value) or LOG(base, value)."""
     if len(values) == 1:
         return _ln(values[0])
     base, value = values
@@ -105,7 +105,7 @@ def _nullif(one: Any, other: Any) -> Any:
 
 
 def _half_up(value: Number, places: int) -> Number:
-    """Halves go up: those below zero, too."""
+    """Round halves up, also negative ones."""
     mode = decimal.ROUND_HALF_UP if value > 0 else decimal.ROUND_HALF_DOWN
     return value.quantize(Number(1).scaleb(-places), rounding=mode, context=_WIDE)
 

@@ -1,4 +1,4 @@
-"""What most functions do with nulls."""
+"""The handling of nulls in most functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def strict(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, which gives null where an argument is null."""
+    """Make a function return null if any argument is null."""
 
     @wraps(function)
     def of_values(*values: Any) -> Any:

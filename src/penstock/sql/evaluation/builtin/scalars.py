@@ -1,4 +1,4 @@
-"""Functions of single rows."""
+"""The table of scalar functions, which compute one value from one row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.sql.types import SqlType
 
 @dataclass(frozen=True)
 class Scalar:
-    """``maker(types, result)`` chooses the function for arguments of these types."""
+    """A scalar function. ``maker(types, result)`` chooses its implementation for arguments of these types."""
 
     maker: Callable[[Sequence[Any], SqlType], Callable[..., Any]]
 

@@ -1,4 +1,4 @@
-"""Functions of texts and bytes."""
+"""Functions on strings and bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _JAVA_SPACE: Final = "".join(map(chr, range(33)))
 
 @lru_cache(maxsize=512)
 def pattern_of(text: str) -> re.Pattern[str]:
-    """A regular expression as Java writes it. Named groups are the one thing that looks different."""
+    """Compile a regular expression in Java's syntax. Only the syntax of named groups is translated."""
     return re.compile(re.sub(r"\(\?<([A-Za-z]\w*)>", r"(?P<\1>", text))
 
 
@@ -86,8 +86,9 @@ def _of_hex(digits: str) -> bytes:
 
 
 def _encode(text: str, source: str, target: str) -> str:
-    """What is written as 0x… may lack the first zero; X'…' may be around the digits. In base64 what belongs
-    to no text is passed over.
+    """ENCODE. Hex input may have the form 0x… (where a leading zero may be missing) or X'…'.
+
+    Characters that are invalid in base64 are ignored.
     """
     source, target = source.lower(), target.lower()
     if source == target:
@@ -166,7 +167,7 @@ def _mask(text: str | None, *masks: str | None) -> str | None:
 def _mask_part(
     part: Callable[[str, int], tuple[str, str, str]],
 ) -> Callable[..., str | None]:
-    """``part(text, n)`` splits a text into what stays, what is masked, what stays."""
+    """Build a MASK function. ``part(text, n)`` splits a text into kept, masked and kept characters."""
 
     def masked(text: str | None, count: int | None, *masks: str | None) -> str | None:
         if text is None or count is None:
@@ -205,7 +206,7 @@ def _regexp_extract_all(pattern: str, text: str, group: int = 0) -> list[str | N
 
 
 def _regexp_replace(text: str, pattern: str, replacement: str) -> str:
-    """Java's replacement: ``$1`` is a group, a backslash takes the next character as it is."""
+    """REGEXP_REPLACE with Java's replacement syntax: ``$1`` is a group, a backslash escapes a character."""
 
     def put(found: re.Match[str]) -> str:
         def one(part: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Functions that give several rows for one."""
+"""Table functions, which return several rows for one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.sql.types import SqlType
 
 @dataclass(frozen=True)
 class TableFunction:
-    """``function(*arguments) -> values``; None stands for no values."""
+    """A table function. ``function(*arguments)`` returns the values; None means that there are none."""
 
     function: Callable[..., list[Any] | None]
 
@@ -25,7 +25,7 @@ def _explode(values: list[Any] | None) -> list[Any] | None:
 
 
 def _cube_explode(values: list[Any] | None) -> list[Any] | None:
-    """Each element is once null and once itself; one that is null anyway stays once."""
+    """Combine each element with null as its alternative. An element that is null has no alternative."""
     if values is None:
         return None
     choices = [(None,) if value is None else (None, value) for value in values]

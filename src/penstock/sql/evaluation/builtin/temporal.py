@@ -1,4 +1,4 @@
-"""Functions of dates, times and timestamps."""
+"""Functions on dates, times and timestamps."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _unit(name: str) -> str:
 
 
 def _later(at: date, months: int) -> date:
-    """The same day of another month, or that month's last."""
+    """Add months to a date. A day beyond the month's end becomes its last day."""
     year, month = divmod(at.year * 12 + at.month - 1 + months, 12)
     return at.replace(year=year, month=month + 1, day=min(at.day, monthrange(year, month + 1)[1]))
 
@@ -59,7 +59,7 @@ def _days_added(sign: int) -> Callable[[str, int, int], int]:
 
 
 def _time_added(sign: int) -> Callable[[str, int, int], int]:
-    """A time of the day begins anew at midnight."""
+    """Build TIMEADD (1) or TIMESUB (-1). A time of day wraps around at midnight."""
 
     def add(unit: str, count: int, of_day_ms: int) -> int:
         return (of_day_ms + sign * count * _UNITS_MS[_unit(unit)]) % _DAY_MS
@@ -80,7 +80,7 @@ def _timestamp_added(sign: int) -> Callable[[str, int, int], int]:
 
 
 def _convert_zone(timestamp_ms: int, source: str, target: str) -> int:
-    """The time of day that the timestamp shows in one zone is shown by the result in the other."""
+    """Convert a timestamp's local time in zone ``source`` to the local time in zone ``target``."""
     local = _datetime(timestamp_ms).replace(tzinfo=zone_of(source))
     return _timestamp_ms(local.astimezone(zone_of(target)).replace(tzinfo=UTC))
 
@@ -94,7 +94,7 @@ def _format_timestamp(timestamp_ms: int, pattern: str, zone: str = "UTC") -> str
 
 
 def _parse_date(text: str, pattern: str) -> int:
-    """What stands behind a date is passed over."""
+    """Parse a date and ignore any text after it."""
     return (pattern_of(pattern).read(text, to_the_end=False).day() - _FIRST_DAY).days
 
 

@@ -1,4 +1,4 @@
-"""Patterns of Java's DateTimeFormatter: how times are written and read by them."""
+"""Formatting and parsing of times by patterns of Java's DateTimeFormatter."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SHORT_ZONES: Final = {
 
 @lru_cache(maxsize=256)
 def zone_of(name: str) -> timezone | ZoneInfo:
-    """A time zone: a name, UTC, or an offset such as +02:00."""
+    """Look up a time zone by name, UTC, or an offset such as +02:00. Raises ValueError if it is unknown."""
     name = _SHORT_ZONES.get(name, name)
     if name in ("Z", "z", "UTC", "GMT"):
         return UTC
@@ -47,7 +47,7 @@ def zone_of(name: str) -> timezone | ZoneInfo:
 
 @dataclass
 class Parts:
-    """What a pattern has read."""
+    """The fields that a pattern parsed from a text."""
 
     numbers: dict[str, int] = field(default_factory=dict)
     zone: str | None = None
@@ -58,11 +58,11 @@ class Parts:
         if "day_of_year" in numbers:
             return date(year, 1, 1) + timedelta(days=numbers["day_of_year"] - 1)
         month = numbers.get("month", 1)
-        # As Java does: the last day of a month stands for those up to the 31st that it doesn't have.
+        # As in Java, a day up to the 31st that is beyond the month's end becomes its last day.
         return date(year, month, min(numbers.get("day", 1), monthrange(year, month)[1]))
 
     def of_day_ms(self) -> int:
-        """24:00 is the end of the day."""
+        """The time of day in ms. 24:00 is the end of the day."""
         numbers = self.numbers
         if "milli_of_day" in numbers:
             return numbers["milli_of_day"]
@@ -78,7 +78,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Piece:
-    """One field of a pattern, or a text of its own."""
+    """One field of a pattern, or a literal text in it."""
 
     expression: str
     write: Callable[[datetime], str]
@@ -87,7 +87,7 @@ class Piece:
 
 
 def _number(width: int, name: str, of: Callable[[datetime], int], span: range) -> Piece:
-    """Of a field whose values are in ``span``."""
+    """Build a numeric field with values in ``span``."""
     digits_max = len(str(span[-1]))
     expression = rf"\d{{{width}}}" if width > 1 else rf"\d{{1,{digits_max}}}"
 
@@ -102,7 +102,7 @@ def _number(width: int, name: str, of: Callable[[datetime], int], span: range) -
 
 
 def _of_24(piece: Piece) -> Piece:
-    """An hour of which 24 is the first of the day."""
+    """Change an hour field to read 24 as the first hour of the day."""
     return replace(piece, read=lambda text: piece.read(text) % 24)
 
 
@@ -207,7 +207,7 @@ def _milli_of_day(at: datetime) -> int:
 
 
 class Pattern:
-    """Raises ValueError for letters that stand for no field."""
+    """A parsed pattern. The constructor raises ValueError for letters that are not fields."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -232,7 +232,10 @@ class Pattern:
         return "".join([piece.write(at) for piece in self._pieces])
 
     def read(self, text: str, *, to_the_end: bool = True) -> Parts:
-        """Raises ValueError for a text that is not of the pattern; ``to_the_end``, or does not begin so."""
+        """Parse a text. Raises ValueError if it does not match the pattern.
+
+        The whole text must match, or only its start unless ``to_the_end``.
+        """
         found = self._expression.fullmatch(text) if to_the_end else self._expression.match(text)
         if found is None:
             raise ValueError(f"found {text!r}, expected a time as {self._text!r}")
