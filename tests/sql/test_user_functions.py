@@ -178,7 +178,7 @@ def test_a_function_that_sorts_its_argument_changes_no_other_column() -> None:
 
 def test_a_file_that_can_t_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.py").write_bytes(b"name = '\xe9'")
-    for name, why in (("nothing.py", "No such file or directory"), ("latin.py", "it is no UTF-8")):
+    for name, why in (("nothing.py", "No such file or directory"), ("latin.py", "it is not UTF-8")):
         functions = _catalog(f"f(x INT) RETURNS INT AS '{name}:f'").functions.values()
         with pytest.raises(UserFunctionError, match=f"found no file {name} to read below .*: {why}$"):
             UserFunctions.read(functions, tmp_path)

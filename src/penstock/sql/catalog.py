@@ -142,4 +142,4 @@ class Catalog:
 
 def _similar(name: str, known: Iterable[str]) -> str:
     close = get_close_matches(name, list(known), n=1)
-    return f", expected one that is there, such as {close[0]}" if close else ", expected one that is there"
+    return f", expected an existing one, such as {close[0]}" if close else ", expected an existing one"

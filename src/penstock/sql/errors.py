@@ -88,4 +88,4 @@ def listed(names: tuple[str, ...]) -> str:
 
 def why_unread(error: OSError | UnicodeDecodeError) -> str:
     """Describe why a text file could not be read."""
-    return "it is no UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or str(error)
+    return "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or str(error)

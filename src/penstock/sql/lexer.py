@@ -66,7 +66,10 @@ _SUBSTITUTES: Final = frozenset({Kind.WORD, Kind.NAME, Kind.STRING, Kind.INTEGER
 
 
 def tokens_of(text: str) -> list[Token]:
-    """Split a text into its tokens and a last one of kind END. Raises SqlError for an unclosed quote."""
+    """Split a text into its tokens and a last one of kind END.
+
+    Raises SqlError for an unclosed quote or comment, or more than TOKENS_MAX tokens.
+    """
     found: list[Token] = []
     offset = 0
     while offset < len(text):
@@ -137,7 +140,7 @@ def _value_tokens(text: str, token: Token, value: str) -> list[Token]:
         case [Kind.SYMBOL, Kind.INTEGER | Kind.DECIMAL | Kind.FLOAT] if parts[0].text == "-":
             return parts
     raise SqlError(
-        f"the variable {token.text} stands for {shortened(value)!r}, expected one literal or name",
+        f"the variable {token.text} has the value {shortened(value)!r}, expected one literal or name",
         found=value,
         expected=("a literal", "a name"),
     ).at(text, token.start)

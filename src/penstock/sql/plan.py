@@ -43,7 +43,7 @@ class Computed:
 
 @dataclass(frozen=True)
 class Source:
-    """Read the rows of a stream or the changes of a table. ``prefix`` is prepended to the column names."""
+    """A step that reads a stream's rows or a table's changes. It prepends ``prefix`` to the column names."""
 
     source: DataSource
     prefix: str
@@ -56,7 +56,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Filter:
-    """Keep the rows for which ``condition`` is true. After an aggregation this is HAVING."""
+    """A step that keeps the rows for which ``condition`` is true. After an aggregation it is HAVING."""
 
     input: Step
     condition: exp.Expr
@@ -72,7 +72,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Flatten:
-    """Emit one row per result of the table functions. Nulls pad a function that returns fewer than others."""
+    """A step that emits one row per result of the table functions. Nulls pad the shorter results."""
 
     input: Step
     calls: tuple[Computed, ...]
@@ -88,7 +88,7 @@ class Flatten:
 
 @dataclass(frozen=True)
 class Rekey:
-    """Set another key for the rows. No keys at all means PARTITION BY NULL."""
+    """A step that sets another key for the rows. No keys at all means PARTITION BY NULL."""
 
     input: Step
     keys: tuple[Computed, ...]
@@ -110,7 +110,7 @@ class Rekey:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """Aggregate rows by key. ``calls`` are calls of aggregate functions on columns of the input."""
+    """A step that aggregates rows by key. ``calls`` are aggregate function calls on columns of the input."""
 
     input: Step
     keys: tuple[Computed, ...]
@@ -132,7 +132,7 @@ class JoinForm(Enum):
 
 @dataclass(frozen=True)
 class Join:
-    """Join the rows of both sides whose keys are equal.
+    """A step that joins the rows of both sides whose keys are equal.
 
     ``key`` is the result's key; for a full join it is a separate column, ROWKEY. A foreign-key join keeps
     the left side's keys, and ``key`` is None. ``equivalents`` are the join expressions of this join and of
@@ -177,7 +177,7 @@ class Project:
 
 @dataclass(frozen=True)
 class EmitFinal:
-    """Emit only the final result of each window, once the window has closed."""
+    """A step that emits only the final result of each window, once the window has closed."""
 
     input: Step
 
@@ -206,7 +206,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Sink:
-    """Write the rows to ``target``'s topic. ``is_new`` is false for an INSERT."""
+    """A step that writes the rows to ``target``'s topic. ``is_new`` is false for an INSERT."""
 
     input: Step
     target: DataSource

@@ -16,7 +16,7 @@ _UNITS = [unit for unit in WINDOW_UNITS if unit.endswith("S")]
 @singledispatch
 def print_statement(statement: s.Statement) -> str:
     """Print the statement, without a semicolon."""
-    raise TypeError(f"{type(statement).__name__} is no statement")
+    raise TypeError(f"{type(statement).__name__} is not a statement")
 
 
 def duration(milliseconds: int) -> str:

@@ -169,7 +169,7 @@ def common(left: SqlType | None, right: SqlType | None) -> SqlType | None:
                 assert both is not None
                 fields[name] = both
             return Struct(tuple(fields.items()))
-    raise SqlError(f"found {right} beside {left}, expected types that become each other")
+    raise SqlError(f"found {right} beside {left}, expected types with a common type")
 
 
 def _common_number(left: SqlType, right: SqlType) -> SqlType:

@@ -136,7 +136,7 @@ def _types_and_functions(statement: s.Statement, catalog: Catalog) -> Catalog:
             if name in catalog.types:
                 if if_not_exists:
                     return catalog
-                raise SqlError(f"found the type {name}, which is there, expected a new name")
+                raise SqlError(f"found the type {name}, which exists already, expected a new name")
             return catalog.with_type(name, catalog.resolved(type_))
         case s.DropType(name, if_exists):
             if name not in catalog.types and not if_exists:
@@ -156,11 +156,11 @@ def _own(function: Function | None) -> bool:
 def _create_function(create: s.CreateFunction, catalog: Catalog) -> Catalog:
     old = catalog.functions.get(create.name)
     if old is not None and not (create.or_replace and _own(old)):
-        what = "there, expected OR REPLACE" if _own(old) else "built in, expected another name"
+        what = "defined already, expected OR REPLACE" if _own(old) else "built in, expected another name"
         raise SqlError(f"found the function {create.name}, which is {what}")
     parameters: list[SqlType] = [catalog.resolved(type_) for _, type_ in create.parameters]
     signature = Signature(tuple(map(Parameter, parameters)), catalog.resolved(create.result))
-    made = Function(create.name, FunctionKind.SCALAR, f"Of {create.file}", (signature,), create.file)
+    made = Function(create.name, FunctionKind.SCALAR, f"Defined in {create.file}", (signature,), create.file)
     return catalog.with_function(create.name, made)
 
 

@@ -82,7 +82,7 @@ class Aggregation:
     def _key(self, node: exp.Expr, number: int) -> Computed:
         found = self._types.of(node)
         if found is None:
-            raise self._error("found GROUP BY NULL, expected a value of a type", node)
+            raise self._error("found GROUP BY NULL, expected a value with a type", node)
         name = node.name if isinstance(node, exp.Column) else f"KSQL_GROUP_{number}"
         return Computed(name, node, found, Role.KEY)
 
@@ -99,7 +99,7 @@ class Aggregation:
 
     def _computed(self, call: exp.Anonymous, number: int, step: Step) -> Computed:
         if step.kind is SourceKind.TABLE and call.name not in _OF_TABLES:
-            problem = f"found {call.name} over a table, expected one that can take rows out again"
+            problem = f"found {call.name} over a table, expected one that can remove rows"
             raise self._error(f"{problem}: {', '.join(_OF_TABLES)}", call)
         if call.name not in _OF_PLAIN_STATE and self._format() == "DELIMITED":
             problem = (
@@ -108,11 +108,11 @@ class Aggregation:
             raise self._error(f"{problem}, expected {listed(_OF_PLAIN_STATE)}, or another format", call)
         found = self._types.of(call)
         if found is None:
-            raise self._error(f"found {call.name} of NULL, expected a value of a type", call)
+            raise self._error(f"found {call.name} of NULL, expected a value with a type", call)
         if call.name in _COUNTS and len(call.expressions) > 1:
             held = call.expressions[_COUNTS[call.name]]
             if isinstance(held, exp.Literal) and int(held.name) == 0:
-                raise self._error(f"found {call.name} of no values, expected one at least", held)
+                raise self._error(f"found {call.name} of no values, expected at least one", held)
         return Computed(f"KSQL_AGG_{number}", call, found)
 
     def _format(self) -> str:
@@ -134,7 +134,7 @@ class Aggregation:
             if column.name not in allowed | lambda_names(column):
                 shown = shortened(print_expression(node))
                 raise self._error(
-                    f"found {shown} in {clause}, expected what is in GROUP BY or in an aggregate function",
+                    f"found {shown} in {clause}, expected an expression of GROUP BY or an aggregate function",
                     node,
                 )
         return made

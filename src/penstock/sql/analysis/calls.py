@@ -44,7 +44,7 @@ def with_types(node: exp.Expr, catalog: Catalog, text: str) -> exp.Expr:
 
 
 def refuse(nodes: Sequence[exp.Expr], kind: FunctionKind, where: str, catalog: Catalog, text: str) -> None:
-    """Raise a SqlError if any of the expressions calls a function of this kind."""
+    """Reject calls of functions of this kind. Raises a SqlError if any of the expressions has one."""
     for node in nodes:
         for call in calls_of(node, kind, catalog):
             problem = f"found the {kind.value} function {call.name} in {where}, expected none there"

@@ -82,7 +82,7 @@ def create_source(
             raise SqlError("found no columns of the value, expected columns, or a schema in the registry")
         columns = (*columns, *known)
     if not columns:
-        raise SqlError("found no columns, expected one at least")
+        raise SqlError("found no columns, expected at least one")
     keys = [each for each in columns if each.role is Role.KEY]
     if create.kind is SourceKind.TABLE and not keys:
         raise SqlError("found a table without PRIMARY KEY, expected a column that is PRIMARY KEY")
@@ -336,7 +336,7 @@ def replaced(old: DataSource, new: DataSource) -> None:
             shown = "no such column" if found is None else str(found.type)
             raise SqlError(f"found {shown} for {column.name}, expected {column.type} as before")
     if (old.key_format, old.value_format, old.topic) != (new.key_format, new.value_format, new.topic):
-        raise SqlError(f"found another topic or format for {old.name}, expected those it has")
+        raise SqlError(f"found another topic or format for {old.name}, expected the current ones")
 
 
 def alter_source(alter: AlterSource, catalog: Catalog, text: str) -> DataSource:
@@ -347,7 +347,7 @@ def alter_source(alter: AlterSource, catalog: Catalog, text: str) -> DataSource:
     columns = list(source.columns)
     for added in alter.added:
         if any(each.name == added.name for each in columns):
-            problem = f"found the column {added.name} to add, which is there, expected a new name"
+            problem = f"found the column {added.name} to add, which exists already, expected a new name"
             raise SqlError(problem).at(text, added.start)
         columns.append(_column(added, source.kind, catalog, text))
     return replace(source, columns=tuple(columns))

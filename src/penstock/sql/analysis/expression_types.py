@@ -78,7 +78,7 @@ class Types:
 
     def _column(self, node: exp.Expr) -> SqlType | None:
         if node.name not in self.columns:
-            raise SqlError(f"found no column {node.name}, expected one that is there")
+            raise SqlError(f"found no column {node.name}, expected an existing one")
         return self.columns[node.name]
 
     def _literal(self, node: exp.Expr) -> SqlType | None:
@@ -87,7 +87,7 @@ class Types:
             return types.STRING
         if "E" in node.name:
             if math.isinf(float(node.name)):
-                raise SqlError(f"found {node.name}, expected a number that a DOUBLE holds")
+                raise SqlError(f"found {node.name}, expected a number that fits DOUBLE")
             return types.DOUBLE
         if "." in node.name:
             whole, _, fraction = node.name.partition(".")
@@ -241,13 +241,15 @@ class Types:
         for node in nodes:
             result = self.joined(result, node)
         if result is None:
-            raise SqlError(f"found {what} without any value of a type, expected one at least")
+            raise SqlError(f"found {what} without any typed value, expected at least one")
         return result
 
     def _cast(self, node: exp.Expr) -> SqlType | None:
         source, target = self.of(node.this), self.cast_target(node)
         if not types.can_cast(source, target):
-            raise SqlError(f"found a cast of {source} to {target}, expected a type that becomes {target}")
+            raise SqlError(
+                f"found a cast of {source} to {target}, expected a type that can be cast to {target}"
+            )
         return target
 
     def cast_target(self, node: exp.Expr) -> SqlType:
@@ -272,7 +274,7 @@ class Types:
     def _field(self, node: exp.Expr) -> SqlType | None:
         found, name = self.of(node.this), node.expression.name
         if not isinstance(found, Struct):
-            raise SqlError(f"found ->{name} of {found or 'NULL'}, expected it of a STRUCT")
+            raise SqlError(f"found ->{name} of {found or 'NULL'}, expected a STRUCT")
         field = found.field(name)
         if field is None:
             raise SqlError(f"found no field {name} in {found}, expected one of its fields")
@@ -286,7 +288,7 @@ class Types:
         if isinstance(found, Map):
             self.expect(index, found.key, "a key of the map")
             return found.value
-        raise SqlError(f"found […] of {found or 'NULL'}, expected it of an ARRAY or a MAP")
+        raise SqlError(f"found […] of {found or 'NULL'}, expected an ARRAY or a MAP")
 
     def _call(self, node: exp.Expr) -> SqlType | None:
         return result_type(self.catalog.function(node.name), self.arguments(node))

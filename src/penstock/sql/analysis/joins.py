@@ -54,7 +54,7 @@ class JoinPlanner:
         form = self._form(left, key_before, right, right_key, join)
         if form is JoinForm.FOREIGN_KEY and right.source.window is not None:
             raise self._error(
-                "found a foreign-key join of tables of windows, expected tables without them", join.condition
+                "found a foreign-key join of windowed tables, expected tables without windows", join.condition
             )
         if form is JoinForm.FOREIGN_KEY and len(known) > 1:
             raise self._error(
@@ -173,7 +173,7 @@ class JoinPlanner:
             raise self._error("found a stream-stream join, expected WITHIN for it", join.condition)
         if not streams and join.within is not None:
             raise self._error(
-                "found WITHIN in a join with a table, expected it between streams alone", join.condition
+                "found WITHIN in a join with a table, expected it only between streams", join.condition
             )
         if streams:
             return JoinForm.STREAM_STREAM
@@ -189,7 +189,7 @@ class JoinPlanner:
         if not isinstance(right_key, exp.Column) or keys != [right_key.name]:
             wanted = ", ".join(each.name for each in right.source.keys)
             raise self._error(
-                f"found a join with the table {right.alias} on something else than its PRIMARY KEY, "
+                f"found a join with the table {right.alias} on something other than its PRIMARY KEY, "
                 f"expected {wanted}" + (", and one column" if len(keys) > 1 else ""),
                 join.condition,
             )

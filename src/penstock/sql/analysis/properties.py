@@ -54,8 +54,8 @@ _INHERITED: Final[dict[str, tuple[str, ...]]] = {
 class DefaultFormats:
     """A server's defaults for CREATE.
 
-    They are ksql.persistence.default.format.key and .value, and ksql.persistence.wrap.single.values, which
-    wraps a single value in a record.
+    They are ksql.persistence.default.format.key and .value, and ksql.persistence.wrap.single.values, whether
+    to wrap a single value in a record.
     """
 
     key: str = "KAFKA"
@@ -147,7 +147,7 @@ class Settings:
         if (size is None) is not (made is WindowKind.SESSION):
             problem = (
                 f"found WINDOW_TYPE {made.value} {'without' if size is None else 'with'} WINDOW_SIZE, "
-                "expected a size for TUMBLING and HOPPING alone"
+                "expected a size only for TUMBLING and HOPPING"
             )
             raise self.error(problem, "WINDOW_SIZE", "WINDOW_TYPE")
         return made, None if size is None else self._duration_ms(size)

@@ -45,7 +45,7 @@ def plan_query(query: Query, catalog: Catalog, text: str) -> Plan:
 def plan_persistent(query: Query, catalog: Catalog, text: str) -> Project:
     """Plan the SELECT of a persistent query, without the sink."""
     if query.limit is not None:
-        raise SqlError("found LIMIT in a query that does not end, expected none").at(text, query.source.start)
+        raise SqlError("found LIMIT in a persistent query, expected none").at(text, query.source.start)
     return QueryPlanner(query, catalog, text, QueryKind.PERSISTENT).plan()
 
 
@@ -106,7 +106,7 @@ class QueryPlanner:
             source = each.source
             if self._kind is QueryKind.PERSISTENT and source.window and source.kind is SourceKind.TABLE:
                 raise self._error(
-                    f"found the windowed table {source.name} in a query that does not end, expected a stream "
+                    f"found the windowed table {source.name} in a persistent query, expected a stream "
                     "or a table without windows"
                 )
             if source.value_format == "KAFKA" and (query.joins or query.group_by):
@@ -132,8 +132,8 @@ class QueryPlanner:
         self._check_places()
         if source.kind is SourceKind.TABLE and not source.is_queryable:
             raise self._error(
-                f"found a pull query of the table {source.name}, whose state is not kept, expected one that "
-                f"is made by CREATE TABLE … AS SELECT * FROM {source.name}, or a SOURCE TABLE"
+                f"found a pull query of the table {source.name}, whose state is not materialized, expected "
+                f"one created by CREATE TABLE … AS SELECT * FROM {source.name}, or a SOURCE TABLE"
             )
 
     def _check_places(self) -> None:
@@ -170,7 +170,7 @@ class QueryPlanner:
         for node in nodes:
             found = self._types(step).of(node)
             if found is None:
-                raise self._error("found NULL among several keys, expected a value of a type", node)
+                raise self._error("found NULL among several keys, expected a value with a type", node)
             if isinstance(node, exp.Column):
                 name = node.name
             else:
@@ -222,7 +222,7 @@ class QueryPlanner:
         for number, call in enumerate(found):
             type_ = self._types(step).of(call)
             if type_ is None:
-                raise self._error(f"found {call.name} of NULL, expected a value of a type", call)
+                raise self._error(f"found {call.name} of NULL, expected a value with a type", call)
             made.append(Computed(f"KSQL_SYNTH_{number}", call, type_))
         names = calls.Replacements((call, each.name) for call, each in zip(found, made, strict=True))
         return Flatten(step, tuple(made)), tuple(
@@ -253,14 +253,14 @@ class QueryPlanner:
             found = types.of(expression)
             if found is None:
                 raise self._error(
-                    f"found NULL as {each.name}, expected a value of a type: CAST(NULL AS …)", each.written
+                    f"found NULL as {each.name}, expected a value with a type: CAST(NULL AS …)", each.written
                 )
             role = Role.KEY if each.name in keys else Role.VALUE
             columns.append(Computed(each.name, expression, found, role))
         if self._kind is QueryKind.PERSISTENT:
             columns.sort(key=lambda each: each.role is not Role.KEY)
             if all(each.role is Role.KEY for each in columns):
-                raise self._error("found key columns alone, expected a column of the value too")
+                raise self._error("found only key columns, expected a value column too")
         return Project(step, tuple(columns))
 
     def _keys(self, step: Step, selected: tuple[Selected, ...]) -> dict[str, str]:

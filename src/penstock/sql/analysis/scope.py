@@ -87,7 +87,7 @@ class Scope:
 
     def _no_source(self, alias: str, field: str) -> SqlError:
         known = ", ".join(each.alias for each in self.sources)
-        problem = f"found the source {alias}, expected one of FROM: {known}"
+        problem = f"found the source {alias}, expected one in FROM: {known}"
         if field and any(each.source.column(alias) is not None for each in self.sources):
             problem += f"; a field of the column {alias} is {quoted(alias)}->{quoted(field)}"
         return SqlError(problem, found=alias)

@@ -87,7 +87,7 @@ class Selection:
         struct = self._scope.resolved(node.this)
         found = self._types.of(struct)
         if not isinstance(found, Struct):
-            raise self._error(f"found ->* of {found or 'NULL'}, expected it of a STRUCT", item)
+            raise self._error(f"found ->* of {found or 'NULL'}, expected a STRUCT", item)
         for name, _ in found.fields:
             field = exp.Dot(this=struct.copy(), expression=exp.Identifier(this=name, quoted=False))
             yield Selected(name, field, field)

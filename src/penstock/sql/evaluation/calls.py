@@ -24,8 +24,6 @@ class FunctionCalls:
             return self.user_functions.bound(function, call)
         scalar = SCALARS.get(name)
         if scalar is None:
-            raise SqlError(
-                f"found the {function.kind.value} function {name}, expected one that takes single rows"
-            )
+            raise SqlError(f"found the {function.kind.value} function {name}, expected a scalar function")
         assert call.result is not None
         return scalar.bind(call.arguments, call.result)

@@ -62,7 +62,7 @@ def cast(source: SqlType, target: SqlType) -> Cast | None:
             return lambda entries: {key(name): value(each) for name, each in entries.items()}
         case Struct(), Struct():
             return _struct_cast(source, target)
-    raise TypeError(f"found a cast of {source} to {target}, which there is not")
+    raise TypeError(f"found a cast of {source} to {target}, which does not exist")
 
 
 def _null_safe(source: SqlType, target: SqlType) -> Cast:

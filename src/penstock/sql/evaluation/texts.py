@@ -168,4 +168,4 @@ def _parts_formatter(type_: SqlType) -> Callable[[Any], str]:
                     f"{name}={formatters[name](each)}" for name, each in struct.items() if each is not None
                 )
             )
-    raise TypeError(f"found {type_}, which has no text")
+    raise TypeError(f"found {type_}, which has no text form")

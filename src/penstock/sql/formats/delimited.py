@@ -23,7 +23,7 @@ def delimiter(setting: str | None) -> str:
     found = NAMED_DELIMITERS.get(setting, setting)
     if len(found) != 1 or (len(setting) == 1 and not setting.strip()):
         raise FormatError(
-            f"found the delimiter {shown(setting)}, expected one character, or TAB or SPACE for those two"
+            f"found the delimiter {shown(setting)}, expected one character, or the name TAB or SPACE"
         )
     return found
 

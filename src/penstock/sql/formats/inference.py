@@ -77,7 +77,7 @@ def _decimal(precision: Any, scale: Any) -> SqlType:
 def of_avro(of: Type, name_of: NameOf, inside: tuple[Type, ...] = ()) -> SqlType:
     """Convert an Avro type. Raises Unsupported."""
     if of in inside:
-        raise Unsupported(f"{of.full_name}, which holds itself")
+        raise Unsupported(f"{of.full_name}, which contains itself")
     inside = (*inside, of)
     match of.kind:
         case "union":
@@ -126,7 +126,7 @@ def _of_node(node: Any, root: Any, name_of: NameOf, inside: tuple[str, ...]) -> 
     if "$ref" in node:
         path = str(node["$ref"])
         if path in inside:
-            raise Unsupported(f"{path}, which holds itself")
+            raise Unsupported(f"{path}, which contains itself")
         return _of_node(_referred(root, path), root, name_of, (*inside, path))
     for choice in ("oneOf", "anyOf"):
         if choice in node:

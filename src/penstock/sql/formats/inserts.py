@@ -89,7 +89,7 @@ def record_of_json(
 
 
 def _of_json(name: str, value: Any, type_: SqlType) -> Any:
-    """Convert a JSON value to a column's type. Raises SqlError for a number that an integer would change."""
+    """Convert a JSON value to a column's type. Raises SqlError if an integer column would change a number."""
     try:
         exact = _exact(value)
         made = coercion(type_)(exact)

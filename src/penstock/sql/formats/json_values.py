@@ -44,7 +44,7 @@ def parse(data: bytes) -> Any:
     except RecursionError:
         raise FormatError("found JSON nested too deeply, expected at most a few hundred levels") from None
     except (ValueError, ArithmeticError) as error:  # invalid UTF-8 or JSON, or an exponent out of range
-        raise FormatError(f"found bytes that are no JSON ({error}), expected JSON") from None
+        raise FormatError(f"found bytes that are not JSON ({error}), expected JSON") from None
 
 
 def _is_number(value: object) -> bool:

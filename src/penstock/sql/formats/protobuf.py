@@ -148,7 +148,7 @@ def _row_reader(descriptor: Descriptor, chosen: SideFormat) -> Callable[[bytes],
         try:
             message = parse(data)
         except DecodeError:
-            raise FormatError(f"found bytes that are no message, expected {descriptor.name}") from None
+            raise FormatError(f"found bytes that are not a message, expected {descriptor.name}") from None
         found = get(message)
         return (found,) if is_whole else tuple([found[name] for name in names])
 
@@ -437,7 +437,7 @@ def _array_writer(field: FieldDescriptor, type_: Array) -> Set:
         for index, each in enumerate(values):
             if each is None:
                 raise FormatError(
-                    f"found null in an array, expected {type_.element}: Protobuf has none there"
+                    f"found null in an array, expected {type_.element}: Protobuf has no nulls there"
                 ).within(f"[{index}]")
             if fill is None:
                 repeated.append(each)

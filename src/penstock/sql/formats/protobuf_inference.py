@@ -44,7 +44,7 @@ def of_message(schema: ProtobufSchema, of: Descriptor, name_of: NameOf) -> Struc
 
 def _of_message(of: Descriptor, shape: _Shape, inside: tuple[str, ...]) -> Struct:
     if of.full_name in inside:
-        raise Unsupported(f"{of.full_name}, which holds itself")
+        raise Unsupported(f"{of.full_name}, which contains itself")
     inside = (*inside, of.full_name)
     fields: dict[str, Callable[[], SqlType]] = {}
     for choice in of.oneofs:
@@ -85,4 +85,6 @@ def _decimal(field: FieldDescriptor, shape: _Shape) -> SqlType:
     try:
         return types.decimal(int(found["precision"]), int(found.get("scale", 0)))
     except (KeyError, ValueError):  # a SqlError is one of these too
-        raise Unsupported(f"the decimal {field.full_name}, which says no precision that ksqlDB has") from None
+        raise Unsupported(
+            f"the decimal {field.full_name}, which has no precision that ksqlDB supports"
+        ) from None

@@ -55,7 +55,9 @@ def parsed(client: RegistryClient, found: Registered, format_: str) -> Any:
     try:
         return client.parsed(found)
     except SchemaError as error:
-        raise FormatError(f"found the schema {found.id}, which is none ({error}), expected one") from None
+        raise FormatError(
+            f"found the schema {found.id}, which is invalid ({error}), expected a valid one"
+        ) from None
 
 
 def _by_id(chosen: SideFormat, schema_id: int) -> Any:

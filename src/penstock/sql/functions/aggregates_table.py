@@ -3,29 +3,29 @@
 from typing import Final
 
 TABLE: Final = """
-ATTR: The value that all rows have; null where they differ
+ATTR: The value that all rows share, or null if they differ
   T → T
 AVG: The mean of all values that are not null
   DOUBLE → DOUBLE
 COLLECT_LIST: All values as an array
   T → ARRAY<T>
-COLLECT_SET: All different values as an array
+COLLECT_SET: All distinct values as an array
   T → ARRAY<T>
 CORRELATION: Pearson's correlation of two columns
   DOUBLE, DOUBLE → DOUBLE
-COUNT: How many rows there are, or how many values are not null
+COUNT: The number of rows, or of values that are not null
   → BIGINT
   T → BIGINT
-COUNT_DISTINCT: About how many different values there are
+COUNT_DISTINCT: The approximate number of distinct values
   T → BIGINT
-EARLIEST_BY_OFFSET: The value that came first, or the first n; nulls count if the last argument is false
+EARLIEST_BY_OFFSET: The first value, or the first n; nulls are included if the last argument is false
   T → T
   T, BOOLEAN! → T
   T, INTEGER! → ARRAY<T>
   T, INTEGER!, BOOLEAN! → ARRAY<T>
-HISTOGRAM: How often each value occurs
+HISTOGRAM: The number of occurrences of each value
   STRING → MAP<STRING, BIGINT>
-LATEST_BY_OFFSET: The value that came last, or the last n; nulls count if the last argument is false
+LATEST_BY_OFFSET: The last value, or the last n; nulls are included if the last argument is false
   T → T
   T, BOOLEAN! → T
   T, INTEGER! → ARRAY<T>
@@ -38,14 +38,14 @@ STDDEV_SAMP: The sample standard deviation
   DOUBLE → DOUBLE
 STDDEV_SAMPLE: The sample standard deviation
   DOUBLE → DOUBLE
-SUM: The sum of all values that are not null, in their own type
+SUM: The sum of all values that are not null, of the same type
   N → N
 SUM_LIST: The sum of all elements of all arrays
   ARRAY<INTEGER> → INTEGER
   ARRAY<BIGINT> → BIGINT
   ARRAY<DOUBLE> → DOUBLE
-TOPK: The k largest values, or structs of them and further columns
+TOPK: The k largest values, or structs of them and of further columns
   C, ANY..., INTEGER! → RANKED
-TOPKDISTINCT: The k largest different values
+TOPKDISTINCT: The k largest distinct values
   C, INTEGER! → ARRAY<C>
 """

@@ -124,10 +124,10 @@ class Function:
 _MEANINGS: Final = {
     "N": "N is a number",
     "C": "C has an order",
-    "O": "O has no parts",
+    "O": "O is not an ARRAY, MAP or STRUCT",
     "UNIT": "UNIT is a word such as DAYS",
     "...": "... stands for any number of arguments",
-    "!": "! asks for a literal",
+    "!": "! requires a literal",
 }
 
 

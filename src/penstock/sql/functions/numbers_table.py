@@ -3,7 +3,7 @@
 from typing import Final
 
 TABLE: Final = """
-ABS: The number without its sign
+ABS: The absolute value of the number
   N → N
 ACOS: Arc cosine, in radians
   DOUBLE → DOUBLE
@@ -11,11 +11,11 @@ ASIN: Arc sine, in radians
   DOUBLE → DOUBLE
 ATAN: Arc tangent, in radians
   DOUBLE → DOUBLE
-ATAN2: The angle of a point y, x in radians, seen from the origin
+ATAN2: The angle of the point with coordinates y and x, in radians
   DOUBLE, DOUBLE → DOUBLE
 CBRT: Cube root
   DOUBLE → DOUBLE
-CEIL: The next integer that is not below the number
+CEIL: The smallest integer that is not below the number
   N → N
 COS: Cosine of an angle in radians
   DOUBLE → DOUBLE
@@ -27,7 +27,7 @@ DEGREES: Radians as degrees
   DOUBLE → DOUBLE
 EXP: e to the power of the number
   DOUBLE → DOUBLE
-FLOOR: The next integer that is not above the number
+FLOOR: The largest integer that is not above the number
   N → N
 GEO_DISTANCE: Great-circle distance between two points, latitude before longitude, in KM or MILES
   DOUBLE, DOUBLE, DOUBLE, DOUBLE → DOUBLE
@@ -63,16 +63,16 @@ POWER: A base to the power of an exponent
   DOUBLE, DOUBLE → DOUBLE
 RADIANS: Degrees as radians
   DOUBLE → DOUBLE
-RANDOM: A random number from 0 up to 1, which is not reached
+RANDOM: A random number from 0 (included) to 1 (excluded)
   → DOUBLE
-ROUND: Rounded to an integer or to a number of decimal places, halves up
+ROUND: The number rounded to an integer or to a number of decimal places, halves up
   INTEGER → BIGINT
   BIGINT → BIGINT
   DOUBLE → BIGINT
   DECIMAL → WHOLE
   DOUBLE, INTEGER → DOUBLE
   DECIMAL, INTEGER → DECIMAL
-SIGN: -1, 0 or 1, as the number is below, at or above zero
+SIGN: -1, 0 or 1 if the number is below, equal to or above zero
   DOUBLE → INTEGER
 SIN: Sine of an angle in radians
   DOUBLE → DOUBLE
@@ -84,19 +84,19 @@ TAN: Tangent of an angle in radians
   DOUBLE → DOUBLE
 TANH: Hyperbolic tangent
   DOUBLE → DOUBLE
-TRUNC: Cut to an integer or to a number of decimal places
+TRUNC: The number truncated to an integer or to a number of decimal places
   INTEGER → BIGINT
   BIGINT → BIGINT
   DOUBLE → BIGINT
   DECIMAL → WHOLE
   DOUBLE, INTEGER → DOUBLE
   DECIMAL, INTEGER → DECIMAL
-AS_VALUE: A key column's value once more, as a column of the value
+AS_VALUE: A copy of a key column's value, as a column of the value
   T → T
 COALESCE: The first argument that is not null
   T, T... → T
-IFNULL: The first argument, or the second one where it is null
+IFNULL: The first argument, or the second if it is null
   T, T → T
-NULLIF: Null where both arguments are equal, else the first
+NULLIF: Null if both arguments are equal, else the first
   T, T → T
 """

@@ -3,52 +3,52 @@
 from typing import Final
 
 TABLE: Final = """
-CONVERT_TZ: A timestamp that was taken in one time zone, in another
+CONVERT_TZ: A timestamp converted from one time zone to another
   TIMESTAMP, STRING, STRING → TIMESTAMP
-DATEADD: A date so many units later
+DATEADD: A date plus a number of units
   UNIT, INTEGER, DATE → DATE
-DATESUB: A date so many units earlier
+DATESUB: A date minus a number of units
   UNIT, INTEGER, DATE → DATE
-DATETOSTRING: Deprecated: a number of days since 1970 in a pattern; FORMAT_DATE is the newer one
+DATETOSTRING: Deprecated, use FORMAT_DATE: days since 1970, formatted with a pattern
   INTEGER, STRING → STRING
-FORMAT_DATE: A date in a pattern of Java's DateTimeFormatter
+FORMAT_DATE: A date, formatted with a pattern of Java's DateTimeFormatter
   DATE, STRING → STRING
-FORMAT_TIME: A time in a pattern of Java's DateTimeFormatter
+FORMAT_TIME: A time, formatted with a pattern of Java's DateTimeFormatter
   TIME, STRING → STRING
-FORMAT_TIMESTAMP: A timestamp in a pattern of Java's DateTimeFormatter, in UTC or a time zone
+FORMAT_TIMESTAMP: A timestamp, formatted with a pattern of Java's DateTimeFormatter, in UTC or a time zone
   TIMESTAMP, STRING → STRING
   TIMESTAMP, STRING, STRING → STRING
 FROM_DAYS: The date that many days after 1970-01-01
   INTEGER → DATE
 FROM_UNIXTIME: The timestamp that many milliseconds after 1970-01-01
   BIGINT → TIMESTAMP
-PARSE_DATE: A date, read by a pattern of Java's DateTimeFormatter
+PARSE_DATE: A date, parsed with a pattern of Java's DateTimeFormatter
   STRING, STRING → DATE
-PARSE_TIME: A time, read by a pattern of Java's DateTimeFormatter
+PARSE_TIME: A time, parsed with a pattern of Java's DateTimeFormatter
   STRING, STRING → TIME
-PARSE_TIMESTAMP: A timestamp, read by a pattern of Java's DateTimeFormatter, in UTC or a time zone
+PARSE_TIMESTAMP: A timestamp, parsed with a pattern of Java's DateTimeFormatter, in UTC or a time zone
   STRING, STRING → TIMESTAMP
   STRING, STRING, STRING → TIMESTAMP
-STRINGTODATE: Deprecated: days since 1970, read by a pattern; PARSE_DATE is the newer one
+STRINGTODATE: Deprecated, use PARSE_DATE: days since 1970, parsed with a pattern
   STRING, STRING → INTEGER
-STRINGTOTIMESTAMP: Deprecated: milliseconds since 1970, read by a pattern; PARSE_TIMESTAMP is the newer one
+STRINGTOTIMESTAMP: Deprecated, use PARSE_TIMESTAMP: milliseconds since 1970, parsed with a pattern
   STRING, STRING → BIGINT
   STRING, STRING, STRING → BIGINT
-TIMEADD: A time so many units later
+TIMEADD: A time plus a number of units
   UNIT, INTEGER, TIME → TIME
-TIMESTAMPADD: A timestamp so many units later
+TIMESTAMPADD: A timestamp plus a number of units
   UNIT, INTEGER, TIMESTAMP → TIMESTAMP
-TIMESTAMPSUB: A timestamp so many units earlier
+TIMESTAMPSUB: A timestamp minus a number of units
   UNIT, INTEGER, TIMESTAMP → TIMESTAMP
-TIMESTAMPTOSTRING: Deprecated: milliseconds since 1970 in a pattern; FORMAT_TIMESTAMP is the newer one
+TIMESTAMPTOSTRING: Deprecated, use FORMAT_TIMESTAMP: milliseconds since 1970, formatted with a pattern
   BIGINT, STRING → STRING
   BIGINT, STRING, STRING → STRING
-TIMESUB: A time so many units earlier
+TIMESUB: A time minus a number of units
   UNIT, INTEGER, TIME → TIME
-UNIX_DATE: Days since 1970-01-01, today's or a date's
+UNIX_DATE: Days since 1970-01-01, of today or of a date
   → INTEGER
   DATE → INTEGER
-UNIX_TIMESTAMP: Milliseconds since 1970-01-01, now or of a timestamp
+UNIX_TIMESTAMP: Milliseconds since 1970-01-01, of now or of a timestamp
   → BIGINT
   TIMESTAMP → BIGINT
 """

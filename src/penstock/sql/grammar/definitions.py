@@ -230,7 +230,7 @@ def _values(cursor: Cursor, columns: tuple[str, ...]) -> tuple[exp.Expr, ...]:
         found.append(parse_expression(cursor))
     cursor.expect(")")
     if columns and len(found) != len(columns):
-        problem = f"found {len(found)} values for {len(columns)} columns, expected as many"
+        problem = f"found {len(found)} values for {len(columns)} columns, expected one for each"
         raise cursor.error(problem, start)
     return tuple(found)
 

@@ -270,7 +270,7 @@ def _arguments(cursor: Cursor, function: str) -> list[exp.Expr]:
     while cursor.accept(","):
         found.append(_argument(cursor))
         if isinstance(found[-2], exp.Lambda) and not isinstance(found[-1], exp.Lambda):
-            raise cursor.error("found an argument after a lambda, expected lambdas to stand last")
+            raise cursor.error("found an argument after a lambda, expected lambdas to be last")
     cursor.expect(")")
     return found
 

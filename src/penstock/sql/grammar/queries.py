@@ -72,7 +72,7 @@ def _item(cursor: Cursor) -> SelectItem:
     if cursor.sees("->", "*"):
         if not isinstance(expression, _PRIMARY):
             raise cursor.error(
-                "found ->* after an operator's operand, expected it after a struct that stands alone"
+                "found ->* after an operand of an operator, expected it only after a single struct"
             )
         cursor.expect("->", "*")
         return SelectItem(placed(exp.Dot(this=expression, expression=exp.Star()), start))
@@ -165,7 +165,7 @@ def _positive_ms(cursor: Cursor) -> int:
     token = cursor.token
     duration = duration_ms(cursor)
     if duration == 0:
-        raise cursor.error("found a window of no size, expected a positive duration", token)
+        raise cursor.error("found a window of size 0, expected a positive duration", token)
     return duration
 
 

@@ -37,7 +37,7 @@ class Aggregate(ABC):
         """Add a row, and return the new state. It must not change the given state."""
 
     def undo(self, state: Any, *values: Any) -> Any:
-        raise TypeError(f"{type(self).__name__} can't take rows out again")
+        raise TypeError(f"{type(self).__name__} cannot remove rows")
 
     @abstractmethod
     def merge(self, one: Any, other: Any) -> Any:

@@ -115,7 +115,9 @@ def _series(first: int, last: int, step: int | None = None) -> list[int]:
     if by == 0:
         raise ValueError("found a step of 0, expected another")
     if (last - first) * by < 0:
-        raise ValueError(f"found a step of {by} from {first} to {last}, expected one that leads there")
+        raise ValueError(
+            f"found a step of {by} from {first} to {last}, expected a step towards the last number"
+        )
     return list(range(first, last + (1 if by > 0 else -1), by))
 
 
@@ -131,7 +133,7 @@ def _slice(values: list[Any] | None, first: int | None, last: int | None) -> lis
     start = 0 if first is None else first - 1
     end = len(values) if last is None else last
     if start < 0 or end > len(values) or start > end:
-        raise ValueError(f"found {first} to {last} of an array of {len(values)}, expected places in it")
+        raise ValueError(f"found {first} to {last} of an array of {len(values)}, expected positions in it")
     return values[start:end]
 
 

@@ -199,7 +199,7 @@ def _piece(letter: str, width: int, pattern: str) -> Piece:
             return Piece(_ZONE, lambda at: at.tzname() or "", "zone")
         case "G":
             return Piece("AD", lambda at: "AD")
-    raise ValueError(f"found {letter * width} in the pattern {pattern!r}, expected a field that is known")
+    raise ValueError(f"found {letter * width} in the pattern {pattern!r}, expected a known field")
 
 
 def _milli_of_day(at: datetime) -> int:
@@ -238,7 +238,7 @@ class Pattern:
         """
         found = self._expression.fullmatch(text) if to_the_end else self._expression.match(text)
         if found is None:
-            raise ValueError(f"found {text!r}, expected a time as {self._text!r}")
+            raise ValueError(f"found {text!r}, expected a time in the pattern {self._text!r}")
         parts = Parts()
         for piece, part in zip(self._pieces, found.groups(), strict=True):
             if piece.name == "zone":
