@@ -1,5 +1,6 @@
-"""What a command makes of a service's state: the one path for a statement that comes in, for its check before
-it is written, and for the log that is read at a start. Nothing here touches a topic or a host.
+"""Apply a command to a service's state, without touching a topic or a host.
+
+The same code serves a new statement, its check before it is logged, and the replay of the log at startup.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ from penstock.sql.script import parse
 from penstock.sql.statements import Constraint, SourceKind
 from penstock.topology.errors import StreamsError
 
-# What the plan of a query is built with, of the properties that hold for its statement.
 _OF_PLANS: Final = (
     OFFSET_RESET,
     CACHE,
@@ -40,11 +40,12 @@ _OF_PLANS: Final = (
     LOG_ROWS,
     *builtin.LIMITS,
 )
+"""The properties of a statement that its query's plan is built with."""
 
 
 @dataclass(frozen=True)
 class Applied:
-    """``message`` is what the statement is answered with."""
+    """The outcome of a command. ``message`` answers the statement."""
 
     state: State
     message: str
@@ -53,7 +54,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class Written:
-    """A statement and the text that its places are in, from ``start`` on."""
+    """A statement and the text that its positions refer to. It begins at ``start`` in that text."""
 
     statement: s.Statement
     text: str
@@ -61,24 +62,26 @@ class Written:
 
 
 class Applier:
-    """Of one server, whose configuration says what holds where a command says nothing."""
+    """Applies commands to states. The server's configuration supplies what a command leaves open."""
 
     def __init__(self, config: EngineConfig) -> None:
         self._config = config
 
     def values(self, state: State, properties: Mapping[str, str]) -> Values:
-        """The properties that hold for a statement."""
+        """The properties that apply to a statement."""
         return Values((self._config.server_properties, state.system, properties))
 
     def settings(self, values: Values) -> dict[str, str]:
-        """What the plan of a query is built with."""
+        """The properties that the plan of a query is built with."""
         own = {name: values.get(name) for name in _OF_PLANS}
         own[LOG_TOPIC] = log_topic(values, self._config.service_id)
         return {**values.registry(), **{name: value for name, value in own.items() if value is not None}}
 
     def apply(self, state: State, command: Command, offset: int, written: Written | None = None) -> Applied:
-        """``offset`` is where the command is, or will be, in the log; ``written`` is its statement as it came
-        in, which errors show. Raises EngineError.
+        """Apply a command to a state and return the new one.
+
+        ``offset`` is the command's present or future place in the log. ``written`` is the statement as the
+        client wrote it, which errors quote. Raises EngineError if the command can't be applied.
         """
         number = offset if command.query_number is None else command.query_number
         try:
@@ -87,7 +90,7 @@ class Applier:
         except (SqlError, FormatError, StreamsError, UserFunctionError) as error:
             raise EngineError(str(error)) from error
         if isinstance(said.statement, (s.ControlQuery, s.AlterSystem)):
-            return applied  # these have no plan in ksqlDB
+            return applied  # ksqlDB has no plan for these, so they don't advance the number
         return replace(applied, state=replace(applied.state, query_number=offset + 1))
 
     def _applied(self, state: State, command: Command, said: Written, number: int) -> Applied:
@@ -177,7 +180,7 @@ class Applier:
         return Applied(made.with_query(query), f"Created query with ID {query_id}", query_id)
 
     def _replaced(self, state: State, name: str, plan: Plan) -> PersistentQuery | None:
-        """The query in whose place the new one runs."""
+        """The query that the new one replaces, or None. Raises EngineError if it can't be replaced."""
         writers = state.writers(name)
         if len(writers) > 1:
             ids = ", ".join(each.id for each in writers)
@@ -239,13 +242,13 @@ class Applier:
             service_id=self._config.service_id,
             user_functions=state.user_functions,
         )
-        planned.app.topology()  # what is wrong with it is said before anything is written
+        planned.app.topology()  # so that errors in it are raised before anything is logged
         return planned
 
     # Properties
 
     def _alter_system(self, state: State, name: str, value: str) -> Applied:
-        """It holds for queries that run, too, unless they were given another value: they go on with it."""
+        """Set a property, also for running queries that don't have their own value of it."""
         known, checked = checked_override(name, value)
         made = replace(state, system={**state.system, known: checked})
         queries = {key: self._with_settings(each, state, made) for key, each in state.queries.items()}
@@ -279,7 +282,7 @@ def exists_already(kind: SourceKind, name: str, catalog: Catalog) -> str:
 
 
 def columns_of(text: str) -> tuple[Column, ...]:
-    """Columns as a command holds them: `ID BIGINT KEY, NAME STRING`."""
+    """Parse columns as a command holds them: `ID BIGINT KEY, NAME STRING`."""
     create = parse(f"CREATE STREAM C ({text})")
     assert isinstance(create, s.CreateSource)
     return tuple(
@@ -289,7 +292,7 @@ def columns_of(text: str) -> tuple[Column, ...]:
 
 
 def columns_text(columns: tuple[Column, ...]) -> str:
-    """What `columns_of` reads."""
+    """Format columns as `columns_of` parses them."""
     listed = tuple(
         s.ColumnDefinition(each.name, each.type, Constraint.KEY if each.role is Role.KEY else None)
         for each in columns
@@ -311,7 +314,7 @@ def _drop_source(state: State, drop: s.DropSource, said: Written) -> Applied:
 
 
 def check_droppable(state: State, source: DataSource) -> None:
-    """That nothing reads a source, and no INSERT writes to it. Raises EngineError."""
+    """Check that nothing reads a source, and that no INSERT writes to it. Raises EngineError."""
     name = source.name
     readers = sorted(each for each, sources in state.made_from.items() if name in sources)
     if readers:

@@ -1,4 +1,4 @@
-"""ASSERT TOPIC and ASSERT SCHEMA: that something is there, now or within a while."""
+"""ASSERT TOPIC and ASSERT SCHEMA: check that something exists, now or within a timeout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _LOOK_S: Final = 0.1
 def assert_topic(
     check: s.AssertTopic, text: str, topics: Topics, values: Values, closing: threading.Event
 ) -> AssertTopicEntity:
-    """Raises EngineError where it does not hold in time, or before the engine is ``closing``."""
+    """Wait until a topic is as asserted.
+
+    Raises EngineError if that takes too long, or if the engine is ``closing``.
+    """
 
     def problem() -> str | None:
         found = topics.shape(check.topic)
@@ -49,7 +52,7 @@ def assert_topic(
 def assert_schema(
     check: s.AssertSchema, text: str, client: RegistryClient, values: Values, closing: threading.Event
 ) -> AssertSchemaEntity:
-    """Raises EngineError as `assert_topic`, RegistryUnreachable."""
+    """Wait until a schema is as asserted. Raises EngineError like `assert_topic`, or RegistryUnreachable."""
     named = "" if check.subject is None else f" subject name {check.subject}"
     numbered = "" if check.schema_id is None else f" id {check.schema_id}"
 

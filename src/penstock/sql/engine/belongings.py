@@ -1,5 +1,6 @@
-"""What sources have outside of the engine: topics, and schemas in a registry. Made before a statement is
-written, and deleted after it was.
+"""The topics and registered schemas of sources.
+
+They are created before the statement that needs them is logged, and deleted after the DROP was logged.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ logger = logging.getLogger(__name__)
 
 
 class Belongings:
-    """For one thread at a time."""
+    """Creates and deletes topics and schemas of sources, for one thread at a time."""
 
     def __init__(self, topics: Topics, runner: Runner) -> None:
         self._topics = topics
         self._runner = runner
 
     def make(self, prepared: Prepared, applied: Applied, values: Values) -> None:
-        """What the statement needs."""
+        """Create the topic and register the schemas that a statement needs."""
         try:
             if prepared.topic is not None:
                 self._topics.create(prepared.topic)
@@ -41,7 +42,7 @@ class Belongings:
             raise
 
     def unmake(self, prepared: Prepared) -> None:
-        """The topic that was made for a statement that is not written goes again."""
+        """Delete the topic that was created for a statement that was not logged."""
         if prepared.topic is None:
             return
         try:
@@ -50,8 +51,9 @@ class Belongings:
             logger.warning("the topic %s stays: %s", prepared.topic.name, error)
 
     def delete(self, source: DataSource, values: Values) -> tuple[str, ...]:
-        """The topic of a source that was dropped, and its schemas; what was not done of it. The statement
-        itself is carried out.
+        """Delete the topic and the schemas of a source that was dropped.
+
+        The statement itself has been applied, so failures are returned as warnings.
         """
         timeout_ms = values.number(SHUTDOWN_TIMEOUT)
         running = self._runner.wait_until_gone(timeout_ms / 1000)
@@ -72,8 +74,9 @@ class Belongings:
         return ()
 
     def delete_of_service(self, config: EngineConfig) -> tuple[str, ...]:
-        """The log of a service whose queries have ended; what was not done. The host keeps track of what it
-        does in the command topic, which has to be there until nothing is left of them.
+        """Delete the processing log of a service whose queries have ended, and return warnings.
+
+        The host tracks its work in the command topic, which must exist until nothing of the queries is left.
         """
         timeout_ms = config.values.number(SHUTDOWN_TIMEOUT)
         left = self._runner.wait_until_buried(timeout_ms / 1000)

@@ -1,6 +1,7 @@
-"""The log of a service's statements: one partition, read from its beginning when the engine starts, and
-written to in transactions. Who starts takes the transactional id of the service over: a server that had it
-before can't write any more.
+"""The command topic: the log of a service's statements, in one partition.
+
+The engine reads it from its beginning when it starts, and writes to it in transactions. A server that starts
+takes over the service's transactional id, which fences the server that had it before.
 """
 
 from __future__ import annotations
@@ -23,23 +24,24 @@ from penstock.sql.engine.config import EngineConfig
 
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 _LOOK_S: Final = 0.002
+"""The pause between attempts to read a command that was just committed."""
 _CONFIG: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 
 class Fenced(ClientError):
-    """Another server has taken the service over; the command was not written."""
+    """Another server has taken over the service; the command was not written."""
 
 
 class OutcomeUnknown(ClientError):
-    """Whether a command was written is not known, as nobody answers. `CommandTopic.settle` finds out."""
+    """The brokers did not answer, so the command may have been written. `CommandTopic.settle` finds out."""
 
 
 class NotSeen(ClientError):
-    """A command was written, and is not readable yet: a transaction before it is still open."""
+    """A command was written but can't be read yet, because an earlier transaction is still open."""
 
 
 def make_topic(config: EngineConfig) -> None:
-    """Make a service's topic if it is not there. Raises ClientError."""
+    """Create a service's command topic if it doesn't exist. Raises ClientError."""
     told = config.values.get("ksql.internal.topic.replicas")
     replicas = BROKER_DEFAULT if told is None else int(told)
     with Cluster(config.client) as cluster:
@@ -55,7 +57,7 @@ class Appended(NamedTuple):
 
 
 class _Last(Enum):
-    """What is known of the last command."""
+    """The outcome of the last command, as far as it is known."""
 
     SETTLED = "nothing is left to be found out"
     GIVEN_UP = "it was not written; its transaction may still be open"
@@ -64,8 +66,9 @@ class _Last(Enum):
 
 
 class CommandTopic:
-    """Belongs to one thread at a time. ``seen_timeout_s``: how long a command that was written is waited for.
-    Raises ClientError.
+    """The command topic of one service, for one thread at a time. All methods raise ClientError.
+
+    ``seen_timeout_s`` limits how long `append` waits until it can read a command that was written.
     """
 
     def __init__(self, config: ClientConfig, name: str, seen_timeout_s: float) -> None:
@@ -81,7 +84,7 @@ class CommandTopic:
         self._read: list[Appended] = []
 
     def start(self) -> None:
-        """Fence whoever wrote to it."""
+        """Fence any server that wrote to the topic, and start at its beginning."""
         self._transactor.begin()
         self._position = list_offsets(self._cluster, {self._tp: EARLIEST})[self._tp].offset
 
@@ -90,7 +93,7 @@ class CommandTopic:
         self._cluster.close()
 
     def read(self) -> list[Appended]:
-        """What was committed since the last call."""
+        """The records that were committed since the last call."""
         end = self._end(IsolationLevel.READ_COMMITTED)
         found: list[Appended] = []
         for fetched in self._fetcher.read([PartitionRange(self.name, 0, self._position, end)]):
@@ -107,13 +110,15 @@ class CommandTopic:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is known what became of the last command."""
+        """Whether the outcome of the last command is known."""
         return self._last not in (_Last.WRITTEN, _Last.UNKNOWN)
 
     def append(self, key: bytes, value: bytes) -> list[Appended]:
-        """Write one record and wait until it is committed; what was committed since the last call, this
-        record at the end. The command before is settled. Raises Fenced, OutcomeUnknown, NotSeen; after any
-        other error it was not written.
+        """Write one record and wait until it is committed.
+
+        The outcome of the previous command must be known. Returns the records that were committed since the
+        last call, this one at the end. Raises Fenced, OutcomeUnknown or NotSeen; after any other error the
+        record was not written.
         """
         if self._last is _Last.GIVEN_UP:
             self._resume()
@@ -140,7 +145,7 @@ class CommandTopic:
                 time.sleep(_LOOK_S)
 
     def _without_answer(self, error: ClientError) -> list[Appended]:
-        """The commit may have been carried out, or may not."""
+        """Find out whether a commit without an answer was executed."""
         try:
             found = self.settle()
         except Fenced:
@@ -152,15 +157,17 @@ class CommandTopic:
         return found
 
     def settle(self) -> list[Appended]:
-        """Find out what became of the last command: what was committed since the last call, up to it; or
-        nothing, if it was not written. Raises Fenced, NotSeen; after any other error it is as before.
+        """Find out the outcome of the last command.
+
+        Returns the records that were committed since the last call, up to that command; nothing if it was
+        not written. Raises Fenced or NotSeen; after any other error nothing has changed.
         """
         fenced: Fenced | None = None
         end = 0
         if self._last is _Last.UNKNOWN:
             try:
                 self._resume()
-            except Fenced as error:  # by who came later, and has decided this one's transaction
+            except Fenced as error:  # the server that took over has also ended this transaction
                 fenced = error
             end = self._end(IsolationLevel.READ_UNCOMMITTED)
         self._read += self.read()
@@ -176,7 +183,7 @@ class CommandTopic:
         return self._read
 
     def _resume(self) -> None:
-        """End what may be open, and go on unless another has taken over: then raises Fenced."""
+        """End a transaction that may be open, and continue. Raises Fenced if another server took over."""
         try:
             self._transactor.begin(resumed=True)
         except ClientError as error:

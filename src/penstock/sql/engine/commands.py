@@ -1,8 +1,8 @@
-"""Statements as they stand in the command topic: JSON as ksqlDB's Command has it, without a plan.
+"""Commands: statements as the command topic holds them, in the JSON of ksqlDB's Command, without a plan.
 
-A command holds what else its statement means something by: the columns that the schema registry knew, the
-text of a function's file, the server's own properties at the time. So it means the same when it is read
-again.
+A command also holds everything outside its text that its meaning depends on: the columns that the schema
+registry knew, the text of a function's file, and the server's properties at the time. So it has the same
+meaning whenever it is read again.
 """
 
 from __future__ import annotations
@@ -17,20 +17,22 @@ from penstock.sql import statements as s
 from penstock.sql.script import parse
 
 VERSION: Final = 18
-"""Of ksqlDB's Command, whose fields these are."""
+"""The version of ksqlDB's Command whose fields these are."""
 
 T = TypeVar("T")
 
 
 class BadCommand(ValueError):
-    """A record of the command topic that is no command, or one of a later release."""
+    """Raised for a record of the command topic that is no command, or is one of a later release."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """``statement`` is its text; ``columns`` those that a registry knew, as CREATE lists them; ``file`` the
-    text of the file that CREATE FUNCTION names; ``query_number`` what the id of its query ends with, None:
-    its own offset, as in earlier releases.
+    """One record of the command topic.
+
+    ``statement`` is its text. ``columns`` are those that a registry knew, as CREATE lists them. ``file`` is
+    the text of the file that CREATE FUNCTION names. ``query_number`` is the end of its query's id; None, as
+    in earlier releases, stands for the command's offset.
     """
 
     id: str
@@ -60,7 +62,7 @@ class Command:
 
     @classmethod
     def of(cls, key: bytes | None, value: bytes | None) -> Command:
-        """Raises BadCommand."""
+        """Parse a record of the command topic. Raises BadCommand if this release can't understand it."""
         try:
             command_id, content = json.loads(key or b""), json.loads(value or b"")
             statement = content["statement"]
@@ -85,7 +87,7 @@ class Command:
 
 
 def _held(content: Mapping[str, Any], name: str, type_: type[T]) -> T | None:
-    """Raises TypeError."""
+    """The value of a field, or None if it is absent. Raises TypeError if it has another type."""
     found = content.get(name)
     if found is None or type(found) is type_:
         return found
@@ -97,7 +99,7 @@ def _texts(given: Mapping[str, object] | None) -> dict[str, str]:
 
 
 def command_id_of(statement: s.Statement) -> str:
-    """What a client asks the state of a statement by."""
+    """The id by which a client asks for the status of a statement."""
     match statement:
         case s.CreateSource(kind=kind, name=name) | s.CreateAsSelect(kind=kind, name=name):
             return f"{kind.value.lower()}/`{name}`/create"

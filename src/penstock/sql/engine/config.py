@@ -1,4 +1,4 @@
-"""What an engine is made with."""
+"""The configuration of an engine."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from penstock.sql.engine.properties import OF_SERVER, Values, checked_properties
 
 @dataclass(frozen=True)
 class Backoff:
-    """How long something that failed rests: each time twice as long, up to a most."""
+    """The pause after failures: it doubles with each failure, up to a maximum."""
 
     initial_ms: int
     max_ms: int
 
     def pause_s(self, failures: int) -> float:
-        """After so many in a row, at least one."""
+        """The pause in seconds after so many failures in a row (at least one)."""
         return min(self.initial_ms * 2.0 ** min(failures - 1, 60), self.max_ms) / 1000
 
 
 @dataclass(frozen=True)
 class EngineConfig:
-    """``properties`` are ksqlDB's and Kafka's clients'. ``host`` is how answers name this server. Raises
-    EngineError for a property that is unknown, ConfigError for one of the client's that can't be used.
+    """The settings of one engine.
+
+    ``properties`` are ksqlDB's and those of Kafka's clients. Answers name this server by ``host``. Reading
+    the settings raises EngineError for an unknown property, and ConfigError for a client's property whose
+    value is invalid.
     """
 
     bootstrap_servers: str
@@ -45,7 +48,7 @@ class EngineConfig:
 
     @property
     def client_properties(self) -> dict[str, str]:
-        """Of the clients that the engine and its views talk to the cluster with."""
+        """The properties of the clients that connect the engine and its views to the cluster."""
         return {
             name: value for name, value in self.server_properties.items() if not name.startswith(OF_SERVER)
         }
@@ -61,7 +64,7 @@ class EngineConfig:
 
     @property
     def retry_backoff(self) -> Backoff:
-        """Of queries that failed."""
+        """The pause before a failed query is retried."""
         values = self.values
         return Backoff(
             values.number("ksql.query.retry.backoff.initial.ms"),
@@ -74,6 +77,6 @@ class EngineConfig:
 
     @property
     def scripts(self) -> Path | None:
-        """Where the files of RUN SCRIPT are; None: none are run."""
+        """The folder of RUN SCRIPT's files; None if the server runs no scripts."""
         found = self.values.get("ksql.script.dir")
         return None if found is None else Path(found)

@@ -1,4 +1,4 @@
-"""Sources, queries, functions and types, as entities describe them."""
+"""Build the descriptions of sources, queries, functions and types that entities contain."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def running_query(query: PersistentQuery, state: QueryState) -> RunningQuery:
 
 
 def shown_status(state: QueryState) -> str:
-    """A query that is about to start counts as running, as in ksqlDB."""
+    """The status as ksqlDB shows it: a query that is about to start counts as running."""
     return "RUNNING" if state.status is QueryStatus.STARTING else state.status.value
 
 
@@ -90,7 +90,7 @@ def source_description(
     offsets: tuple[QueryOffsets, ...] = (),
     statistics: tuple[str, str] = ("", ""),
 ) -> SourceDescription:
-    """``statistics``: of what is read and written, and of what failed."""
+    """Describe a source. ``statistics`` are two lines: what queries read and write, and what failed."""
 
     def shown(queries: list[PersistentQuery]) -> tuple[RunningQuery, ...]:
         return tuple(running_query(each, states[each.id]) for each in queries)
@@ -120,7 +120,7 @@ def source_description(
 def query_description(
     query: PersistentQuery, state: QueryState, host: str, offsets: QueryOffsets | None
 ) -> QueryDescription:
-    """``offsets``: how far it is; None for one that runs nowhere."""
+    """Describe a persistent query. ``offsets`` are those of its group, or None if they are not known."""
     errors = tuple(QueryError(each.at_ms, each.message, each.blame.value) for each in state.failures)
     application = query.planned.app.name
     return QueryDescription(
@@ -150,7 +150,7 @@ def plan_description(
     topology: str,
     overrides: Mapping[str, str],
 ) -> QueryDescription:
-    """What EXPLAIN tells of a statement that does not run."""
+    """Describe a statement that does not run, for EXPLAIN."""
     return QueryDescription(
         "",
         text,
@@ -192,8 +192,9 @@ def function_description(text: str, function: Function) -> FunctionDescription:
 
 
 def query_offsets(query: PersistentQuery, topics: Topics) -> QueryOffsets:
-    """How far a query's group is in each topic that it reads. Repartition topics may not be there: on Spark
-    a shuffle mostly stands for them.
+    """The committed offsets of a query's group in each topic that it reads.
+
+    Repartition topics may not exist: on Spark a shuffle usually takes their place.
     """
     group_id = query.planned.app.name
     committed = topics.committed(group_id)
@@ -203,7 +204,7 @@ def query_offsets(query: PersistentQuery, topics: Topics) -> QueryOffsets:
 
 
 def _tasks(query: PersistentQuery, offsets: QueryOffsets) -> tuple[TaskMetadata, ...]:
-    """As Kafka Streams would have them: one for each part of the topology, and partition."""
+    """Tasks as Kafka Streams would number them: one for each sub-topology and partition."""
     parts = query.planned.app.topology().source_topics()
     found: dict[tuple[int, int], list[TopicOffset]] = {}
     for summary in offsets.topic_summaries:

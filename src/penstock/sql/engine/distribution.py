@@ -1,6 +1,4 @@
-"""Statements that change something: checked, given what they need, written to the command topic, and applied
-from there.
-"""
+"""Statements that change something: check each, prepare what it needs, log it, and apply it from the log."""
 
 from __future__ import annotations
 
@@ -36,7 +34,6 @@ from penstock.sql.engine.topics import KnownTopics, PlannedTopics, Topics
 
 logger = logging.getLogger(__name__)
 
-#: What goes to the command topic; all else looks, or changes the session.
 CHANGING = (
     s.CreateSource,
     s.CreateAsSelect,
@@ -50,6 +47,7 @@ CHANGING = (
     s.ControlQuery,
     s.AlterSystem,
 )
+"""Statements that go through the command topic. All others only read, or change the session."""
 
 
 _TEND_S: Final = 0.5
@@ -59,14 +57,14 @@ _UNKNOWN: Final = "It is not known whether the statement was written into the co
 
 
 class _Unsettled(NamedTuple):
-    """A command of which it is not known, or not seen, that it was written."""
+    """A command whose outcome is not known, or that was written but can't be read yet."""
 
     prepared: Prepared
     values: Values
 
 
 class Distributor:
-    """Holds the state of the service. `state` may be read by any thread at any time."""
+    """The owner of a service's state. Any thread may read `state` at any time."""
 
     def __init__(self, config: EngineConfig, topics: Topics, runner: Runner) -> None:
         self.state = State()
@@ -85,7 +83,7 @@ class Distributor:
         self._changed = threading.Condition(threading.RLock())
 
     def start(self) -> bool:
-        """Take the service over, and bring back what it had; whether it is new. Raises ClientError."""
+        """Take over the service, restore its state, and return whether it is new. Raises ClientError."""
         with self._changed:
             make_topic(self._config)
             self._log.start()
@@ -94,7 +92,7 @@ class Distributor:
             for record in self._log.read():
                 is_understood &= self._apply(record)
             self._runner.follow(before, self.state)
-            # An empty log may be that of the wrong cluster, or of a topic that was deleted.
+            # An empty log may belong to the wrong cluster, or its topic may have been deleted.
             self._runner.retain(self.state, is_whole=is_understood and self._sequence >= 0)
             threading.Thread(target=self._tend, name="SQL commands", daemon=True).start()
             return self._sequence < 0
@@ -105,8 +103,9 @@ class Distributor:
             self._log.close()
 
     def terminate(self) -> tuple[int, tuple[str, ...]]:
-        """Delete the command topic: nothing can be written any more. The number of its last command, and
-        what there is to be warned of. Raises ClientError.
+        """Delete the command topic, so that nothing can be written any more.
+
+        Returns the number of its last command, and warnings. Raises ClientError.
         """
         with self._changed:
             warnings = self._belongings.delete_of_service(self._config)
@@ -114,7 +113,7 @@ class Distributor:
             self._fenced = "the service was terminated"
             return self._sequence, warnings
 
-    # What is known of commands
+    # The status of commands
 
     def status(self, command_id: str) -> CommandStatus | None:
         return self._statuses.get(_plain(command_id))
@@ -124,11 +123,11 @@ class Distributor:
 
     @property
     def fenced(self) -> str | None:
-        """Why nothing can be written any more."""
+        """The reason why nothing can be written any more, or None."""
         return self._fenced
 
     def wait_for(self, sequence: int, timeout_s: float) -> None:
-        """Until the command of that number was applied. Raises EngineError."""
+        """Wait until the command of that number is applied. Raises EngineError if that takes too long."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._sequence >= sequence, timeout_s):
                 raise EngineError(
@@ -140,8 +139,9 @@ class Distributor:
     # One statement
 
     def check(self, step: Step, number: int, state: State, topics: PlannedTopics) -> State:
-        """The state that a statement leads to, with nothing changed; ``number`` is its place in the request.
-        Raises what `distribute` does.
+        """Return the state that a statement leads to, without changing anything.
+
+        ``number`` is the statement's position in the request. Raises what `distribute` raises.
         """
         if self._is_there(step.statement, state):
             return state
@@ -153,7 +153,10 @@ class Distributor:
         return applied.state
 
     def distribute(self, step: Step) -> Entity:
-        """Raises EngineError, ClientError, FormatError, SqlError, UserFunctionError."""
+        """Log and apply one statement.
+
+        Raises EngineError, ClientError, FormatError, SqlError or UserFunctionError if it is refused.
+        """
         with self._changed:
             self._settle()
             warning = self._is_there(step.statement, self.state)
@@ -180,7 +183,7 @@ class Distributor:
     def _tried(
         self, step: Step, state: State, topics: KnownTopics, number: int = 0
     ) -> tuple[Prepared, Applied]:
-        """What a statement needs, and what comes of it, with nothing changed yet."""
+        """Prepare and apply a statement, without changing anything yet."""
         values = self.applier.values(state, step.overrides)
         prepared = prepare(step, state, values, topics)
         written = Written(prepared.statement, step.script, step.start)
@@ -197,7 +200,7 @@ class Distributor:
         return prepared, applied
 
     def _is_there(self, statement: s.Statement, state: State) -> str | None:
-        """What is said where IF NOT EXISTS finds something."""
+        """The warning that IF NOT EXISTS answers with if the source exists; else None."""
         if not isinstance(statement, (s.CreateSource, s.CreateAsSelect)) or not statement.if_not_exists:
             return None
         if statement.name not in state.catalog.sources:
@@ -205,8 +208,10 @@ class Distributor:
         return exists_already(statement.kind, statement.name, state.catalog)
 
     def _write(self, prepared: Prepared, values: Values) -> list[Appended]:
-        """The command as it was read again; nothing where it is written, and can't be read yet. Raises
-        EngineError where it is not written, or nobody knows: then what was made for it stays.
+        """Write a command and return what was read back from the log, the command at the end.
+
+        Returns nothing if the command was written but can't be read yet. Raises EngineError if it was not
+        written, or if that is not known; in the second case what was created for it is kept.
         """
         command = prepared.command
         try:
@@ -230,7 +235,7 @@ class Distributor:
             raise
 
     def _carry_out(self, records: list[Appended], prepared: Prepared, values: Values) -> tuple[str, ...]:
-        """What records of the log say, the last of which is this command's; what there is to be warned of."""
+        """Apply records of the log, the last of which is this command's, and return warnings."""
         before = self.state
         for record in records:
             self._apply(record)
@@ -241,7 +246,7 @@ class Distributor:
         return self._belongings.delete(before.catalog.sources[prepared.deleted], values)
 
     def _tend(self) -> None:
-        """What is left to be done, until the engine is closed."""
+        """Settle commands, retry failed queries and record statistics until the engine is closed."""
         for round_ in count():
             if self._closing.wait(_TEND_S):
                 return
@@ -252,7 +257,7 @@ class Distributor:
                     self._catch_up()
             except ClientError as error:
                 logger.info("a command is not settled yet: %s", error)
-            except Exception:  # tried again in the next round
+            except Exception:  # the next round tries again
                 logger.exception("the engine could not do what was due")
 
     def _catch_up(self) -> None:
@@ -262,8 +267,9 @@ class Distributor:
                 self._runner.try_again(self.state)
 
     def _settle(self) -> None:
-        """See to it that all that was written is applied, before anything else is. Raises ClientError while
-        that can't be known.
+        """Apply everything that was written, before anything else is done.
+
+        Raises ClientError while the outcome of the last command can't be determined.
         """
         if self._unsettled is None:
             return
@@ -281,7 +287,7 @@ class Distributor:
     # The log
 
     def _apply(self, record: Appended) -> bool:
-        """Apply a record and return whether that succeeded. A bad record must not stop those behind it."""
+        """Apply a record and return whether that succeeded. A bad record must not stop later ones."""
         self._sequence = record.offset
         try:
             command = Command.of(record.key, record.value)
@@ -300,7 +306,7 @@ class Distributor:
 
 
 def _check_partitions(query: PersistentQuery, topics: KnownTopics) -> None:
-    """That what is joined has equal numbers of partitions. Raises EngineError, CoPartitioningError."""
+    """Check that joined topics have equal numbers of partitions. Raises EngineError, CoPartitioningError."""
     topology = query.planned.app.topology()
     counts: dict[str, int] = {}
     for topic in topics_read(topology):

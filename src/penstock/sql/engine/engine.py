@@ -1,10 +1,10 @@
-"""The engine of a SQL server: statements in, entities and rows out.
+"""The engine of a SQL server: it takes statements and returns entities and rows.
 
     engine = Engine(EngineConfig("localhost:9092"), host)
     engine.start()
     engine.execute("CREATE STREAM s (id INT KEY) WITH (kafka_topic='s', partitions=1, format='json');")
 
-All methods may be called by any thread once it is started.
+Once it is started, any thread may call any method.
 """
 
 from __future__ import annotations
@@ -64,19 +64,19 @@ from penstock.topology.errors import StreamsError
 
 logger = logging.getLogger(__name__)
 
-#: Of ksqlDB whose language and API this is, as clients ask for it.
 KSQLDB_VERSION: Final = "0.29.0"
-#: Limit on the answers to one request, in characters: once they exceed it no further statement runs.
+"""The version of ksqlDB whose language and API this is; clients ask for it."""
 _ANSWERED_MAX: Final = 16 << 20
+"""Limit on the answers to one request, in characters. Once they exceed it, no further statement runs."""
 _WRONG: Final = (SqlError, FormatError, UserFunctionError, StreamsError, ConfigError, RegistryRefused)
 
 
-#: They were carried out when the request was taken apart.
 _OF_SESSIONS: Final = (s.SetProperty, s.UnsetProperty, s.Define, s.Undefine)
+"""These statements were already applied while the request was parsed."""
 
 
 class Engine:
-    """Of one service id. ``host`` runs its queries, and is closed with it."""
+    """The engine of one service id. ``host`` runs its queries, and is closed with it."""
 
     def __init__(self, config: EngineConfig, host: QueryHost) -> None:
         self.config = config
@@ -89,8 +89,9 @@ class Engine:
         self._closing = threading.Event()
 
     def start(self) -> None:
-        """Read the command topic to its end and let the host run what is there; a server of the same service
-        that was there before can't change anything any more. Raises ClientError.
+        """Read the command topic to its end and let the host run the queries that it describes.
+
+        From then on, an earlier server of the same service can't change anything. Raises ClientError.
         """
         make_log_topic(self.config)
         is_new = self._distributor.start()
@@ -103,7 +104,7 @@ class Engine:
                 logger.warning("the processing log has no stream: %s", error)
 
     def close(self) -> None:
-        """Stop; everything goes on with the next start."""
+        """Stop the engine and its queries; they resume with the next start."""
         self._is_started = False
         self._closing.set()
         self._selector.close()
@@ -121,11 +122,11 @@ class Engine:
         variables: Mapping[str, str] | None = None,
         command_sequence: int | None = None,
     ) -> list[Entity]:
-        """Carry out the statements of a text, in turn, after all of them were found to be right.
+        """Check all statements of a text, then execute them in order.
 
-        ``properties`` and ``variables`` hold for this request. With ``command_sequence`` nothing is done
-        before the command of that number was. A statement that only sets something, or writes a row, has no
-        entity. Raises EngineError, which has the entities of the statements before the one that failed.
+        ``properties`` and ``variables`` apply to this request. With ``command_sequence``, the request first
+        waits until the command of that number is applied. A statement that only sets something or writes a
+        row has no entity. Raises EngineError, with the entities of the statements before the failed one.
         """
         self._require_start()
         if command_sequence is not None:
@@ -152,7 +153,7 @@ class Engine:
         return entities
 
     def terminate_cluster(self, topics: Sequence[str] = ()) -> list[Entity]:
-        """End the service for good; see `terminate`. Nothing more can be changed then. Raises EngineError."""
+        """End the service for good, as `terminate` does; later changes are refused. Raises EngineError."""
         self._require_start()
         try:
             return [terminate(self._distributor, topics)]
@@ -181,7 +182,7 @@ class Engine:
         return steps
 
     def _check(self, steps: list[Step]) -> None:
-        """That every statement is right, given those before it."""
+        """Check that every statement is valid after those before it. Raises EngineError if one is not."""
         state, topics = self.state, PlannedTopics(self._topics)
         for number, step in enumerate(steps):
             try:
@@ -201,7 +202,7 @@ class Engine:
                 _refuse(error, step.text, ())
 
     def _is_of_a_reader(self, statement: s.Statement) -> bool:
-        """Whether it ends a query that is no persistent one."""
+        """Whether the statement terminates a query that isn't persistent."""
         match statement:
             case s.ControlQuery(s.QueryAction.TERMINATE, str() as query_id):
                 return self._selector.has(query_id)
@@ -300,7 +301,7 @@ class Engine:
         properties: Mapping[str, object] | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> QueryResult:
-        """Carry out one SELECT; statements that set something may stand before it. Raises EngineError."""
+        """Execute one SELECT; statements that set something may precede it. Raises EngineError."""
         known = self._known(text, properties, variables, self._selector.puller.known)
         if known is not None:
             return known
@@ -317,7 +318,7 @@ class Engine:
         properties: Mapping[str, object] | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> QueryResult | None:
-        """`query`, for an event loop: None where it is more than to look a key up. Raises EngineError."""
+        """Like `query`, for an event loop: None unless one lookup of a key answers it. Raises EngineError."""
         return self._known(text, properties, variables, self._selector.puller.known_now)
 
     def _known(
@@ -327,7 +328,10 @@ class Engine:
         variables: Mapping[str, str] | None,
         find: Callable[[str, State], QueryResult | None],
     ) -> QueryResult | None:
-        """What follows from the answer to another text: properties and variables may change what is meant."""
+        """The answer to a text that differs only in its keys from an earlier one; None if there is none.
+
+        Properties and variables may change the meaning of a text, so with them it is always None.
+        """
         if not self._is_started or properties or variables:
             return None
         try:
@@ -341,7 +345,7 @@ class Engine:
         properties: Mapping[str, object] | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> QueryResult:
-        """Carry out one PRINT: each row is a line of text. Raises EngineError."""
+        """Execute one PRINT: each row is a line of text. Raises EngineError."""
         step = self._looking(text, properties, variables, s.Print, "PRINT")
         statement = step.statement
         assert isinstance(statement, s.Print)
@@ -364,7 +368,7 @@ class Engine:
         wanted: type[s.Statement],
         word: str,
     ) -> Step:
-        """The one statement of a text that does not only set something."""
+        """Parse a text that has one statement besides those that set something. Raises EngineError."""
         self._require_start()
         steps = self._steps(text, properties, variables)
         found = [step for step in steps if not isinstance(step.statement, _OF_SESSIONS)]
@@ -383,7 +387,7 @@ class Engine:
         return found[0]
 
     def close_query(self, query_id: str) -> bool:
-        """End a push query; whether there was one of that id."""
+        """End a push query and return whether there was one of that id."""
         return self._selector.close_query(query_id)
 
     def _insert(self, insert: s.InsertValues, step: Step) -> None:
@@ -399,9 +403,10 @@ class Engine:
         self._inserter.insert(row, catalog, values.registry())
 
     def insert(self, target: str, *rows: Mapping[str, Any]) -> int:
-        """Write rows in turn, whose values are as JSON has them, by the names of columns as SQL writes them;
-        how many there were. Without any it is seen whether the target takes rows. Raises EngineError, whose
-        ``inserted`` rows before the wrong one are in their topic.
+        """Write rows in order and return their number. Without rows, check that the target takes rows.
+
+        Values are as JSON has them, and column names as SQL writes them. Raises EngineError, whose
+        ``inserted`` is the number of rows that were written before the wrong one.
         """
         self._require_start()
         source = self.state.catalog.sources.get(_name(target))
@@ -418,10 +423,10 @@ class Engine:
         except Exception as error:
             _refuse(error, f"INSERT INTO {target}", ())
 
-    # The server itself
+    # The server's status
 
     def status(self, command_id: str) -> CommandStatus:
-        """Of a command. Raises EngineError where there is none of that id."""
+        """The status of a command. Raises EngineError if there is none of that id."""
         found = self._distributor.status(command_id)
         if found is None:
             raise EngineError("Command not found", ErrorCode.NOT_FOUND)
@@ -449,19 +454,20 @@ class Engine:
         return HealthCheck(all(each.is_healthy for each in details.values()), details)
 
     def cluster_status(self) -> dict[str, HostStatus]:
-        """By the address of each server of the service. This one is the whole cluster: a second one takes
-        the service over.
+        """The status of each server of the service, by its address.
+
+        This server is the whole cluster, because a second one takes the service over.
         """
         return {self.config.host: host_status(self._runner.all_views, time.time_ns() // 1_000_000)}
 
     def is_valid_property(self, name: str) -> bool:
-        """Whether requests may set a property: True, or an EngineError that says why not."""
+        """Return True if requests may set a property. Raises EngineError if not."""
         require_mutable(name)
         return True
 
 
 def _require_of_servers(step: Step) -> None:
-    """Before anything of a request is done. Raises EngineError."""
+    """Check that servers execute a statement, before any of its request is executed. Raises EngineError."""
     match step.statement:
         case s.CreateConnector() | s.DropConnector():
             raise EngineError("found a statement of connectors, expected none: no Connect is configured")
@@ -479,14 +485,14 @@ def _as_refused(error: Exception, inserted: int) -> EngineError:
 
 
 def _name(written: str) -> str:
-    """A name as SQL takes it: in upper case, unless it is quoted."""
+    """A name as SQL reads it: in upper case unless it is quoted."""
     if len(written) > 1 and written[0] == written[-1] and written[0] in '`"':
         return written[1:-1]
     return written.upper()
 
 
 def _refuse(error: Exception, text: str, entities: list[Entity] | tuple[Entity, ...]) -> NoReturn:
-    """The error as a client gets it."""
+    """Raise an error as the EngineError that the client receives."""
     if isinstance(error, EngineError):
         raise error.of(text, entities) from error.__cause__
     code = ErrorCode.BAD_STATEMENT if isinstance(error, _WRONG) else ErrorCode.SERVER_ERROR

@@ -1,6 +1,6 @@
-"""What statements are answered with: one class for each of ksqlDB's entities, with the same content.
+"""The entities that answer statements: one class for each of ksqlDB's entities, with the same content.
 
-`to_json` gives the JSON of an entity, or of a part of one. Fields are named as there, but in Python's case.
+`to_json` returns the JSON of an entity or of a part of one. Fields have ksqlDB's names, but in snake case.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ _OMITTED: Final = {"omitted_if_empty": True}
 
 @dataclass(frozen=True)
 class SchemaInfo:
-    """A type. ``fields`` are those of a STRUCT, ``member_schema`` is of an ARRAY's elements or a MAP's
-    values, ``parameters`` are the precision and scale of a DECIMAL.
+    """A type. ``fields`` belong to a STRUCT, ``member_schema`` to an ARRAY's elements or a MAP's values.
+
+    ``parameters`` are the precision and scale of a DECIMAL.
     """
 
     type: str
@@ -30,7 +31,7 @@ class SchemaInfo:
 
 @dataclass(frozen=True)
 class FieldInfo:
-    """``field_type`` is KEY or HEADER, where a column is no value."""
+    """A column or a field. ``field_type`` is KEY or HEADER, or None for a value."""
 
     name: str
     schema: SchemaInfo
@@ -40,7 +41,7 @@ class FieldInfo:
 
 @dataclass(frozen=True)
 class CommandStatus:
-    """``status``: QUEUED, PARSING, EXECUTING, RUNNING, TERMINATED, SUCCESS or ERROR."""
+    """The status of a command: QUEUED, PARSING, EXECUTING, RUNNING, TERMINATED, SUCCESS or ERROR."""
 
     status: str
     message: str
@@ -59,7 +60,7 @@ class SourceInfo:
 
 @dataclass(frozen=True)
 class TopicInfo:
-    """``replica_info`` has a number of replicas for each partition."""
+    """A topic. ``replica_info`` has the number of replicas of each partition."""
 
     name: str
     replica_info: tuple[int, ...]
@@ -73,7 +74,7 @@ class TopicInfoExtended(TopicInfo):
 
 @dataclass(frozen=True)
 class RunningQuery:
-    """``status_count``: on how many servers the query is in which state."""
+    """A query that runs. ``status_count`` has the number of servers on which it is in each state."""
 
     query_string: str
     sinks: tuple[str, ...]
@@ -100,7 +101,7 @@ class TopicOffsets:
 
 @dataclass(frozen=True)
 class QueryOffsets:
-    """How far a query's consumer group is in the topics that it reads."""
+    """The offsets of a query's consumer group in the topics that it reads."""
 
     group_id: str
     topic_summaries: tuple[TopicOffsets, ...]
@@ -145,7 +146,7 @@ class TopicOffset:
 
 @dataclass(frozen=True)
 class TaskMetadata:
-    """One of a query's tasks, and how far it is in the partitions that it reads."""
+    """One task of a query, and its offsets in the partitions that it reads."""
 
     task_id: str
     topic_offsets: tuple[TopicOffset, ...]
@@ -195,7 +196,7 @@ class FunctionInfo:
 
 @dataclass(frozen=True)
 class FunctionName:
-    """``type``: SCALAR, TABLE or AGGREGATE."""
+    """A function in a list. ``type`` is SCALAR, TABLE or AGGREGATE."""
 
     name: str
     type: str
@@ -204,7 +205,7 @@ class FunctionName:
 
 @dataclass(frozen=True)
 class PropertyInfo:
-    """``level``: QUERY, if a query may have a value of its own, or SERVER."""
+    """A property. ``level`` is QUERY if a query may have its own value, else SERVER."""
 
     name: str
     scope: str
@@ -224,7 +225,7 @@ class VariableInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class Entity:
-    """``type_name`` is what ``@type`` says in JSON."""
+    """The answer to one statement. ``type_name`` is its ``@type`` in JSON."""
 
     type_name: ClassVar[str]
     statement_text: str
@@ -233,7 +234,7 @@ class Entity:
 
 @dataclass(frozen=True, kw_only=True)
 class CommandStatusEntity(Entity):
-    """Of a statement that went through the command topic; its number there is ``command_sequence_number``."""
+    """The answer to a statement that was written to the command topic, at ``command_sequence_number``."""
 
     type_name = "currentStatus"
     command_id: str
@@ -243,7 +244,7 @@ class CommandStatusEntity(Entity):
 
 @dataclass(frozen=True, kw_only=True)
 class WarningEntity(Entity):
-    """Of a statement that changed nothing, as IF NOT EXISTS allows."""
+    """The answer to a statement that changed nothing, as IF NOT EXISTS allows."""
 
     type_name = "warning_entity"
     message: str
@@ -363,7 +364,7 @@ class AssertSchemaEntity(Entity):
     exists: bool
 
 
-# What a server tells of itself
+# The status of a server
 
 
 @dataclass(frozen=True)
@@ -388,7 +389,7 @@ class StateStoreLags:
 
 @dataclass(frozen=True)
 class HostStoreLags:
-    """``state_store_lags``: by the id of a query and the name of its store, with a # between them."""
+    """The lags of a server's stores. Each key consists of a query's id, a # and the name of its store."""
 
     state_store_lags: Mapping[str, StateStoreLags]
     update_time_ms: int

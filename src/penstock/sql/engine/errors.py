@@ -1,4 +1,4 @@
-"""What a statement or a request is refused with, under ksqlDB's codes."""
+"""The errors that the engine refuses statements and requests with, under ksqlDB's codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.sql.engine.entities import Entity, to_json
 
 
 class ErrorCode(IntEnum):
-    """The HTTP status is the code without its last two digits."""
+    """ksqlDB's error codes. The HTTP status is the code without its last two digits."""
 
     BAD_REQUEST = 40000
     BAD_STATEMENT = 40001
@@ -33,8 +33,10 @@ class ErrorCode(IntEnum):
 
 
 class EngineError(Exception):
-    """``statement_text`` is the statement that was refused, and ``entities`` are what those before it in the
-    same request were answered with. ``inserted`` rows before a wrong one are in their topic.
+    """The refusal of a statement or a request.
+
+    ``statement_text`` is the refused statement. ``entities`` are the answers to the statements before it in
+    the same request. ``inserted`` is the number of rows that were written before an invalid one.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class EngineError(Exception):
         self.inserted = 0
 
     def of(self, statement_text: str, entities: Sequence[Entity] = ()) -> EngineError:
-        """The same error, of this statement unless it knows one."""
+        """Add the statement and the entities to this error, unless it has its own, and return it."""
         self.statement_text = self.statement_text or statement_text
         self.entities = self.entities or tuple(entities)
         return self

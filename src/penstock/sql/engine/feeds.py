@@ -1,8 +1,8 @@
-"""Topics as all who read them in this process share them: what one has fetched and decoded, all are given.
+"""Topics as all their readers in this process share them: each record is fetched and decoded once.
 
-A topic that somebody reads is followed once, by a `Feed`, from where it ends. Who reads it has a place of his
-own, and takes a `Chunk` from there: one that came lately, or one that is fetched now, since he is behind. So
-the log is the buffer of who reads slowly, and nothing is kept for him.
+A `Feed` follows a topic that has readers, starting at the topic's end. Each reader keeps its own offsets and
+takes a `Chunk` from there: a recent one from the feed's cache, or, if the reader lags, one that is fetched
+from the log at that moment. The log itself is the buffer of a slow reader, so nothing is queued for it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from penstock.topology.context import Input
 
 Offsets = dict[TopicPartition, int]
 
-#: Of each topic, the records that came last: whoever is not far behind takes them from here.
 KEPT_BYTES: Final = 16 << 20
-#: What a record's objects take beside its bytes.
+"""Limit on the recent records that each topic's feed keeps in memory for readers that lag only a little."""
 _RECORD_OVERHEAD_BYTES: Final = 400
+"""The memory of a record's Python objects, in addition to its bytes."""
 _CHUNK_OVERHEAD_BYTES: Final = 1_000
 _LANES_MAX: Final = 4
-#: How long one attempt to fetch may take; who waits for it holds a thread.
 _ATTEMPT_MS: Final = 1_000
+"""Limit on one attempt to fetch, because a reader that waits for it occupies a worker thread."""
 _FETCH_BYTES: Final = 2 << 20
 _FETCH: Final = FetchConfig(
     max_wait_ms=500, isolation_level="read_committed", max_bytes=_FETCH_BYTES, max_partition_bytes=256 << 10
@@ -54,7 +54,7 @@ class Chunk:
     _reading: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, common: CommonReading) -> Sequence[Read]:
-        """What the records say: found out once for all that read alike."""
+        """Read the records' contents, once for all readers whose `CommonReading` is equal."""
         with self._reading:
             found = self._read.get(common.made_of)
             if found is None:
@@ -74,20 +74,20 @@ def _input(tp: TopicPartition, record: Record) -> Input:
 
 
 class Follows(Protocol):
-    """Who reads a topic hears of it here, in the feed's thread."""
+    """The callbacks of a topic's reader. The feed calls them in its own thread."""
 
     def arrived(self) -> None:
-        """There is more to read."""
+        """Handle the arrival of more records."""
 
     def begun_anew(self, tp: TopicPartition, offset: int) -> None:
-        """What had been read of a partition is not its log any more."""
+        """Continue at ``offset``: the records read so far are no longer part of the partition's log."""
 
     def failed(self, error: BaseException) -> None:
-        """The topic can't be followed."""
+        """Handle that the topic can't be followed."""
 
 
 class Feeds:
-    """The feeds of one cluster, for all threads."""
+    """The feeds of one cluster. Any thread may call it."""
 
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
@@ -97,8 +97,10 @@ class Feeds:
         self._lock = threading.Lock()
 
     def bounds(self, topics: Mapping[str, bool]) -> tuple[Offsets, Offsets]:
-        """Return where to read each partition of some topics from, and where its committed records end now.
-        ``topics`` says which are read from their end, not from their beginning. Raises ClientError.
+        """Return the offset to start reading each partition at, and the current end of its committed records.
+
+        ``topics`` maps each name to whether it is read from its end instead of its beginning. Raises
+        ClientError.
         """
         with self._asking:
             self._cluster.refresh(topics)
@@ -116,7 +118,7 @@ class Feeds:
         return {tp: each.offset for tp, each in listed.items()}
 
     def join(self, topics: Collection[str], reader: Follows) -> dict[str, Feed]:
-        """The feeds of some topics, until the reader does `leave` them."""
+        """Register a reader with the feeds of some topics until it calls `leave`."""
         with self._lock:
             for name in topics:
                 feed = self._feeds.get(name)
@@ -126,7 +128,7 @@ class Feeds:
             return {name: self._feeds[name] for name in topics}
 
     def leave(self, reader: Follows) -> None:
-        """A feed that nobody reads ends."""
+        """Remove a reader from its feeds, and close each feed that has no readers left."""
         left: list[Feed] = []
         with self._lock:
             for name, feed in list(self._feeds.items()):
@@ -147,14 +149,14 @@ class Feeds:
 
 
 class Feed:
-    """One topic. `Feeds` says who reads it."""
+    """The shared reading of one topic. `Feeds` adds and removes its readers."""
 
     def __init__(self, config: ClientConfig, topic: str) -> None:
         self._config = replace(config, api_timeout_ms=min(config.api_timeout_ms, _ATTEMPT_MS))
         self._topic = topic
         self.readers: set[Follows] = set()
-        #: Where the committed records of each partition end, as far as it is known.
         self.ends: dict[TopicPartition, int] = {}
+        """The known end of each partition's committed records."""
         self._kept: OrderedDict[tuple[TopicPartition, int], Chunk] = OrderedDict()
         self._kept_bytes = 0
         self._keeping = threading.Lock()
@@ -164,7 +166,7 @@ class Feed:
         self._is_closed = False
 
     def start(self) -> None:
-        """Follow the topic, if it is not followed yet."""
+        """Follow the topic, unless it is followed already."""
         with self._fetching:
             if self._follower is None and not self._is_closed:
                 self._follower = Follower(
@@ -179,7 +181,7 @@ class Feed:
                 self._follower.start()
 
     def close(self) -> None:
-        """Nothing waits for the thread: it ends with the fetch that is under way."""
+        """Close without waiting for the follower's thread, which ends with its current fetch."""
         with self._fetching:
             self._is_closed = True
             self._close_lanes()
@@ -189,9 +191,9 @@ class Feed:
     # For readers
 
     def chunk(self, tp: TopicPartition, wanted: Mapping[TopicPartition, tuple[int, int]]) -> Chunk | None:
-        """The records of a partition from a reader's place on; None once the feed is closed.
+        """The chunk that contains a reader's next offset in a partition; None once the feed is closed.
 
-        ``wanted``: of all the partitions that he will ask for, where he is and where they end. Raises
+        ``wanted`` has the next offset and the end of each partition that the reader still has to read. Raises
         ClientError.
         """
         place = wanted[tp][0]
@@ -199,7 +201,7 @@ class Feed:
         if found is not None:
             return found
         with self._fetching:
-            found = self._found(tp, place)  # somebody else may have fetched it meanwhile
+            found = self._found(tp, place)  # another reader may have fetched it meanwhile
             if found is None and not self._is_closed:
                 found = self._fetched(tp, wanted)
         return found
@@ -246,10 +248,10 @@ class Feed:
             lane.close()
         self._lanes.clear()
 
-    # What the follower tells
+    # The follower's callbacks
 
     def counted(self, partitions: Mapping[str, int]) -> None:
-        """New partitions begin by themselves."""
+        """Do nothing: `begin` follows for each new partition."""
 
     def begin(self, tp: TopicPartition, offset: int) -> None:
         known = self.ends.get(tp)
@@ -288,13 +290,14 @@ class Feed:
 
 
 class Lane:
-    """Fetches what lies between places of partitions and their ends, for whoever is at these places. Belongs
-    to one thread at a time.
+    """A fetch of the range between each partition's position and its end, for lagging readers.
+
+    Readers at the same positions share a lane. It belongs to one thread at a time.
     """
 
     def __init__(self, config: ClientConfig, wanted: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        #: Where the next chunk of each partition begins; those that are read to their end are left out.
         self.places = {tp: first for tp, (first, _) in wanted.items()}
+        """The first offset of each partition's next chunk; partitions read to their end are absent."""
         self._ends = {tp: end for tp, (_, end) in wanted.items()}
         self._cluster = Cluster(config)
         share = min(max(_FETCH_BYTES // len(wanted), _PARTITION_BYTES.start), _PARTITION_BYTES.stop)
@@ -307,7 +310,10 @@ class Lane:
         )
 
     def chunks_until(self, tp: TopicPartition) -> Iterator[Chunk]:
-        """The next chunks of any partitions, up to the next one of this. Raises ClientError."""
+        """Yield the next chunks of any partitions, up to and including the next one of ``tp``.
+
+        Raises ClientError.
+        """
         while tp in self.places:
             found = next(self._arriving, None)
             if found is None:
@@ -315,7 +321,7 @@ class Lane:
                 return
             at = found.range.topic_partition
             made = _chunk(at, self.places[at], 0, [found.batches])
-            if made.records:  # else markers of transactions alone
+            if made.records:  # otherwise the batches held only transaction markers
                 made.next_offset = made.records[-1][2] + 1
                 self._move(at, made.next_offset)
                 yield made
@@ -329,7 +335,7 @@ class Lane:
             del self.places[tp]
 
     def _last(self, tp: TopicPartition) -> Chunk:
-        """No records are left up to the end."""
+        """An empty chunk up to the partition's end, after the last record."""
         return _chunk(tp, self.places.pop(tp), self._ends[tp], [])
 
     def close(self) -> None:

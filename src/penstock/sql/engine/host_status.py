@@ -1,4 +1,4 @@
-"""What a server keeps of tables, and how far behind their topics it is. Pure."""
+"""The stores of a server and how far each lags behind its topic. A pure function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.views import Views
 
 
 def host_status(views: Mapping[str, Views], now_ms: int) -> HostStatus:
-    """``views``: what pull queries ask, by the ids of the queries that make it."""
+    """Describe the server's stores. ``views`` are those of pull queries, by the ids of persistent queries."""
     kept: dict[str, ActiveStandby] = {}
     lags: dict[str, StateStoreLags] = {}
     for query_id, each in views.items():

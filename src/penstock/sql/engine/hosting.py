@@ -1,4 +1,4 @@
-"""What the engine needs of who runs its queries."""
+"""The interface between the engine and the host that runs its queries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class QueryStatus(Enum):
 
 
 class Blame(Enum):
-    """Whose fault an error is, as ksqlDB tells it: of what the query was given, of what it runs on."""
+    """The cause of an error as ksqlDB classifies it: the query's input (USER) or its environment (SYSTEM)."""
 
     UNKNOWN = "UNKNOWN"
     USER = "USER"
@@ -27,7 +27,7 @@ class Blame(Enum):
 
 @dataclass(frozen=True)
 class QueryFailure:
-    """``at_ms``: since 1970."""
+    """One failure of a query. ``at_ms`` is the time since 1970."""
 
     at_ms: int
     message: str
@@ -36,7 +36,7 @@ class QueryFailure:
 
 @dataclass(frozen=True)
 class QueryState:
-    """``failures``: the last ones, the latest at the end; also those of a query that runs again."""
+    """The status of a query. ``failures`` are its last ones, the latest at the end, even if it runs again."""
 
     status: QueryStatus
     failures: tuple[QueryFailure, ...] = ()
@@ -44,42 +44,49 @@ class QueryState:
 
 @dataclass(frozen=True)
 class QueryActivity:
-    """By topic: how many offsets a query is past, and how many records it has written."""
+    """The progress of a query.
+
+    ``read`` is how many offsets it has passed in each topic; ``written`` is how many records it has written
+    to each topic.
+    """
 
     read: Mapping[str, int]
     written: Mapping[str, int]
 
 
 class QueryHost(Protocol):
-    """Runs topologies under the ids of their queries. Topics that they read and write exist when they are
-    added; the host makes repartition and changelog topics. All methods may be called by any thread.
+    """A host that runs topologies under the ids of their queries. Any thread may call any method.
+
+    Topics that a topology reads and writes exist when it is added. The host creates the repartition and
+    changelog topics.
     """
 
     def add(self, query_id: str, topology: Topology, *, paused: bool = False) -> None:
-        """Run a topology, now or with the next batch. It replaces the one of that id, whose state stays."""
+        """Run a topology, now or with the next batch. It replaces that of the same id and keeps its state."""
 
     def pause(self, query_id: str) -> None: ...
 
     def resume(self, query_id: str) -> None: ...
 
     def remove(self, query_id: str) -> None:
-        """End a query for good, soon; then its state and its internal topics go, too."""
+        """End a query for good, soon, and then delete its state and its internal topics."""
 
     def wait_until_gone(self, timeout_s: float) -> Collection[str]:
-        """Until nothing is written any more for queries that were removed; those of which that is not known
-        when the time is up.
+        """Wait until nothing more is written for removed queries.
+
+        Returns the ids of those for which that is not certain after the timeout.
         """
 
     def wait_until_buried(self, timeout_s: float) -> Collection[str]:
-        """Until state and internal topics of queries that were removed are gone, too; those of the others."""
+        """Wait until state and internal topics of removed queries are deleted; return the remaining ids."""
 
     def retain(self, query_ids: Collection[str]) -> None:
-        """After a restart: what is known from before of any other query goes."""
+        """After a restart, delete the remains of all other queries."""
 
     def states(self) -> Mapping[str, QueryState]: ...
 
     def activity(self) -> Mapping[str, QueryActivity]:
-        """Raises OSError."""
+        """The progress of each query. Raises OSError if it can't be read."""
 
     def close(self) -> None:
-        """Stop all queries; they go on when they are added after a restart."""
+        """Stop all queries. They resume when they are added after a restart."""

@@ -1,4 +1,4 @@
-"""INSERT INTO … VALUES, and rows that come as JSON: each is one record, acknowledged before the answer."""
+"""INSERT INTO … VALUES, and rows given as JSON: each row is one record, acknowledged before the answer."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ from penstock.sql.formats import FormatError, Record, record_of, record_of_json
 
 @dataclass(frozen=True)
 class Inserted:
-    """``rows`` of them are in their topic; ``error`` says what is wrong with the one after these."""
+    """The outcome of an insert: the first ``rows`` rows were written; ``error`` is the next row's, if any."""
 
     rows: int
     error: Exception | None = None
 
 
 class Inserter:
-    """For all threads. Raises SqlError, FormatError, ClientError."""
+    """The producer of inserted rows. Any thread may call it.
+
+    Its methods raise SqlError or FormatError for a row that can't be written, and ClientError.
+    """
 
     def __init__(self, config: ClientConfig) -> None:
         self._cluster = Cluster(config)
@@ -50,7 +53,7 @@ class Inserter:
     def insert_json(
         self, target: DataSource, rows: Iterable[Mapping[str, Any]], registry: Mapping[str, str]
     ) -> Inserted:
-        """Rows in turn, up to the first that is wrong. Raises ClientError."""
+        """Write the rows in order, up to the first invalid one. Raises ClientError."""
         made: list[Record] = []
         error: Exception | None = None
         for row in rows:
@@ -64,7 +67,7 @@ class Inserter:
         return Inserted(len(made), error)
 
     def _write(self, made: Sequence[Record]) -> None:
-        """Those of one topic; each partition has its own in their order."""
+        """Write records of a single topic. Each partition receives its records in their order."""
         with self._lock:
             try:
                 if self._producer is None:

@@ -1,4 +1,4 @@
-"""How many pull queries a server answers: in a second, and at once."""
+"""Limits on pull queries: how many a server answers per second, and at the same time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ CONCURRENT: Final = "ksql.query.pull.max.concurrent.requests"
 
 
 class PullLimits:
-    """For all threads. What was not used of a second may be used in the next one, as in ksqlDB."""
+    """A server's limits on pull queries. Any thread may call it.
+
+    The rate limit is a token bucket of one second's queries, as in ksqlDB: queries that a second didn't use
+    may run in the next.
+    """
 
     def __init__(self, values: Values, clock: Callable[[], float] = time.monotonic) -> None:
         self._qps = values.number(QPS)
@@ -27,7 +31,7 @@ class PullLimits:
         self._lock = threading.Lock()
 
     def enter(self) -> None:
-        """Count a query, which has to `leave`. Raises EngineError where it is one too many."""
+        """Count a query that starts; `leave` must follow. Raises EngineError if it exceeds a limit."""
         with self._lock:
             now_s = self._clock()
             self._left = min(self._qps, self._left + (now_s - self._counted_s) * self._qps)

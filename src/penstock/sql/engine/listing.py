@@ -1,4 +1,4 @@
-"""SHOW: what there is."""
+"""SHOW and DESCRIBE: list and describe what a service has."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ from penstock.sql.statements import Listed, SourceKind
 
 logger = logging.getLogger(__name__)
 
-# Topics that only SHOW ALL TOPICS lists.
 _HIDDEN = ("_confluent", "__", "_schemas", "_connect-")
+"""The prefixes of topics that only SHOW ALL TOPICS lists."""
 
 
 @dataclass(frozen=True)
 class Lister:
-    """One moment of a server; ``push_queries`` are those that clients read now."""
+    """A view of a server at one moment. ``push_queries`` are those that clients read now."""
 
     state: State
     runner: Runner
@@ -159,7 +159,7 @@ class Lister:
         return Queries(statement_text=text, queries=(*shown, *self.push_queries))
 
     def describe_query(self, query: PersistentQuery, state: QueryState) -> QueryDescription:
-        """Also where the brokers don't tell how far it is: that may be why somebody asks."""
+        """Describe a query even if the brokers don't answer: that may be the fault the user looks for."""
         offsets = None
         if query.runs_on_host:
             try:

@@ -1,4 +1,4 @@
-"""A topology in this process: for one reader, for as long as he reads, and with nothing kept."""
+"""The tasks of a topology in this process: they serve one reader while it reads, and persist nothing."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from penstock.topology.graph import Topology
 from penstock.topology.records import Output
 from penstock.topology.task import Task
 
-#: Of a key and its value in a map, beside their bytes.
 _ENTRY_OVERHEAD_BYTES: Final = 150
+"""The memory of an entry in a map, in addition to the bytes of its key and value."""
 
 
 class LocalTasks:
-    """All tasks of a topology, each from its first record on. ``partitions``: of the topics that it reads.
-    Belongs to one thread at a time. Raises CoPartitioningError.
+    """All tasks of one topology, each created with its first record.
+
+    ``partitions`` has the number of partitions of each topic that the topology reads. The object belongs to
+    one thread at a time. Raises CoPartitioningError if joined topics differ in their numbers of partitions.
     """
 
     def __init__(self, topology: Topology, partitions: Mapping[str, int]) -> None:
@@ -36,7 +38,7 @@ class LocalTasks:
         self._state_bytes = self._written_bytes = 0
 
     def _common_reading(self, topic: str) -> CommonReading | None:
-        """None where records are processed one by one, with all they cause."""
+        """The shared reading of a topic's records; None if each must be processed along with its effects."""
         if topic not in self._common:
             found = (
                 None if self._repartitions else CommonReading.of(self._topology, self._parts[topic], topic)
@@ -58,8 +60,9 @@ class LocalTasks:
         return found
 
     def process_chunk(self, chunk: Chunk, start: int, stop: int) -> None:
-        """`process` of some records of a chunk, of which nothing is written. What others read in the same way
-        is read once.
+        """Process some records of a chunk, for a topology that writes nothing.
+
+        Records that other readers read in the same way are read once for all.
         """
         rows = chunk.records[start:stop]
         common = self._common_reading(chunk.tp.topic)
@@ -69,8 +72,9 @@ class LocalTasks:
             self._task(*chunk.tp).process_read(chunk.tp.topic, rows, chunk.read(common)[start:stop])
 
     def process(self, rows: Iterable[Input]) -> list[Output]:
-        """Process records in order, each with what it causes behind repartition topics; what else was
-        written. Raises RecordFailed where one fails.
+        """Process records in order, each with all its effects behind repartition topics.
+
+        Returns the outputs to other topics. Raises RecordFailed if a record can't be processed.
         """
         written: list[Output] = []
         for row in rows:
@@ -94,7 +98,7 @@ class LocalTasks:
         return (topic, partition, next(self._offsets[topic]), timestamp_ms, key, value, headers)
 
     def tick(self) -> list[Output]:
-        """Let time pass without a record."""
+        """Advance the wall clock without a record, and return the outputs to other topics."""
         now_ms = time.time_ns() // 1_000_000
         written: list[Output] = []
         for task in list(self.tasks.values()):
@@ -105,8 +109,9 @@ class LocalTasks:
         return written
 
     def measured_state(self, limit_bytes: int) -> int:
-        """How many bytes the state has: about, as long as that is below the limit. No log of it is kept: what
-        has changed is forgotten, or it would add up.
+        """The size of the state in bytes: an upper estimate, or a measurement once that exceeds the limit.
+
+        Nothing logs the state's changes, so this also discards them; otherwise they would accumulate.
         """
         for task in self.tasks.values():
             for delta in task.take_deltas().values():

@@ -1,8 +1,8 @@
-"""Lookups that were asked before with other keys: they are neither parsed nor compiled again.
+"""Pull queries that were seen before with other keys: these are neither parsed nor compiled again.
 
-A pull query whose WHERE says `key = literal` for each key is the same query for every key. Clients send one
-text with other literals in it: texts are compared as they are, but for those of the keys, and in the same
-state of the service.
+A pull query whose WHERE has `key = literal` for each key is the same query for every key. Clients send the
+same text with different literals, so texts are compared literally except for the keys' values, and only
+within the same state of the service.
 """
 
 from __future__ import annotations
@@ -25,23 +25,25 @@ from penstock.sql.plan import Filter, Limit, Plan, Project
 from penstock.sql.types import SqlType
 
 SHAPES_MAX: Final = 1_000
-#: Longer texts are read in full each time.
 _TEXT_MAX: Final = 4_096
-#: What the lexer takes for a string or an integer, in a text where nothing else has quotes.
+"""Limit on the length of a text; longer ones are parsed in full each time."""
 _LITERAL: Final = re.compile(r"('(?:[^']|'')*'|\b[0-9]+\b)", re.ASCII)
-#: Where these stand outside of strings, a quote may be part of something else.
+"""The lexer's strings and integers, for a text without any other quotes."""
 _OTHER_QUOTES: Final = re.compile(r"--|/\*|[\"`]")
+"""If one of these occurs outside of strings, a quote may belong to something other than a string."""
 _BITS: Final[dict[SqlType, int]] = {types.INTEGER: 32, types.BIGINT: 64}
 
-#: What stands between the literals of a text.
 Shape = tuple[str, ...]
+"""The parts of a text between its literals."""
 Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """A pull query over a table, ready to be asked. ``lag_max``: how many records the table may be behind its
-    topic. ``places`` are those of the keys' literals among all literals, ``others`` the texts of the rest.
+    """A compiled pull query over a table.
+
+    ``lag_max`` limits how many records the table may lag behind its topic. ``places`` are the positions of
+    the keys' literals among all literals of the text, and ``others`` the texts of the other literals.
     """
 
     pull: PullQuery
@@ -53,7 +55,7 @@ class Lookup:
     others: tuple[str, ...] = ()
 
     def key(self, literals: list[str]) -> Key | None:
-        """Which key these literals ask for; None where they say something else."""
+        """The key that these literals name; None if other literals differ or one doesn't fit its type."""
         if self.others != _others(literals, self.places):
             return None
         columns = self.pull.source.keys
@@ -64,21 +66,21 @@ class Lookup:
 
 
 class KnownLookup(NamedTuple):
-    """A lookup, and the key that it is asked for."""
+    """A lookup, and the key to look up."""
 
     lookup: Lookup
     key: Key
 
 
 class Lookups:
-    """What is known of one state at a time. For all threads."""
+    """The lookups known for one state at a time. Any thread may call it."""
 
     def __init__(self) -> None:
         self._learnt: tuple[State | None, dict[Shape, Lookup]] = (None, {})
         self._lock = threading.Lock()
 
     def find(self, text: str, state: State) -> KnownLookup | None:
-        """What a text asks for, if one like it was learnt in this state."""
+        """The lookup of a text, if `learn` has seen one like it in this state."""
         of_state, known = self._learnt
         if state is not of_state or len(text) > _TEXT_MAX or "${" in text:
             return None
@@ -88,7 +90,7 @@ class Lookups:
         return None if lookup is None or key is None else KnownLookup(lookup, key)
 
     def learn(self, text: str, state: State, plan: Plan, lookup: Lookup) -> None:
-        """Remember a lookup that a text has asked for, unless it is of another form."""
+        """Remember the lookup of a text if its form allows that."""
         if len(text) > _TEXT_MAX or "${" in text or not lookup.pull.has_lookups:
             return
         shape, literals = _taken_apart(text)
@@ -118,7 +120,7 @@ def _others(literals: list[str], places: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def _value(literal: str, type_: SqlType) -> Any:
-    """A key of a literal; None for what is no literal of its type."""
+    """The key that a literal stands for; None if the literal doesn't fit the type."""
     if literal[0] == "'":
         return literal[1:-1].replace("''", "'") if type_ == types.STRING else None
     if type_ not in _BITS:
@@ -130,7 +132,7 @@ def _value(literal: str, type_: SqlType) -> Any:
 def _literals_of_keys(
     plan: Plan, source: DataSource, starts: dict[int, int], literals: list[str]
 ) -> tuple[tuple[int, ...], Plan] | None:
-    """Which literals are those of the keys, and the plan without their conditions."""
+    """The positions of the keys' literals, and the plan without their conditions."""
     project = plan.root.input if isinstance(plan.root, Limit) else plan.root
     if not isinstance(project, Project) or not isinstance(project.input, Filter):
         return None
@@ -150,8 +152,9 @@ def _literals_of_keys(
 def _equalities(
     conditions: list[exp.Expr], column: Column, starts: dict[int, int], literals: list[str]
 ) -> Iterator[tuple[exp.Expr, int]]:
-    """Conditions that a key is equal to a literal, and the literal's place. A number that is no integer is
-    not one literal of the text, but two.
+    """Yield the conditions that a key equals a literal, with the literal's position.
+
+    A number that is not an integer appears as two literals in the text, so it is left out.
     """
     for each in conditions:
         if not isinstance(each, exp.EQ):

@@ -1,4 +1,4 @@
-"""What queries read and write, as ksqlDB's statistics of a topic: since this server first saw each."""
+"""ksqlDB's statistics of a topic: what queries read and write, since this server first saw each query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Kind(Enum):
 
 
 class _Count:
-    """One figure that grows."""
+    """A counter that only grows."""
 
     def __init__(self, first: int) -> None:
         self._value = first
@@ -28,7 +28,7 @@ class _Count:
         self._samples: deque[tuple[int, int]] = deque()
 
     def add(self, value: int, now_ms: int) -> None:
-        grown = max(0, value - self._value)  # one that failed reads again what it has read
+        grown = max(0, value - self._value)  # a failed query reads some records twice; count them once
         self._value += grown
         self.total += grown
         if grown:
@@ -44,14 +44,17 @@ class _Count:
 
 
 class Meter:
-    """``log_topic``: where messages tell of what could not be read. One thread at a time."""
+    """The counters of all queries, for one thread at a time.
+
+    ``log_topic`` is the processing log, where each message reports a record that could not be read.
+    """
 
     def __init__(self, log_topic: str | None) -> None:
         self._log_topic = log_topic
         self._counts: dict[str, dict[tuple[_Kind, str], _Count]] = {}
 
     def sample(self, activity: Mapping[str, QueryActivity], now_ms: int) -> None:
-        """Of all queries there are."""
+        """Update the counters. ``activity`` has all queries, so that those of others are removed."""
         for query_id in self._counts.keys() - activity.keys():
             del self._counts[query_id]
         for query_id, each in activity.items():
@@ -63,7 +66,7 @@ class Meter:
                     known.add(value, now_ms)
 
     def statistics(self, topic: str) -> str:
-        """Of what queries read from a topic, and write to it."""
+        """The line of statistics about the records that queries read from a topic and write to it."""
         read, written = self._of(_Kind.READ, topic), self._of(_Kind.WRITTEN, topic)
         shown = [
             *_shown(read, "consumer-messages-per-sec", "consumer-total-messages"),
@@ -72,7 +75,7 @@ class Meter:
         return _line(shown, "last-message", [*read, *written])
 
     def failures(self, topic: str) -> str:
-        """Of queries that read a topic."""
+        """The line of statistics about the records of a topic that queries failed to read."""
         log_topic = self._log_topic
         if log_topic is None:
             return ""
@@ -89,7 +92,7 @@ class Meter:
 
 
 def _shown(counts: Sequence[_Count], per_second: str, total: str) -> list[str]:
-    """In the columns that ksqlDB has."""
+    """Format counters in columns, as ksqlDB does."""
     if not counts:
         return []
     figures = (

@@ -1,5 +1,7 @@
-"""What a statement is completed with before it is checked and written: the sizes of its topic, the columns
-that the schema registry knows, the text of its file; and what has to be there before it runs.
+"""Complete a statement before it is checked and logged, and find out what it needs to exist.
+
+A statement is completed by the size of its topic, the columns that the schema registry knows, and the text of
+the file that it names. It may need a topic and registered schemas before it runs.
 """
 
 from __future__ import annotations
@@ -27,12 +29,12 @@ from penstock.sql.functions import Function, FunctionKind
 from penstock.sql.printing import print_statement
 from penstock.sql.statements import Constraint, Property, SourceKind
 
-# What the meaning of a statement depends on, of the server's properties.
 _ORIGINAL: Final = (
     "ksql.persistence.default.format.key",
     "ksql.persistence.default.format.value",
     "ksql.persistence.wrap.single.values",
 )
+"""The server's properties that the meaning of a statement depends on."""
 
 _SIDES: Final = ("KEY", "VALUE")
 _KEYS: Final = (Constraint.KEY, Constraint.PRIMARY_KEY)
@@ -41,9 +43,11 @@ _HEADERS: Final = (Constraint.HEADERS,)
 
 @dataclass(frozen=True)
 class Prepared:
-    """``statement`` is what the command says, its places still those of the request. ``topic`` is to be made
-    unless it is there; ``registers``: the name of the source whose schemas are to be registered; ``deleted``:
-    the name of the source whose topic goes.
+    """A statement that is ready to be logged.
+
+    ``statement`` is what the command says, but its positions are those in the request. ``topic`` is to be
+    created if it is not None. ``registers`` names the source whose schemas are to be registered, and
+    ``deleted`` the source whose topic is to be deleted.
     """
 
     command: Command
@@ -54,7 +58,13 @@ class Prepared:
 
 
 def prepare(step: Step, state: State, values: Values, topics: KnownTopics) -> Prepared:
-    """Raises EngineError, ClientError, FormatError, SqlError, UserFunctionError."""
+    """Complete the statement of a step, without changing anything.
+
+    Raises:
+        EngineError: the statement asks for something that the server does not allow.
+        ClientError: a request to the brokers or the schema registry failed.
+        FormatError, SqlError, UserFunctionError: the statement, or a schema or file that it names, is wrong.
+    """
     statement = step.statement
     original = {name: value for name in _ORIGINAL if (value := values.get(name)) is not None}
     text = f"{print_statement(statement)};"
@@ -114,7 +124,7 @@ def _create_source(
 
 
 def _registered(create: s.CreateSource, settings: Settings, values: Values, topic: str) -> tuple[Column, ...]:
-    """The columns that the statement doesn't list and the registry knows."""
+    """The columns that the registry knows, of each side for which the statement lists none."""
     defaults = {side: values.get(f"ksql.persistence.default.format.{side.lower()}") for side in _SIDES}
     listed = {each.constraint in _KEYS for each in create.columns if each.constraint not in _HEADERS}
     texts = {**settings.texts, **{name: str(value) for name, value in settings.numbers.items()}}
@@ -159,7 +169,7 @@ def _create_as_select(
 
 
 def _with(create: s.CreateAsSelect, **given: exp.Expr) -> s.CreateAsSelect:
-    """The statement with properties that it doesn't have yet."""
+    """Add those of the given properties that the statement doesn't have."""
     names = {each.name for each in create.properties}
     more = tuple(Property(name, value) for name, value in given.items() if name not in names)
     return replace(create, properties=(*create.properties, *more))
@@ -168,13 +178,17 @@ def _with(create: s.CreateAsSelect, **given: exp.Expr) -> s.CreateAsSelect:
 def _shape(
     name: str, settings: Settings, partitions: int, replication: int, config: dict[str, str]
 ) -> TopicShape:
-    """What a statement says, or else these."""
+    """The topic that a statement describes; the arguments are its defaults."""
     count = settings.numbers.get("PARTITIONS", partitions)
     return TopicShape(name, count, settings.numbers.get("REPLICAS", replication), config)
 
 
 def _config_of_result(create: s.CreateAsSelect, settings: Settings, source: TopicShape) -> dict[str, str]:
-    """Streams keep their source's retention; tables are compacted; those of windows lose old ones, too."""
+    """The topic configuration of a result.
+
+    A stream keeps its source's retention, and a table is compacted. A windowed table is compacted and also
+    deletes old windows.
+    """
     asked = settings.numbers.get("RETENTION_MS")
     window = create.query.window
     if create.kind is SourceKind.TABLE and window is None:
@@ -209,7 +223,7 @@ def _settings(properties: s.Properties, step: Step) -> Settings:
 
 
 def _check_shape(there: TopicShape, settings: Settings, default_partitions: int | None = None) -> None:
-    """That a topic which is there has the sizes that a statement asks for."""
+    """Check that an existing topic has the sizes that a statement asks for. Raises EngineError."""
     partitions = settings.numbers.get("PARTITIONS", default_partitions)
     replicas = settings.numbers.get("REPLICAS")
     if partitions in (None, there.partitions) and replicas in (None, there.replication):

@@ -1,4 +1,4 @@
-"""PRINT: the records of a topic as lines of text, in the formats that their bytes seem to have."""
+"""PRINT: the records of a topic as lines of text, in formats guessed from their bytes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _BYTES: Final = "UNRECOGNIZED_BYTES"
 
 
 class Guess:
-    """The formats that all values so far may have had; the first is the one that they are shown in."""
+    """The formats that all values so far can be read in; values are shown in the first of them."""
 
     def __init__(self, registry: Mapping[str, str]) -> None:
         self._registry = registry
@@ -85,14 +85,14 @@ class Guess:
         return _bytes(data) if shown is None else shown
 
     def _readings(self, data: bytes) -> dict[str, str]:
-        """The text of a value in each format that it may have."""
+        """The text of a value in each format that can read it."""
         registered = self._registered(data)
         if registered is not None:
             return {registered[0]: registered[1]}
         return {name: text for name, show in self._plain.items() if (text := show(data)) is not None}
 
     def _registered(self, data: bytes) -> tuple[str, str] | None:
-        """Format and text of a value that begins with the id of a schema that the registry has."""
+        """Format and text of a value that begins with the id of a schema in the registry."""
         if URL not in self._registry or len(data) <= PREFIX_BYTES or data[0]:
             return None
         schema_id = int.from_bytes(data[1:PREFIX_BYTES], "big")
@@ -126,7 +126,7 @@ class Guess:
 
 
 class Printer:
-    """Lines for records: what their formats are, whenever that is settled anew, and one for each record."""
+    """The lines that PRINT shows: one per record, and the formats whenever the guess of them changes."""
 
     def __init__(self, registry: Mapping[str, str], interval: int | None) -> None:
         self._keys, self._values = Guess(registry), Guess(registry)
@@ -157,7 +157,7 @@ def _shown_time(timestamp_ms: int) -> str:
 
 
 class Printing:
-    """PRINT: gives lines for records (`reading.Taker`), until LIMIT of them were shown."""
+    """The taker of a PRINT (`reading.Taker`): it turns records into lines until LIMIT of them are shown."""
 
     def __init__(self, statement: s.Print, registry: Mapping[str, str], result: QueuedRows) -> None:
         self._printer = Printer(registry, statement.interval)
@@ -184,7 +184,7 @@ class Printing:
         return self._left != 0
 
     def turn_over(self) -> None:
-        """Nothing is due to time alone."""
+        """Do nothing: no line depends on time alone."""
 
     def finished(self) -> None:
         self._result.finish()

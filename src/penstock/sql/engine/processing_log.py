@@ -1,4 +1,4 @@
-"""The processing log of a service: its topic, and the stream over it."""
+"""The processing log of a service: its topic, and the stream that reads it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STREAM = "ksql.logging.processing.stream.name"
 
 
 def log_topic(values: Values, service_id: str) -> str | None:
-    """Where queries write what fails; None where nobody asked for a log."""
+    """The topic that queries log their failures in; None if the service has no processing log."""
     name = values.get(LOG_TOPIC)
     if name:
         return name
@@ -34,13 +34,13 @@ def log_topic(values: Values, service_id: str) -> str | None:
 
 
 def made_log_topic(config: EngineConfig) -> str | None:
-    """The same, if it is the service's own: made with it, and deleted with it."""
+    """The topic of the processing log if the service creates and deletes it, else None."""
     values = config.values
     return log_topic(values, config.service_id) if values.flag(TOPIC_AUTO_CREATE) else None
 
 
 def make_log_topic(config: EngineConfig) -> None:
-    """If it is asked for, and not there. Raises ClientError."""
+    """Create the topic of the processing log if it is configured and missing. Raises ClientError."""
     values, topic = config.values, made_log_topic(config)
     if topic is None:
         return
@@ -50,7 +50,7 @@ def make_log_topic(config: EngineConfig) -> None:
 
 
 def log_stream(config: EngineConfig) -> str | None:
-    """The statement that makes the stream; None where nobody asked for it."""
+    """The statement that creates the stream; None if none is configured."""
     values = config.values
     topic = log_topic(values, config.service_id)
     if topic is None or not values.flag(STREAM_AUTO_CREATE):
@@ -63,7 +63,7 @@ def log_stream(config: EngineConfig) -> str | None:
 
 
 class FailureLog:
-    """Tells the log of queries that failed as a whole. One thread at a time."""
+    """The writer of whole-query failures to the processing log. It belongs to one thread at a time."""
 
     def __init__(self, config: EngineConfig) -> None:
         self._config = config
@@ -71,7 +71,10 @@ class FailureLog:
         self._told_ms: dict[str, int] = {}
 
     def tell(self, failures: Mapping[str, tuple[QueryFailure, ...]]) -> None:
-        """Of all queries their last failures: those are told that were not, once if they can be."""
+        """Log the failures that were not logged yet.
+
+        ``failures`` are the latest of each query. A failure that can't be written is not tried again.
+        """
         found = [
             (query_id, each)
             for query_id, several in failures.items()

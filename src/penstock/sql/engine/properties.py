@@ -1,8 +1,7 @@
-"""Properties of the server, and of single queries: what they are called, and what holds where nothing is
-said.
+"""The properties of the server and of single queries: their names, their checks and their defaults.
 
-Names are ksqlDB's. Kafka's own may have `ksql.streams.` before them. What concerns Kafka Streams' threads is
-taken as ksqlDB's clients send it, and changes nothing here.
+Names are ksqlDB's. Kafka's own may have the prefix `ksql.streams.`. The properties of Kafka Streams' threads
+are accepted, because ksqlDB's clients send them, but have no effect.
 """
 
 from __future__ import annotations
@@ -24,25 +23,30 @@ from penstock.sql.planning.processing_log import FAIL_ON_NO_TIME, FAIL_ON_UNREAD
 STREAMS_PREFIX: Final = "ksql.streams."
 OFFSET_RESET: Final = "auto.offset.reset"
 SHUTDOWN_TIMEOUT: Final = "ksql.streams.shutdown.timeout.ms"
-#: Groups, windows and tables that are joined in one push query are kept in memory. ksqlDB has no limit.
 PUSH_STATE_BYTES: Final = "penstock.push.query.state.max.bytes"
-#: Of `authentication.method=BASIC`.
+"""Limit on the state of one push query (groups, windows, joined tables), which is kept in memory.
+
+ksqlDB has no such limit.
+"""
 USERS_FILE: Final = "penstock.authentication.users"
+"""The file of users for `authentication.method=BASIC`."""
 IDLE_TIMEOUT_S: Final = "ksql.idle.connection.timeout.seconds"
 REGISTRY_PREFIX: Final = "ksql.schema.registry."
 _ANY_MS: Final = whole_number(0, 2**53)
 
 
-#: How many records a table may be behind its topic, to be looked up.
 PULL_LAG_MAX: Final = "ksql.query.pull.max.allowed.offset.lag"
-#: How the names begin that no client of the cluster has.
+"""Limit on the records that a table may lag behind its topic when a pull query reads it."""
 OF_SERVER: Final = ("ksql.", "penstock.", "access.control.", "authentication.")
+"""The prefixes of properties that don't concern the clients of the cluster."""
 
 
 @dataclass(frozen=True)
 class Property:
-    """``default`` None: there is none. ``is_of_queries``: a query may have a value of its own;
-    ``is_mutable``: a request, SET and ALTER SYSTEM may give it one.
+    """A property that the server knows.
+
+    ``default`` is None if there is none. ``is_of_queries`` says whether a query may have its own value, and
+    ``is_mutable`` whether a request, SET and ALTER SYSTEM may set it.
     """
 
     name: str
@@ -116,7 +120,7 @@ _OWN: Final = (
     _ksql("streams.shutdown.timeout.ms", "30000", _ANY_MS),
     _ksql("server.command.response.timeout.ms", "5000", _ANY_MS),
 )
-# What clients send that belongs to Kafka Streams, to clients in Java, or to several servers of a service.
+# Properties of Kafka Streams, of Java's clients, or of services with several servers, which clients send.
 _STREAMS: Final = """
     ksql.query.pull.consistency.token.enabled ksql.query.pull.enable.standby.reads
     ksql.query.push.v2.enabled
@@ -134,12 +138,12 @@ _KNOWN: Final[dict[str, Property]] = {
     **{name: Property(name, None, str, is_of_queries=True) for name in _STREAMS.split()},
     **{each.name: each for each in _OWN},
 }
-# Without a value for them there is no cluster, or nobody who may see it.
 _HIDDEN: Final = ("password", "sasl.jaas", "basic.auth.user.info", "ssl.key", "token", "secret")
+"""Parts of the names of properties that hold secrets; SHOW PROPERTIES leaves these out."""
 
 
 def known_property(name: str) -> Property:
-    """A property by its name. Raises EngineError for a name that nothing has."""
+    """The property of a name, with or without a prefix. Raises EngineError for an unknown name."""
     plain = name if name in _KNOWN else name.removeprefix(STREAMS_PREFIX)
     for prefix in ("consumer.", "producer."):
         if plain.removeprefix(prefix) in _KNOWN:
@@ -156,13 +160,13 @@ def known_property(name: str) -> Property:
 
 
 def _of_registry(name: str) -> str:
-    """A property of the schema registry as its clients call it."""
+    """The name of a schema registry's property as the registry's clients know it."""
     short = name.removeprefix(REGISTRY_PREFIX)
     return f"schema.registry.{short}" if short == "url" or short.startswith("ssl.") else short
 
 
 def checked_property(name: str, value: object) -> tuple[str, str]:
-    """Name and value as they are kept. Raises EngineError for what is unknown or can't be that."""
+    """Return name and value in their stored form. Raises EngineError for an unknown name or a wrong value."""
     known = known_property(name)
     shown = str(value).lower() if isinstance(value, bool) else str(value)
     try:
@@ -179,20 +183,20 @@ def checked_properties(given: Mapping[str, object]) -> dict[str, str]:
 
 
 def checked_override(name: str, value: object) -> tuple[str, str]:
-    """The same for what a request sets; the server's own is refused."""
+    """`checked_property` for a value that a request sets. The server's own properties are refused."""
     require_mutable(name)
     return checked_property(name, value)
 
 
 def require_mutable(name: str) -> None:
-    """Raises EngineError for a property that is unknown, or the server's own."""
+    """Check that requests may set a property. Raises EngineError if it is unknown or the server's own."""
     if not known_property(name).is_mutable:
         raise EngineError(f"Cannot override property '{name}'", ErrorCode.BAD_REQUEST)
 
 
 @dataclass(frozen=True)
 class Values:
-    """The properties that hold for a statement: later ones of ``layers`` win."""
+    """The properties that apply to a statement. Later ``layers`` override earlier ones."""
 
     layers: tuple[Mapping[str, str], ...]
 
@@ -212,14 +216,14 @@ class Values:
         return Values((*self.layers, layer))
 
     def merged(self) -> dict[str, str]:
-        """All that was set, without defaults."""
+        """All values that were set, without defaults."""
         made: dict[str, str] = {}
         for layer in self.layers:
             made |= layer
         return made
 
     def registry(self) -> dict[str, str]:
-        """What a client of the schema registry takes."""
+        """The properties for a client of the schema registry."""
         return {
             _of_registry(name): value
             for name, value in self.merged().items()
@@ -227,7 +231,10 @@ class Values:
         }
 
     def listed(self) -> Iterator[tuple[Property, str]]:
-        """What SHOW PROPERTIES tells: all of ksqlDB's own, and what is set of others. Secrets stay here."""
+        """Yield what SHOW PROPERTIES lists: all of ksqlDB's properties and any others that are set.
+
+        Secrets are left out.
+        """
         given = self.merged()
         names = sorted({*(each.name for each in _OWN), *given})
         for name in names:

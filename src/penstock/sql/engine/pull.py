@@ -1,6 +1,7 @@
-"""Pull queries over tables: rows of a view, found by key where WHERE names keys, else looked through.
+"""Pull queries over tables: rows of a view, looked up by key if WHERE names keys, else found by a scan.
 
-What WHERE says of keys and windows only narrows where to look: each row that is found is asked for all of it.
+The conditions on keys and windows only narrow the search: each row that is found is checked against all of
+WHERE.
 """
 
 from __future__ import annotations
@@ -27,10 +28,9 @@ from penstock.topology.records import Record
 from penstock.topology.serdes import Window, Windowed
 from penstock.views import Entry, KeyValueView, Views
 
-#: Limit on keys looked up one by one; if lists for several columns make more, the table is scanned.
 KEYS_MAX: Final = 100_000
+"""Limit on keys looked up one by one. If lists for several columns combine to more, the table is scanned."""
 _WITH_ORDER: Final = (types.STRING, types.INTEGER, types.BIGINT)
-# What a comparison with a time says of the first and the last one: how far they are from it.
 _BOUNDS: Final[dict[type, tuple[int | None, int | None]]] = {
     exp.EQ: (0, 0),
     exp.GT: (1, None),
@@ -38,6 +38,7 @@ _BOUNDS: Final[dict[type, tuple[int | None, int | None]]] = {
     exp.LT: (None, -1),
     exp.LTE: (None, 0),
 }
+"""For a comparison with a time, what to add to it for the first and the last match; None: unbounded."""
 _FLIPPED: Final[dict[type, type]] = {
     exp.EQ: exp.EQ,
     exp.GT: exp.LT,
@@ -49,8 +50,10 @@ _FLIPPED: Final[dict[type, type]] = {
 
 @dataclass(frozen=True)
 class Narrowed:
-    """Where rows may be: of these ``keys`` alone, or of all from ``first`` to ``last``, where they are not
-    None; in windows that start from ``from_ms`` to ``to_ms``. All are inclusive.
+    """The part of a table that rows may be in.
+
+    Either only ``keys``, or the keys from ``first`` to ``last`` where these are not None; and only windows
+    that start from ``from_ms`` to ``to_ms``. All bounds are inclusive.
     """
 
     keys: tuple[tuple[Any, ...], ...] | None = None
@@ -61,7 +64,7 @@ class Narrowed:
 
 
 class PullQuery:
-    """A pull query over a table, ready to be asked. Raises SqlError, EngineError."""
+    """A compiled pull query over a table. Raises SqlError or EngineError if it can't be compiled."""
 
     def __init__(
         self, plan: Plan, query: PersistentQuery, catalog: Catalog, user_functions: UserFunctions
@@ -90,13 +93,13 @@ class PullQuery:
         self._is_windowed = self.source.window is not None
         is_told = query.plan is None and self.source.timestamp is not None
         self._time = SourceTime(self.source) if is_told else None
-        # The windows of a source table are part of its keys.
+        # In a source table, the windows are part of the keys.
         self.has_lookups = query.plan is not None or not self._is_windowed
         if not self.has_lookups:
             self.narrowed = Narrowed()
 
     def at(self, key: tuple[Any, ...]) -> PullQuery:
-        """The same query of one key alone."""
+        """The same query for a single key."""
         made = copy(self)
         made.narrowed = replace(self.narrowed, keys=(key,))
         return made
@@ -106,17 +109,18 @@ class PullQuery:
         return self.narrowed.keys is None
 
     def is_range(self, views: Views) -> bool:
-        """Whether it reads what lies between two keys, or beyond one, and nothing else."""
+        """Whether it reads only the keys between two bounds, or beyond one."""
         view = views.store(self._store)
         return self.is_scan and isinstance(view, KeyValueView) and self._range(view) != (None, None)
 
     def rows(self, views: Views) -> Iterator[Row]:
-        """Raises ViewError."""
+        """Look up or scan the rows. Raises ViewError."""
         return self._rows(self._entries(views.store(self._store)))
 
     def rows_now(self, views: Views, key: tuple[Any, ...]) -> list[Row] | None:
-        """The row of a key, in no time: nothing is waited for, or computed. None where that can't be. Raises
-        ViewError.
+        """The row of a key, found without waiting or computing; None if that is impossible.
+
+        Raises ViewError.
         """
         view = views.store(self._store)
         if not self._computes_nothing or not isinstance(view, KeyValueView):
@@ -145,16 +149,17 @@ class PullQuery:
                     yield found
             return
         if narrowed.keys is None:
-            # Sessions are found by their ends there, which tell nothing of their starts.
+            # This view finds sessions by their ends, which say nothing about their starts.
             yield from view.all() if self._has_sessions else view.all(narrowed.from_ms, narrowed.to_ms)
             return
         for key in narrowed.keys:
             yield from view.fetch(key, narrowed.from_ms, narrowed.to_ms)
 
     def _range(self, view: KeyValueView[Any, Any]) -> tuple[Any, Any]:
-        """The keys between which rows are, by the order of their bytes; None leaves a side open. Integers of
-        stores and of KAFKA keys are in order from 0 on, and all negative ones come behind; texts are in
-        order in KAFKA keys alone.
+        """The first and the last key in the order of the keys' bytes; None leaves a side open.
+
+        Integers in stores and in KAFKA keys sort by value from 0 on, with all negative ones behind. Texts
+        sort by value only in KAFKA keys.
         """
         first, last = self.narrowed.first, self.narrowed.last
         key = view.store.spec.key
@@ -173,7 +178,7 @@ class PullQuery:
         return self.source.window is not None and self.source.window.size_ms is None
 
     def _stored_row(self, entry: Entry[Any, Any]) -> Row | None:
-        """The row with its pseudo columns, as plans read it."""
+        """The row of an entry with its pseudo columns, as plans read it."""
         key, window = entry.key, entry.window
         if window is not None:
             key = Windowed(key, window)
@@ -201,7 +206,7 @@ def _bounds(window: Window | None) -> Row:
 
 
 def _order(query: PersistentQuery) -> list[int] | None:
-    """From the columns that a store's rows have to those of the table; None where they are the same."""
+    """The positions of the table's columns in a store's rows; None if the order is the same."""
     if query.plan is None:
         return None
     assert isinstance(query.plan.root, Sink)
@@ -211,7 +216,7 @@ def _order(query: PersistentQuery) -> list[int] | None:
 
 
 class _Narrowing:
-    """What a condition says of keys and windows."""
+    """The analysis of a condition: which keys and windows it can hold for."""
 
     def __init__(self, source: DataSource, catalog: Catalog, user_functions: UserFunctions) -> None:
         self._keys = {each.name: each for each in source.keys}
@@ -235,7 +240,7 @@ class _Narrowing:
         keys = None
         if len(values) == len(self._keys) and prod(map(len, values.values())) <= KEYS_MAX:
             ordered = [values[name] for name in self._keys]
-            # By their texts: arrays and structs can't be told apart by a hash.
+            # Compare by text, because arrays and structs have no hash.
             different = {repr(key): key for key in product(*ordered) if None not in key}
             keys = tuple(different.values())
         first, last = (None, None) if keys is not None else self._key_bounds(condition)
@@ -244,7 +249,7 @@ class _Narrowing:
         return Narrowed(keys, first, last, from_ms, to_ms)
 
     def _key_bounds(self, condition: exp.Expr) -> tuple[Any, Any]:
-        """Of the only column of a key, where it is a text or an integer; None where a side is not said."""
+        """The bounds of a key with a single column of text or integers; None leaves a side open."""
         [key, *others] = self._keys.values()
         first: Any = None
         last: Any = None
@@ -262,7 +267,7 @@ class _Narrowing:
         return first, last
 
     def _values(self, node: exp.Expr, key: str) -> list[Any] | None:
-        """The only values of a key for which a condition can hold; None where it doesn't say."""
+        """The only values of a key for which a condition can hold; None if it doesn't limit them."""
         node = node.unnest()
         if isinstance(node, exp.Or):
             left, right = self._values(node.this, key), self._values(node.expression, key)
@@ -294,13 +299,13 @@ class _Narrowing:
         return low_ms, high_ms
 
     def _shift_ms(self, node: exp.Expr) -> int | None:
-        """How far behind the window's start a bound is."""
+        """How many milliseconds a window bound is after the window's start; None for any other column."""
         if is_column(node, "WINDOWSTART"):
             return 0
         return self._size_ms if is_column(node, "WINDOWEND") else None
 
     def _constant(self, node: exp.Expr, type_: SqlType) -> Any:
-        """A value that depends on no column, as a key has it; `_UNKNOWN` for any other."""
+        """The value of an expression without columns, converted to a key's type; else `_UNKNOWN`."""
         if node.find(exp.Column) is not None:
             return _UNKNOWN
         failures: list[Exception] = []
@@ -317,7 +322,7 @@ _UNKNOWN: Final = object()
 
 
 def _is_given(node: exp.Expr) -> bool:
-    """Whether a value stands in the row, or in the text."""
+    """Whether a value is taken from the row or the text, without computation."""
     return isinstance(node.unnest(), (exp.Column, exp.Literal))
 
 
@@ -328,12 +333,16 @@ def is_column(node: exp.Expr, name: str) -> bool:
 
 
 def _has_order_of_bytes(value: Any) -> bool:
-    """Texts are compared as UTF-16, as in Java, which from the surrogates on differs from their bytes."""
+    """Whether a text sorts like its bytes.
+
+    Texts are compared as UTF-16, as in Java, whose order differs from that of the bytes from the surrogates
+    on.
+    """
     return not isinstance(value, str) or all(each < "\ud800" for each in value)
 
 
 def _comparisons(node: exp.Expr) -> Iterator[tuple[type, exp.Expr, exp.Expr]]:
-    """What a condition compares, either way round."""
+    """Yield the comparisons that a condition makes, each also with its sides swapped."""
     node = node.unnest()
     if isinstance(node, exp.Between):
         yield exp.GTE, node.this, node.args["low"]
@@ -344,7 +353,7 @@ def _comparisons(node: exp.Expr) -> Iterator[tuple[type, exp.Expr, exp.Expr]]:
 
 
 def conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The conditions that all have to hold for one to."""
+    """Yield the conditions that AND combines in a condition, or the condition itself."""
     node = node.unnest()
     if isinstance(node, exp.And):
         yield from conjuncts(node.this)

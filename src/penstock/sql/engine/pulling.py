@@ -1,4 +1,4 @@
-"""Pull queries over tables, answered from views: which may be, and those that are known already."""
+"""Pull queries over tables: check that each is allowed, answer it from views, and reuse known lookups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ class _Viewed(NamedTuple):
 
 
 class Puller:
-    """For all threads. ``id_of`` gives each query of a table an id."""
+    """The entry point of pull queries over tables. Any thread may call it.
+
+    ``id_of`` returns a new id for each query of a table.
+    """
 
     def __init__(self, runner: Runner, limits: PullLimits, id_of: Callable[[DataSource], str]) -> None:
         self._runner = runner
@@ -38,7 +41,7 @@ class Puller:
         self._lookups = Lookups()
 
     def pull(self, step: Step, plan: Plan, source: DataSource, state: State, values: Values) -> QueryResult:
-        """Raises EngineError, ViewError."""
+        """Answer a pull query. Raises EngineError if it is not allowed or possible, or ViewError."""
         if not values.flag("ksql.pull.queries.enable"):
             raise EngineError("Pull queries are disabled: 'ksql.pull.queries.enable' is false.")
         query = state.materialized_by(source.name)
@@ -61,8 +64,9 @@ class Puller:
         return self._looked_up(lookup, views, step.text)
 
     def known(self, text: str, state: State) -> QueryResult | None:
-        """The answer to a lookup that was asked before with other keys; None for any other text. Raises
-        EngineError.
+        """The answer to a text that differs only in its keys from an earlier lookup; None for other texts.
+
+        Raises EngineError.
         """
         found = self._viewed(text, state)
         if found is None:
@@ -71,7 +75,7 @@ class Puller:
         return self._looked_up(replace(lookup, pull=lookup.pull.at(key)), found.views, text)
 
     def known_now(self, text: str, state: State) -> QueryResult | None:
-        """As `known`, where an event loop may ask for it: None as well where anything would take time."""
+        """Like `known`, for an event loop: None also if anything would take time."""
         found = self._viewed(text, state)
         if found is None:
             return None
@@ -109,13 +113,13 @@ class Puller:
 
 
 def _may_scan(pull: PullQuery, views: Views, values: Values) -> bool:
-    """Whether more than single keys may be read."""
+    """Whether the query may read more than single keys."""
     is_range = pull.is_range(views) and values.flag("ksql.query.pull.range.scan.enabled")
     return is_range or values.flag("ksql.query.pull.table.scan.enabled")
 
 
 def _require_fresh(views: Views, lookup: Lookup) -> None:
-    """Raises EngineError for a table that is too far behind."""
+    """Check that the table doesn't lag too far behind its topic. Raises EngineError if it does."""
     if lookup.lag_max == _NO_LAG_MAX:
         return
     for store in views.viewed:
@@ -130,7 +134,7 @@ def _require_fresh(views: Views, lookup: Lookup) -> None:
 
 
 def _begun(rows: Iterator[Row]) -> Iterator[Row]:
-    """The same rows, the first of which was looked for: what is wrong with the query shows at once."""
+    """Find the first row, so that an error of the query is raised now, and return all rows."""
     try:
         first = next(rows, None)
     except ViewError as error:

@@ -1,5 +1,7 @@
-"""SELECT that is answered by records alone: push queries, which go on while somebody reads, and pull queries
-over streams, which end where the topic does now. Each runs its plan in this process.
+"""SELECTs that read records rather than views; each runs its plan in this process.
+
+A push query runs as long as its result is read. A pull query over a stream ends at the current end of the
+topic.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _BOUNDS: Final = {"WINDOWSTART": attrgetter("start_ms"), "WINDOWEND": attrgetter
 
 
 class RowTaker:
-    """Gives what comes out of a plan to whoever reads the result."""
+    """The end of a plan: it puts the rows into the result."""
 
     def __init__(self, schema: Schema, result: QueuedRows) -> None:
         self._keys = [place for place, each in enumerate(schema) if each.role is Role.KEY]
@@ -52,9 +54,9 @@ class RowTaker:
 
 
 class Computing:
-    """A plan that runs for one reader, on the records that it is given (`reading.Taker`).
+    """A plan that runs for one reader, on the records that it receives (`reading.Taker`).
 
-    ``state_max_bytes``: what its state may have.
+    ``state_max_bytes`` limits its state.
     """
 
     def __init__(self, tasks: LocalTasks, result: QueuedRows, state_max_bytes: int) -> None:
@@ -94,8 +96,10 @@ class Computing:
 
 
 def computed(feeds: Feeds, workers: Workers, app: App, result: QueuedRows, state_max_bytes: int) -> Reader:
-    """What gives a query its records, to be started: from where its topics end, or begin, until it is closed;
-    those of a pull query up to where they end now. Raises ClientError, CoPartitioningError.
+    """Build the reader that runs a query; the caller starts it.
+
+    A push query starts at the ends or the beginnings of its topics and runs until it is closed. A pull query
+    reads from the beginnings up to the current ends. Raises ClientError, CoPartitioningError.
     """
     topology = app.topology()
     topics = topics_read(topology)

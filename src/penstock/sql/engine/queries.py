@@ -1,4 +1,4 @@
-"""Queries that go on: what each computes, from what, and where it writes."""
+"""Persistent queries: what each computes, from which sources, and into which sink."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.sql.planning import Planned
 
 
 class QueryPurpose(Enum):
-    """Why there is a query. The value is how ids begin."""
+    """The kind of statement that created a query. The value is the prefix of the query's id."""
 
     CREATE_STREAM_AS = "CSAS"
     CREATE_TABLE_AS = "CTAS"
@@ -22,8 +22,10 @@ class QueryPurpose(Enum):
 
 @dataclass(frozen=True, eq=False)
 class PersistentQuery:
-    """``text`` is its statement; a source table's query is followed alone and has no plan. ``properties`` are
-    those that its statement was given with.
+    """A query that runs until it is terminated.
+
+    ``text`` is its statement, and ``properties`` are those that the statement was given with. The query of a
+    source table has no plan: only views follow it, and the host doesn't run it.
     """
 
     id: str
@@ -42,12 +44,12 @@ class PersistentQuery:
 
     @property
     def is_of_creation(self) -> bool:
-        """Whether its sink was made with it, and goes with it."""
+        """Whether the statement also created the sink, so that both are dropped together."""
         return self.purpose is not QueryPurpose.INSERT
 
 
 def sources_of(step: Step) -> Iterator[DataSource]:
-    """What a plan reads, from left to right."""
+    """Yield the sources that a plan reads, from left to right."""
     if isinstance(step, Source):
         yield step.source
     elif isinstance(step, Join):
@@ -62,8 +64,9 @@ def names_of_sources(plan: Plan) -> tuple[str, ...]:
 
 
 def is_upgrade(old: Plan, new: Plan) -> bool:
-    """Whether a running query may go on as another: filters and columns may differ, and nothing that has
-    state, or says where rows are.
+    """Whether a running query may continue with another plan.
+
+    Filters and columns may differ, but nothing that has state or determines where rows are stored.
     """
     return _skeleton(old.root) == _skeleton(new.root)
 

@@ -1,7 +1,8 @@
-"""A reader's way through the committed records of some topics: up to where they end now, or on and on.
+"""A reader of the committed records of some topics, up to their current ends or continuously.
 
-Of several partitions the one goes on whose next record has the earliest time, as in Kafka Streams: what is
-known of an earlier time comes first, and each partition keeps its order.
+Among several partitions, the reader continues with the one whose next record has the earliest timestamp, as
+Kafka Streams does. So of the records that are known, the earlier ones come first, and each partition keeps
+its order.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from penstock.topology.graph import Source, Topology
 
 logger = logging.getLogger(__name__)
 
-#: Of one reader before it is another one's turn.
 _TURN_RECORDS: Final = 500
-#: Between two looks whether there is room for what comes of them.
+"""Limit on the records of one reader before the next reader has its turn."""
 _RUN_RECORDS: Final = 100
+"""Limit on the records between two checks that the taker has room for their results."""
 _RETRY_S: Final = 0.2
 
 
 def counts_of(cluster: Cluster, topics: Collection[str]) -> dict[str, int]:
-    """How many partitions each topic has. Raises UnknownPartition."""
+    """The number of partitions of each topic. Raises UnknownPartition."""
     return {name: len(each.partitions) for name, each in cluster.require_topics(topics).items()}
 
 
 def topics_read(topology: Topology) -> dict[str, bool]:
-    """The topics that a topology reads, and whether it begins at their end."""
+    """The topics that a topology reads, each with whether it starts at the topic's end."""
     return {
         topic: node.reset == "latest"
         for node in topology.nodes.values()
@@ -49,29 +50,30 @@ def topics_read(topology: Topology) -> dict[str, bool]:
 
 
 class Taker(Protocol):
-    """Who takes records, in one thread at a time. What it raises is told to its `failed`."""
+    """The receiver of records, called by one thread at a time. Its `failed` receives what it raises."""
 
     def has_room(self) -> bool:
-        """Whether it takes more now; `Reader.wake` has it asked again."""
+        """Whether it accepts more records now. `Reader.wake` makes the reader ask again."""
 
     def take(self, chunk: Chunk, start: int, stop: int) -> bool:
-        """Some records of a chunk; False: no more are wanted."""
+        """Process some records of a chunk, and return whether more are wanted."""
 
     def turn_over(self) -> None:
-        """It is somebody else's turn: behind some records, and when there are none."""
+        """Handle the end of the reader's turn, which had some records or none."""
 
     def finished(self) -> None:
-        """All is read up to where the topics ended at the beginning."""
+        """Handle that all records up to the ends of the topics at the start were read."""
 
     def failed(self, error: BaseException) -> None:
-        """There will be no more."""
+        """Handle that no more records will follow."""
 
 
 class Reader(Job):
-    """Gives the records of topics to a taker, until it is closed.
+    """A job that passes the records of topics to a taker, until it is closed.
 
-    ``places``, ``ends``: where each partition is read from and where it ends now, as `Feeds.bounds` gives
-    them. ``follows``: go on behind the ends. `start` begins, and any thread may `close` it.
+    ``places`` and ``ends`` have the first offset to read and the current end of each partition, as
+    `Feeds.bounds` returns them. With ``follows`` it continues beyond the ends. `start` begins, and any thread
+    may `close` it.
     """
 
     def __init__(
@@ -88,16 +90,16 @@ class Reader(Job):
         self._feeds = feeds
         self._workers = workers
         self._taker = taker
-        #: Where the chunk behind the one that is held begins.
         self._places = dict(places)
-        #: Up to these ends records are read in the order of their times, across all topics.
+        """The first offset after the chunk that is held, for each partition."""
         self._ends = dict(ends)
+        """Up to these ends, records are read in the order of their timestamps across all topics."""
         self._follows = follows
         self._topics = {tp.topic for tp in places}
         self._followed: Mapping[str, Feed] = {}
         self._held: dict[TopicPartition, _Held] = {}
-        #: The time of the next record of each chunk that is held, the earliest first.
         self._heads: list[tuple[int, TopicPartition]] = []
+        """The timestamp of the next record of each chunk that is held, the earliest first."""
         self._anew: dict[TopicPartition, int] = {}
         self._is_over = False
         self._lock = threading.Lock()
@@ -119,7 +121,7 @@ class Reader(Job):
             self._is_over = True
         self._feeds.leave(self)
 
-    # What the feeds tell
+    # The feeds' callbacks
 
     def arrived(self) -> None:
         self.wake()
@@ -134,7 +136,7 @@ class Reader(Job):
             self.close()
             self._taker.failed(error)
 
-    # A turn
+    # One turn
 
     def step(self) -> float | None:
         try:
@@ -152,7 +154,7 @@ class Reader(Job):
 
     def _turn(self) -> float | None:
         if not self._followed:
-            return None  # a feed was faster than `start`, which wakes it again
+            return None  # a feed called `arrived` before `start` was done; `start` wakes this again
         self._begin_anew()
         self._hold_all()
         left = _TURN_RECORDS
@@ -167,7 +169,7 @@ class Reader(Job):
         return 0.0 if left <= 0 else None
 
     def _run(self, most: int) -> int:
-        """Give some records of the partition whose turn it is; how many."""
+        """Pass on some records of the partition that is next, and return how many."""
         _, tp = heappop(self._heads)
         held = self._held[tp]
         records, start = held.chunk.records, held.next
@@ -190,13 +192,13 @@ class Reader(Job):
         if self._follows:
             for feed in self._followed.values():
                 for tp in list(feed.ends):
-                    self._places.setdefault(tp, 0)  # a partition is new
+                    self._places.setdefault(tp, 0)  # a new partition
         for tp in self._places:
             if tp not in self._held:
                 self._hold(tp)
 
     def _hold(self, tp: TopicPartition) -> None:
-        """Take up the next chunk that has a record, if there is one. Raises ClientError."""
+        """Hold the next chunk of a partition that has a record to read, if any. Raises ClientError."""
         feed = self._followed[tp.topic]
         while (place := self._places[tp]) < self._end(tp) and not self._is_over:
             wanted = {
@@ -232,7 +234,7 @@ class Reader(Job):
 
 @dataclass(slots=True)
 class _Held:
-    """A chunk, of which the records from ``next`` up to ``stop`` are still to be taken."""
+    """A chunk whose records from ``next`` up to ``stop`` were not passed on yet."""
 
     chunk: Chunk
     next: int

@@ -1,4 +1,4 @@
-"""The schema registry that a statement's properties name."""
+"""The client of the schema registry that a statement's properties name."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from penstock.sql.engine.properties import Values
 
 
 def registry_of(values: Values) -> RegistryClient | None:
-    """None where none is configured."""
+    """The client of the registry, or None if none is configured."""
     given = values.registry()
     return shared_registry(RegistryConfig.from_properties(given)) if URL in given else None
 
 
 def required_registry(values: Values, what: str) -> RegistryClient:
-    """Raises EngineError where none is configured; ``what`` needs it."""
+    """The client of the registry, which ``what`` needs. Raises EngineError if none is configured."""
     found = registry_of(values)
     if found is None:
         raise EngineError(

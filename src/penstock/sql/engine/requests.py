@@ -1,4 +1,4 @@
-"""The statements of one request, each with the properties and variables that hold when it is its turn."""
+"""The statements of one request, each with the properties and variables that apply to it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from penstock.sql.errors import why_unread
 from penstock.sql.script import parse_script
 
 SCRIPTS_DEPTH_MAX: Final = 16
-#: Limit on the statements of one request, those of scripts included.
+"""Limit on the nesting of RUN SCRIPT, so that a script that runs itself ends."""
 STATEMENTS_MAX: Final = 10_000
+"""Limit on the statements of one request, those of scripts included."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """``text`` is the statement as it was written, in ``script`` from ``start`` on. ``overrides`` are those
-    after SET and UNSET that stand before it; ``variables`` are there where the statement shows them.
+    """One statement of a request.
+
+    ``text`` is the statement as it was written; it begins at ``start`` in ``script``. ``overrides`` include
+    the effect of each SET and UNSET up to here; ``variables`` are filled in only for SHOW VARIABLES.
     """
 
     statement: s.Statement
@@ -33,7 +36,7 @@ class Step:
 
     @property
     def is_alone(self) -> bool:
-        """Whether the script is this statement and nothing else."""
+        """Whether the script consists of this statement alone."""
         return self.script.strip().rstrip(";") == self.text.rstrip(";")
 
 
@@ -44,8 +47,10 @@ def steps_of(
     scripts: Path | None,
     depth: int = 0,
 ) -> Iterator[Step]:
-    """SET, UNSET, DEFINE and UNDEFINE change ``overrides`` and ``variables``; RUN SCRIPT gives the
-    statements of a file below ``scripts``. Raises SqlError, EngineError.
+    """Parse a text into steps.
+
+    SET, UNSET, DEFINE and UNDEFINE change ``overrides`` and ``variables``; RUN SCRIPT yields the statements
+    of a file below ``scripts``. Raises SqlError or EngineError for a statement that can't be read.
     """
     for found in parse_script(text, variables):
         statement = found.statement
@@ -60,7 +65,8 @@ def steps_of(
                 script = _script(path, scripts, depth, shown)
                 yield from steps_of(script, overrides, variables, scripts, depth + 1)
                 continue
-        # The statement's own variables are substituted already; a copy for each would cost their product.
+        # Variables are already substituted in the text. A copy of them in each step would take memory in
+        # proportion to statements times variables.
         is_listed = isinstance(statement, s.Show) and statement.what is s.Listed.VARIABLES
         held = dict(variables) if is_listed else {}
         yield Step(statement, shown, text, found.place.offset, dict(overrides), held)

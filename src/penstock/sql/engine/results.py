@@ -1,4 +1,4 @@
-"""The rows of a query, as they come."""
+"""The results of queries: rows that arrive while the query runs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from penstock.sql.plan import Limit, Plan
 from penstock.sql.types import SqlType
 from penstock.views import ViewError
 
-#: What a query holds of rows that were not taken yet, before it waits for its reader.
 QUEUED_ROWS_MAX: Final = 10_000
+"""Limit on the rows that a query queues; when it is reached, the query waits for its reader."""
 QUEUED_BYTES_MAX: Final = 1 << 20
+"""The same limit in bytes, so that a few large rows can't take much memory."""
 _VALUE_BYTES: Final = 32
 
 
@@ -27,7 +28,7 @@ class ResultColumn(NamedTuple):
 
 
 class Tombstone(tuple[Any, ...]):
-    """In place of a row of a table that was deleted: the values of its key, and None for the rest."""
+    """A deleted row of a table: the values of its key, and None for all other columns."""
 
     __slots__ = ()
 
@@ -36,11 +37,11 @@ Row = tuple[Any, ...]
 
 
 class QueryClosed(Exception):
-    """Nobody takes rows any more."""
+    """Raised when a row is put into a result that was closed."""
 
 
 class QueryResult(ABC):
-    """What a SELECT gives. `close` may be called by any thread, `rows` by one at a time."""
+    """The rows of a SELECT or a PRINT. Any thread may call `close`; one at a time may call `rows`."""
 
     def __init__(
         self, query_id: str, columns: tuple[ResultColumn, ...], *, is_push: bool, limit: int | None, text: str
@@ -58,13 +59,14 @@ class QueryResult(ABC):
 
     @property
     def is_finished(self) -> bool:
-        """Whether there will be no more rows."""
+        """Whether there are no more rows."""
         return self._closed.is_set()
 
     def rows(self, timeout_s: float | None = None) -> Iterator[Row]:
-        """Rows until there are no more; with a timeout, until none has come for so long: then `is_finished`
-        tells whether to ask again. A row is a tuple of values as `penstock.sql.evaluation` has them, or a
-        `Tombstone`. Raises EngineError where the query failed.
+        """Yield rows until there are no more, or, with a timeout, until none has arrived for so long.
+
+        Afterwards `is_finished` says whether the caller may ask for more. A row is a tuple of values as
+        described in `penstock.sql.evaluation`, or a `Tombstone`. Raises EngineError if the query failed.
         """
         while not self._closed.is_set():
             if self._limit is not None and self._taken >= self._limit:
@@ -83,7 +85,7 @@ class QueryResult(ABC):
 
     @abstractmethod
     def _next(self, timeout_s: float | None) -> Row | None:
-        """The next row; None where there is none in time, or none at all: the result is closed then."""
+        """The next row; None if none arrives in time, or if there are no more and the result is closed."""
 
     def close(self) -> None:
         """End the query. Calling it again does nothing."""
@@ -103,7 +105,7 @@ def limit_of(plan: Plan) -> int | None:
 
 
 def failure(error: BaseException) -> EngineError:
-    """What a query that can't go on is answered with."""
+    """The EngineError that reports why a query failed."""
     if isinstance(error, EngineError):
         return error
     is_wrong = isinstance(error, ViewError) and not error.retriable
@@ -112,11 +114,11 @@ def failure(error: BaseException) -> EngineError:
 
 
 def _nothing() -> None:
-    """Where nothing has to be ended."""
+    """Do nothing; the default of callbacks."""
 
 
 class PulledRows(QueryResult):
-    """Rows that are computed as they are read."""
+    """Rows that are computed when they are read."""
 
     def __init__(
         self,
@@ -138,10 +140,10 @@ class PulledRows(QueryResult):
 
 
 class QueuedRows(QueryResult):
-    """Rows that a thread makes: it calls `put` while this `has_room`, and at last `finish` or `fail`.
+    """Rows that another thread produces: it calls `put` while this `has_room`, then `finish` or `fail`.
 
-    ``on_room`` is called when there is room again for one who has found none; ``on_news`` when rows come
-    behind the last one that was taken, and at the end. Both by any thread, and with nothing locked.
+    ``on_room`` is called when there is room again after `has_room` has returned false. ``on_news`` is called
+    when a row arrives in the empty queue, and at the end. Any thread may call both, and no lock is held then.
     """
 
     def __init__(
@@ -159,11 +161,11 @@ class QueuedRows(QueryResult):
 
     @property
     def queued(self) -> int:
-        """Rows that nobody has taken yet."""
+        """The number of rows that wait for the reader."""
         return len(self._queue)
 
     def has_room(self) -> bool:
-        """Whether the reader is not too far behind. Rows that are put all the same are kept, too."""
+        """Whether the queue is below its limits. Rows that are put into a full queue are kept, too."""
         with self._changed:
             is_full = len(self._queue) >= QUEUED_ROWS_MAX or self._queued_bytes >= QUEUED_BYTES_MAX
             self._is_waited_for = is_full
@@ -189,7 +191,7 @@ class QueuedRows(QueryResult):
         return row
 
     def put(self, row: Row) -> None:
-        """Raises QueryClosed."""
+        """Add a row to the queue. Raises QueryClosed if the result was closed."""
         if self.is_finished:
             raise QueryClosed
         size = _size(row)
@@ -202,11 +204,11 @@ class QueuedRows(QueryResult):
             self.on_news()
 
     def finish(self) -> None:
-        """There are no more rows behind those in the queue."""
+        """End the result after the rows in the queue."""
         self._end()
 
     def fail(self, error: BaseException) -> None:
-        """The reader gets it behind the rows that came before."""
+        """End the result with an error, which the reader gets after the rows in the queue."""
         self._error = error
         self._end()
 
@@ -225,7 +227,7 @@ class QueuedRows(QueryResult):
 
 
 def _size(value: Any) -> int:
-    """About how many bytes a value takes."""
+    """The approximate size of a value in bytes."""
     match value:
         case str() | bytes():
             return _VALUE_BYTES + len(value)

@@ -1,4 +1,4 @@
-"""The queries of a state, on the host; and the views of those whose tables can be looked up."""
+"""Keep the host running the queries of a state, and the views of those whose tables can be looked up."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _FAILURES_MAX: Final = 10
 
 
 class _Failed(NamedTuple):
-    """What the host has refused of a query: the last failures, how many there were in a row, and when it is
-    asked again (a monotonic time).
+    """The host's refusals of a query: the last failures and how many there were in a row.
+
+    ``due_s`` is the monotonic time of the next attempt.
     """
 
     failures: tuple[QueryFailure, ...] = ()
@@ -35,7 +36,7 @@ class _Failed(NamedTuple):
 
 
 class Runner:
-    """Changes come from one thread at a time; questions from any."""
+    """The running queries. One thread at a time may change them; any thread may ask for their states."""
 
     def __init__(self, config: EngineConfig, host: QueryHost) -> None:
         self._config = config
@@ -43,7 +44,7 @@ class Runner:
         self._views: dict[str, Views] = {}
         self._failed: dict[str, _Failed] = {}
         self._leaving: set[str] = set()
-        """Queries that ended, and that the host still has."""
+        """Queries that ended, but that the host still has."""
         self._lock = threading.Lock()
         self._meter = Meter(log_topic(config.values, config.service_id))
         self._failure_log = FailureLog(config)
@@ -55,8 +56,9 @@ class Runner:
         self._host.close()
 
     def follow(self, old: State, new: State) -> None:
-        """Let the host run what the new state has. A query that can't be started is in error, and the rest
-        goes on.
+        """Let the host run the queries of the new state.
+
+        A query that can't be started goes into the state ERROR, and does not affect the others.
         """
         for query_id in old.queries.keys() - new.queries.keys():
             self._close_views(query_id)
@@ -74,10 +76,10 @@ class Runner:
                 self._start(query)
             else:
                 self._attempt(query, self._host.pause if query.is_paused else self._host.resume)
-        self._measure()  # what they do is counted from here
+        self._measure()  # count the queries' records from here on
 
     def observe(self) -> None:
-        """See what queries have read and written by now, and tell of those that failed. One thread alone."""
+        """Count what queries have read and written, and log those that failed. Only one thread calls this."""
         self._measure()
         failures = {query_id: each.failures for query_id, each in self._host.states().items()}
         failures |= {query_id: each.failures for query_id, each in self._failed.copy().items()}
@@ -93,13 +95,16 @@ class Runner:
             self._meter.sample(activity, time.time_ns() // 1_000_000)
 
     def statistics(self, topic: str) -> tuple[str, str]:
-        """Of a topic: what queries read and write, and what failed of it."""
+        """ksqlDB's statistics of a topic: what queries read and write, and what they failed to read."""
         self._measure()
         with self._metering:
             return self._meter.statistics(topic), self._meter.failures(topic)
 
     def _attempt(self, query: PersistentQuery, change: Callable[[str], None]) -> bool:
-        """Whether the host has done it; what it has refused is the query's state until it has."""
+        """Ask the host for a change and return whether it succeeded.
+
+        A refusal determines the query's state until an attempt succeeds.
+        """
         if not query.runs_on_host:
             return True
         try:
@@ -117,12 +122,12 @@ class Runner:
 
     @property
     def has_due(self) -> bool:
-        """Whether it is time to try again what has failed."""
+        """Whether a failed change is due for its next attempt."""
         now_s = time.monotonic()
         return any(each.due_s <= now_s for each in self._failed.copy().values())
 
     def try_again(self, state: State) -> None:
-        """Queries that could not be started, whose time has come."""
+        """Start the failed queries whose next attempt is due."""
         now_s = time.monotonic()
         for query_id, failed in list(self._failed.items()):
             if failed.due_s <= now_s and query_id in state.queries:
@@ -137,20 +142,20 @@ class Runner:
         self._leaving &= self._host.states().keys()
 
     def wait_until_gone(self, timeout_s: float) -> tuple[str, ...]:
-        """Until queries that ended write nothing any more; those of which that is not known in time."""
+        """Wait until ended queries write no more records, and return those for which it is not certain."""
         self._remove_leaving()
         return (*sorted(self._leaving), *self._host.wait_until_gone(timeout_s))
 
     def wait_until_buried(self, timeout_s: float) -> tuple[str, ...]:
-        """Until nothing is left of queries that ended; the others."""
+        """Wait until the state and topics of ended queries are deleted, and return the remaining queries."""
         self._remove_leaving()
         return (*sorted(self._leaving), *self._host.wait_until_buried(timeout_s))
 
     def retain(self, state: State, *, is_whole: bool) -> None:
-        """After a restart, delete what is left of queries that the state does not have.
+        """After a restart, delete the remains of queries that the state does not have.
 
-        If the state is not ``is_whole``, as a command was not understood or the log is empty, pause those
-        queries instead, for a server that knows their statements.
+        If the state is not ``is_whole``, because a command was not understood or the log is empty, pause
+        those queries instead, so that a server that knows their statements can resume them.
         """
         known = {each.id for each in state.queries.values() if each.runs_on_host}
         if is_whole:
@@ -187,12 +192,12 @@ class Runner:
             views.close()
 
     def views(self, query: PersistentQuery) -> Views | None:
-        """Where a table's rows are looked up; None where they can't be."""
+        """The views that answer lookups in a table; None if it can't be looked up."""
         return self._views.get(query.id)
 
     @property
     def all_views(self) -> dict[str, Views]:
-        """By the ids of their queries."""
+        """All views, by the ids of their queries."""
         return self._views.copy()
 
     def state(self, query: PersistentQuery) -> QueryState:

@@ -1,4 +1,4 @@
-"""SELECT and PRINT: which of the ways to answer there is for one, and the push queries that are read now."""
+"""SELECT and PRINT: choose how each one is answered, and keep track of the open push queries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from penstock.streams.app import App
 
 
 class Selector:
-    """For all threads."""
+    """The entry point of SELECT and PRINT. Any thread may call it."""
 
     def __init__(self, config: EngineConfig, applier: Applier, runner: Runner) -> None:
         self._config = config
@@ -56,7 +56,10 @@ class Selector:
         self._feeds.close()
 
     def select(self, step: Step, query: s.Query, state: State) -> QueryResult:
-        """Raises EngineError, SqlError, FormatError, ViewError, ClientError."""
+        """Start a SELECT and return its result.
+
+        Raises EngineError, SqlError, FormatError, ViewError or ClientError if it can't be started.
+        """
         values = self._applier.values(state, step.overrides)
         plan = analyze(query, state.catalog, step.script, step.start).plan
         assert plan is not None
@@ -65,7 +68,7 @@ class Selector:
             return self.puller.pull(step, plan, source, state, values)
         return self._stream(step, plan, source, state, values)
 
-    # Records that are read
+    # Queries that read records
 
     def _stream(
         self, step: Step, plan: Plan, source: DataSource, state: State, values: Values
@@ -89,7 +92,7 @@ class Selector:
         return result
 
     def _begin(self, result: QueuedRows, reader: Reader, leave: Callable[[], None]) -> None:
-        """Read until the result is closed."""
+        """Start a reader that runs until the result is closed."""
 
         def end() -> None:
             with self._lock:
@@ -103,13 +106,13 @@ class Selector:
         reader.start()
 
     def reader(self, plan: Plan, result: QueuedRows, state: State, values: Values) -> App:
-        """The application whose rows go to a result."""
+        """Build the application that writes the rows of a plan to a result."""
         return build_reader(
             plan,
             RowTaker(plan.root.schema, result),
             query_id=result.query_id,
             catalog=state.catalog,
-            settings={**self._applier.settings(values), CACHE: "0"},  # who follows is told each change
+            settings={**self._applier.settings(values), CACHE: "0"},  # without a cache each change is emitted
             service_id=self._config.service_id,
             user_functions=state.user_functions,
         )
@@ -123,10 +126,13 @@ class Selector:
         self._begin(result, reader, _nothing)
         return result
 
-    # Those that are read now
+    # Open push queries
 
     def _enter(self, result: QueuedRows, values: Values) -> Callable[[], None]:
-        """Count a push query; what is given is to be called at its end. Raises EngineError."""
+        """Count a push query and return the function to call when it ends.
+
+        Raises EngineError if the server has as many push queries as it allows.
+        """
         with self._lock:
             if len(self._read) >= values.number("ksql.max.push.queries"):
                 raise EngineError(
@@ -143,7 +149,7 @@ class Selector:
         return leave
 
     def close_query(self, query_id: str) -> bool:
-        """Whether there was one of that id."""
+        """Close the push query of that id and return whether there was one."""
         with self._lock:
             found = self._read.get(query_id)
         if found is None:
@@ -166,4 +172,4 @@ class Selector:
 
 
 def _nothing() -> None:
-    """PRINT is not counted."""
+    """Do nothing: PRINT doesn't count as a push query."""

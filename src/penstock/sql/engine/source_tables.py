@@ -1,4 +1,4 @@
-"""SOURCE TABLE: its topic is the log of its state, so views follow that, and nothing runs."""
+"""CREATE SOURCE TABLE: the topic is its own changelog, so views read the topic and no query runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STORE: Final = "KsqlTopic-Materialize"
 
 
 def source_table(source: DataSource, query_id: str, service_id: str, settings: Mapping[str, str]) -> Planned:
-    """The application that a source table's views are those of. It is never started."""
+    """Build the application that describes the table's store to its views. It is never started."""
     keys, values = serdes_of(source, settings)
     app: App = App(f"_confluent-ksql-{service_id}query_{query_id}")
     app.table(source.topic, key=keys, value=lenient(values), store=STORE, logged=False)
@@ -25,7 +25,8 @@ def source_table(source: DataSource, query_id: str, service_id: str, settings: M
 
 class _RowOf:
     """``(key, value) -> row`` of the source's columns in their order; None for a value that can't be read.
-    What is kept of a record has no headers: their columns are null.
+
+    The store keeps no headers, so header columns are null.
     """
 
     def __init__(self, source: DataSource) -> None:

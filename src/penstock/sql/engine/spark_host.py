@@ -1,4 +1,4 @@
-"""The engine's queries on Spark: all of a service in one Spark query."""
+"""The host that runs the engine's queries on Spark: one Spark query runs all queries of a service."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _STATUSES: Final = {
     Standing.PAUSED: QueryStatus.PAUSED,
     Standing.FAILED: QueryStatus.ERROR,
 }
-#: Of Spark on the server's own machine: who asks waits for milliseconds, a batch may take some more.
 _NICENESS: Final = 5
+"""The niceness of Spark on the server's machine: answers take milliseconds, so batches yield to them."""
 
 
-# What records or topics bring about, and no retry helps against.
 _OF_USERS: Final = ("RecordFailed", "MissingTopics", "TopologyChanged", "CoPartitioningError", "TopicDeleted")
+"""Errors that records or topics cause, and that no retry can cure."""
 
 
 class SparkHost:
-    """`penstock.sql.engine.hosting.QueryHost` by `penstock.spark.hosting.Host`."""
+    """A `penstock.sql.engine.hosting.QueryHost` that uses a `penstock.spark.hosting.Host`."""
 
     def __init__(self, host: Host, session: SparkSession) -> None:
         self.host = host
@@ -47,12 +47,13 @@ class SparkHost:
         master: str = "local[*]",
         log_file: Path | None = None,
     ) -> SparkHost:
-        """A Spark session of its own, which ends with it. ``log_file``: for what Spark prints.
+        """Start the host with a Spark session of its own, which ends with the host.
 
+        Spark's output goes to ``log_file``.
         Raises JavaNotFound, CheckpointMismatch, CheckpointOutdated, ConfigError, ClientError.
         """
         name = f"_confluent-ksql-{config.service_id}"
-        make_topic(config)  # where the host keeps its markers
+        make_topic(config)  # the host keeps its markers in this topic
         session = build_session(
             name,
             master,
@@ -119,10 +120,10 @@ class SparkHost:
 
 
 def _state(member: MemberState, trouble: Trouble | None) -> QueryState:
-    """``trouble``: why nothing runs at the moment, if that is so."""
+    """The engine's view of a member's state. ``trouble`` says why no query runs now, if that is so."""
     status = _STATUSES[member.standing]
     failures = [QueryFailure(each.at_ms, each.error, _blame(each.error)) for each in member.troubles]
-    if status is QueryStatus.ERROR and not failures:  # of an earlier run of the host
+    if status is QueryStatus.ERROR and not failures:  # the failure is from an earlier run of the host
         failures.append(QueryFailure(0, member.error, _blame(member.error)))
     if trouble is not None and status is QueryStatus.RUNNING:
         status = QueryStatus.ERROR

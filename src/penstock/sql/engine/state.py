@@ -1,4 +1,4 @@
-"""What a service knows at one moment. A state does not change; each command gives another one."""
+"""The state of a service at one moment. It is immutable; each command yields a new state."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from penstock.sql.evaluation import UserFunctions
 
 @dataclass(frozen=True)
 class State:
-    """``texts`` are the statements that made the sources, ``made_from`` the sources that results were
-    selected from, ``system`` what ALTER SYSTEM has set. ``query_number`` is in the id of the next query.
+    """Everything that a service's commands have defined.
+
+    ``texts`` are the statements that created the sources, ``made_from`` the sources that each result selects
+    from, and ``system`` the properties set by ALTER SYSTEM. The id of the next query contains
+    ``query_number``.
     """
 
     catalog: Catalog = field(default_factory=Catalog)
@@ -45,7 +48,7 @@ class State:
         return [each for each in self.queries.values() if each.sink.name == name and each.runs_on_host]
 
     def materialized_by(self, name: str) -> PersistentQuery | None:
-        """The query whose state has a table's rows."""
+        """The query whose state store holds a table's rows."""
         return next(
             (each for each in self.queries.values() if each.sink.name == name and each.planned.store), None
         )

@@ -1,4 +1,4 @@
-"""The end of a service: nothing of it is left but topics that nobody named."""
+"""TERMINATE CLUSTER: end a service. Of its topics, only those that the request doesn't name remain."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _STATEMENT = "TERMINATE CLUSTER;"
 
 
 def terminate(distributor: Distributor, topics: Sequence[str]) -> Entity:
-    """End all queries, drop all sources, and delete the command topic. Of the topics that queries write to
-    those go whose names are in ``topics``, or match a regular expression there. Raises EngineError,
-    ClientError.
+    """End all queries, drop all sources, and delete the command topic.
+
+    A topic that queries write to is deleted as well if a name or a regular expression in ``topics`` matches
+    it. Raises EngineError, ClientError.
     """
     wanted = _patterns(topics)
     warnings: list[str] = []
@@ -46,7 +47,7 @@ def _patterns(topics: Iterable[str]) -> list[re.Pattern[str]]:
 
 
 def _statements(state: State, wanted: list[re.Pattern[str]]) -> Iterable[str]:
-    """What was made last goes first: others were made from what is older."""
+    """Yield the statements that end everything. The latest sources go first: they depend on earlier ones."""
     if state.queries:
         yield "TERMINATE ALL;"
     for source in reversed(list(state.catalog.sources.values())):

@@ -1,4 +1,4 @@
-"""The cluster's topics as statements see them: how large they are, made and deleted."""
+"""The cluster's topics as statements need them: their sizes, their creation and their deletion."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ RETENTION_MS: Final = "retention.ms"
 
 @dataclass(frozen=True)
 class TopicShape:
-    """``replication`` is how many replicas partitions have; 0 leaves it to the brokers. ``replicas``: how
-    many each partition of a topic that is there has, in order.
+    """The size and configuration of a topic, existing or planned.
+
+    ``replication`` is the number of replicas of each partition; 0 leaves it to the brokers. ``replicas`` has
+    the actual number for each partition of an existing topic, in order.
     """
 
     name: str
@@ -35,14 +37,14 @@ class TopicShape:
 
 
 class KnownTopics(Protocol):
-    """Where topics are looked up."""
+    """A source of the shapes of topics."""
 
     def shape(self, name: str) -> TopicShape | None:
-        """None where there is no such topic."""
+        """The shape of a topic; None if it doesn't exist."""
 
 
 class Topics:
-    """Of one cluster, for all threads. Raises ClientError."""
+    """The topics of one cluster. Any thread may call it. All methods raise ClientError."""
 
     def __init__(self, config: ClientConfig) -> None:
         self._cluster = Cluster(config)
@@ -63,7 +65,7 @@ class Topics:
         return replace(found[0], config=values)
 
     def all(self) -> list[TopicShape]:
-        """All topics by their names, without their configurations."""
+        """All topics, sorted by name, without their configurations."""
         with self._lock:
             return sorted(self._described(None), key=lambda each: each.name)
 
@@ -87,19 +89,17 @@ class Topics:
             return self._cluster.refresh([]).cluster_id or ""
 
     def committed(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-        """How far a consumer group is."""
+        """The committed offsets of a consumer group."""
         with self._lock:
             return ConsumerGroup(self._cluster, group_id).all_committed(require_stable=False)
 
     def readers(self) -> dict[str, tuple[int, int]]:
-        """By topic how many consumers are assigned some of it now, and of how many groups."""
+        """For each topic, how many consumers have some of it assigned, and in how many groups."""
         with self._lock:
             return readers_of_topics(self._cluster)
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
-        """The first offset of each partition, and the one behind its last; nothing for a topic that is not
-        there.
-        """
+        """The start and the end offset of each partition; empty for a topic that doesn't exist."""
         with self._lock:
             known = self._cluster.topics({topic}).get(topic)
             count = 0 if known is None else len(known.partitions)
@@ -116,7 +116,7 @@ def _shape(topic: MetadataResponse.MetadataResponseTopic) -> TopicShape:
 
 
 class PlannedTopics:
-    """Topics as they will be, once the statements before this one in a request were carried out."""
+    """The topics as they will be after the earlier statements of a request."""
 
     def __init__(self, topics: KnownTopics) -> None:
         self._topics = topics

@@ -1,4 +1,4 @@
-"""A few threads for many jobs that have something to do now and then, in turn and a little at a time."""
+"""A few threads for many jobs that each do a little work at a time, in turn."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-#: One works while the other one waits for a broker: more of them would only contend for the interpreter.
 _THREADS: Final = 2
+"""One thread computes while the other waits for a broker. More would only contend for the interpreter."""
 
 
 class Job(ABC):
-    """``step`` is called by one thread at a time, and again after each `Workers.wake`."""
+    """A job in small steps. One thread at a time calls ``step``, and again after each `Workers.wake`."""
 
     def __init__(self) -> None:
         self.is_waiting = False
@@ -27,11 +27,14 @@ class Job(ABC):
 
     @abstractmethod
     def step(self) -> float | None:
-        """Do a little. When there is more to do: after so many seconds, 0 is at once; None: when woken."""
+        """Do a little work, and return when the next step is due.
+
+        That is after so many seconds (0: at once), or, for None, at the next `Workers.wake`.
+        """
 
 
 class Workers:
-    """Threads start with the first job that is woken."""
+    """The threads that run jobs. They start with the first call of `wake`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -43,7 +46,7 @@ class Workers:
         self._is_closed = False
 
     def wake(self, job: Job) -> None:
-        """There is something to do."""
+        """Schedule the next step of a job that has work to do."""
         with self._changed:
             if job.is_stepping:
                 job.is_woken = True
@@ -57,7 +60,7 @@ class Workers:
                     thread.start()
 
     def close(self) -> None:
-        """What is under way is finished, and nothing else."""
+        """Finish the steps that are running, and start no others."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

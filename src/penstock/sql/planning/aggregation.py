@@ -1,4 +1,4 @@
-"""Groups, windows and aggregate functions."""
+"""Build aggregations: groups, windows and aggregate functions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GROUPING: Final = "Aggregate-GroupBy"
 
 
 def aggregated(step: Aggregate, source: Stage, tools: Tools, *, is_final: bool = False) -> Stage:
-    """The table of a step's groups. Its rows have the keys, the results, and the window if there is one."""
+    """Build the table of a step's groups. Its rows have the keys, the results, and the window if any."""
     calls = Calls(step.calls, source.schema, tools)
     if isinstance(source.rows, Table):
         states = _of_table(step, source.rows, source.schema, calls, tools)
@@ -44,7 +44,7 @@ def aggregated(step: Aggregate, source: Stage, tools: Tools, *, is_final: bool =
 
 
 class Calls:
-    """The aggregate functions of a step, and their states side by side in a list."""
+    """The aggregate functions of a step. Their states are kept together in a list."""
 
     def __init__(self, computed: Sequence[Computed], schema: Sequence[Column], tools: Tools) -> None:
         arguments: list[exp.Expr] = []
@@ -93,7 +93,7 @@ class Calls:
 
 
 class Results:
-    """``(key, states) -> row``. A group has no time of its own in its row: ROWTIME is null."""
+    """``(key, states) -> row``. A group's row has no time of its own, so ROWTIME is null."""
 
     def __init__(self, calls: Calls, keys: int, names: Sequence[str]) -> None:
         self._made_of = (calls, keys, tuple(names))
@@ -119,7 +119,7 @@ _SYSTEM: Final = ("ROWTIME", "WINDOWSTART", "WINDOWEND")
 
 
 def _is_grouped_already(step: Aggregate, schema: Sequence[Column]) -> bool:
-    """Whether rows have the group for their key."""
+    """Whether the rows' key is the group already."""
     keys = [each.name for each in schema if each.role is Role.KEY]
     return keys == [
         key.expression.name if isinstance(key.expression, exp.Column) else None for key in step.keys
@@ -154,8 +154,9 @@ def _of_stream(
 
 
 def windows_of(window: Window, *, is_final: bool) -> AnyWindows:
-    """Windows without a grace period take records for a day, as ksqlDB's; those that are told when they close
-    take none.
+    """Build windows, with ksqlDB's default grace period.
+
+    By default, windows accept records for a day, but with EMIT FINAL only until they end.
     """
     size_ms = window.size_ms
     usual_ms = 0 if is_final else max(DAY_MS - size_ms, 0)
@@ -177,7 +178,7 @@ def _of_table(
 
 
 class HasWholeKey:
-    """Whether a row has no null in its group's key."""
+    """A filter for rows without nulls in their group's key."""
 
     def __init__(self, key: Callable[[Row], Row]) -> None:
         self._key = key
@@ -187,7 +188,7 @@ class HasWholeKey:
 
 
 class Regrouping:
-    """``(key, row) -> (group, row)``."""
+    """``(key, row) -> (group, row)``: the grouping of a table."""
 
     def __init__(self, key: Callable[[Row], Row]) -> None:
         self._key = key

@@ -1,4 +1,4 @@
-"""A plan becomes an application, from its sink up to its sources."""
+"""Build the application of a plan, recursively from its sink to its sources."""
 
 from __future__ import annotations
 
@@ -49,14 +49,16 @@ from penstock.streams.stream import Stream
 from penstock.streams.table import Table
 
 STORE: Final = "Project-Materialize"
-#: Kafka Streams' own: with a cache of any size, of a group's updates in a batch the last is sent.
 CACHE: Final = "cache.max.bytes.buffering"
+"""Kafka Streams' property. With any size above 0, only the last update of a group in a batch is emitted."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """``store`` is the one that a table's rows can be looked up in, if there is one, and ``row_of(key,
-    stored)`` gives the row of the sink's columns, or None where HAVING leaves it out.
+    """The application of a plan.
+
+    A table's rows can be looked up in ``store``, if it has one. ``row_of(key, stored)`` returns the row of
+    the sink's columns, or None if HAVING excludes it.
     """
 
     app: App
@@ -73,11 +75,11 @@ def build_app(
     service_id: str = "default_",
     user_functions: UserFunctions | None = None,
 ) -> Planned:
-    """The application that writes what a plan computes to its sink. ``settings`` are the query's properties
-    (``auto.offset.reset``, ``schema.registry.url``, ``cache.max.bytes.buffering`` …); without a reset streams
-    are read from their end, and tables from their beginning.
+    """Build the application that writes the results of a plan to its sink.
 
-    Raises SqlError for a plan without a sink.
+    ``settings`` are the query's properties (``auto.offset.reset``, ``schema.registry.url``,
+    ``cache.max.bytes.buffering`` …). Without a reset, streams are read from their end, and tables from their
+    beginning. Raises SqlError for a plan without a sink.
     """
     if not isinstance(plan.root, Sink):
         raise SqlError(f"found a {plan.kind.value} query, expected one that writes to a topic")
@@ -95,8 +97,9 @@ def build_reader(
     service_id: str = "default_",
     user_functions: UserFunctions | None = None,
 ) -> App:
-    """The application that gives a query's rows to ``take(key, row)``, and writes nothing. A LIMIT is the
-    reader's business. It runs in this process alone.
+    """Build the application that passes a query's rows to ``take(key, row)`` and writes nothing.
+
+    It runs in this process only, and leaves a LIMIT to its caller.
     """
     builder = QueryBuilder(query_id, catalog, dict(settings or {}), service_id, user_functions)
     root = plan.root.input if isinstance(plan.root, Limit) else plan.root
@@ -125,7 +128,7 @@ class QueryBuilder:
 
     def build_reader(self, root: Step, take: Callable[[Any, Row | None], None]) -> App:
         rows = self._stage(root).rows
-        # A table's rows are deleted; in a stream a record without a value is none.
+        # Deletions are part of a table; in a stream, a record without a value is no row.
         taken = rows.to_stream() if isinstance(rows, Table) else rows.filter(_is_row)
         taken.apply(TakeRows(take))
         return self._app
@@ -203,7 +206,7 @@ class QueryBuilder:
         key = self._tools.row(expressions, stage.schema) if step.keys else None
         alone = None if key is None else KeyAlone(key, expressions, stage.schema)
         made = stage.rows.apply(RekeyRows(key, Nulls.KEEP, alone), key=_keys(step), rekeyed=True)
-        # The keys stand first in the new schema; those that columns had before are in their old places.
+        # The new schema begins with the new keys; all other columns are read from their old positions.
         given = [each.name for each in stage.schema]
         names = {each.name: each.expression for each in step.keys}
         rest = [each.name for each in step.schema[len(step.keys) :]]
@@ -240,7 +243,7 @@ class QueryBuilder:
         written = [each.name for each in target.columns if each.role is Role.VALUE]
         if sink.is_new:
             value: Any = picker([names.index(name) for name in written])
-        else:  # an INSERT's columns are the target's, by place, and become their types
+        else:  # an INSERT's columns correspond to the target's by position, and are cast to its types
             names = [each.name for each in target.columns if each.role in (Role.KEY, Role.VALUE)]
             places = [names.index(name) for name in written]
             given = [exp.column(stage.schema[place].name) for place in places]
@@ -268,7 +271,7 @@ def _stored(key: Any, row: Row) -> Row:
 
 
 def _then(row_of: RowOf | None, more: Callable[[Row | None], Row | None]) -> RowOf | None:
-    """What a store holds, and then what becomes of that."""
+    """Apply ``more`` to the rows of a store."""
     return None if row_of is None else (lambda key, stored: more(row_of(key, stored)))
 
 
@@ -277,7 +280,7 @@ def _nothing(row: Row) -> Row:
 
 
 class _Rekeyed:
-    """A row with its new keys first."""
+    """The row with its new keys in front."""
 
     def __init__(self, keys: Callable[[Row], Row], rest: list[int]) -> None:
         self._keys = keys
@@ -292,7 +295,7 @@ class _Rekeyed:
 
 
 def _time_of(target: DataSource, names: list[str]) -> Callable[[Row], int | None] | None:
-    """The time that a sink with a TIMESTAMP column gives its records."""
+    """Return the function that reads a record's time from the sink's TIMESTAMP column; None without one."""
     if target.timestamp is None or target.timestamp not in names:
         return None
     place = names.index(target.timestamp)

@@ -1,4 +1,4 @@
-"""Rows in stores, changelogs and repartition topics, which nobody else reads: MessagePack of their values."""
+"""Serdes of rows in stores, changelogs and repartition topics, which only the query reads: MessagePack."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NUMBER: Final = 1
 
 
 def row_serde(types: Sequence[SqlType]) -> Serde[Any]:
-    """Of tuples of values of these types, any of which may be None."""
+    """The serde of tuples of values of these types, any of which may be None."""
     return _row_serde(tuple(types))
 
 
@@ -58,14 +58,14 @@ def _kind(type_: SqlType) -> Any:
 
 @lru_cache(maxsize=512)
 def _struct(type_: Struct) -> Any:
-    """A TypedDict: its values are dicts with every field."""
+    """A TypedDict, because the values of a STRUCT are dicts with every field."""
     from typing import TypedDict
 
     return TypedDict("Fields", {name: _kind(field) for name, field in type_.fields})  # type: ignore[operator]
 
 
 def state_serde() -> Serde[Any]:
-    """Of states of aggregates: lists, dicts, texts, bytes and numbers in each other."""
+    """The serde of aggregates' states: nested lists, dicts, texts, bytes and numbers."""
     return _STATES
 
 
@@ -78,7 +78,7 @@ def _to_state(value: Any) -> bytes:
 
 
 def _packed(value: Any) -> Any:
-    """MessagePack has no decimals: theirs are an extension, so that they are told from texts."""
+    """Replace decimals, which MessagePack lacks, by an extension that distinguishes them from texts."""
     kind = type(value)
     if kind is Number:
         return msgspec.msgpack.Ext(_NUMBER, str(value).encode())

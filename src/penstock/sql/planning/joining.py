@@ -55,7 +55,10 @@ def joined(join: Join, left: Stage, right: Stage, tools: Tools) -> Stage:
 
 
 def _streams(join: Join, one: Any, other: Any, pair: Pair, rows: Serde[Any]) -> Stream[Any, Any]:
-    """With a grace period what meets nothing is told when its window has closed, without one at once."""
+    """Join two streams.
+
+    With a grace period, a row without a match is emitted when its window has closed; without one, at once.
+    """
     within = join.within
     assert within is not None, "the analysis asks for it"
     grace_ms = max(DAY_MS - 2 * within.before_ms, 0) if within.grace_ms is None else within.grace_ms
@@ -93,7 +96,7 @@ def _foreign_key(
 
 
 class ForeignKey:
-    """``(key, row) -> the other table's key``; None where it is null."""
+    """``(key, row) -> key of the other table``; None if that is null."""
 
     def __init__(self, reference: Callable[[Row], Row]) -> None:
         self._reference = reference
@@ -109,7 +112,10 @@ def _is_key(stage: Stage, key: exp.Expr) -> bool:
 
 
 def _partitioning(join: Join, left: Stage, right: Stage) -> tuple[Serde[Any], tuple[str, ...]]:
-    """The serde of the side whose rows stay where they are: the other's are sent to the same partitions."""
+    """The serde and the format of the key by which both sides are partitioned.
+
+    If one side is partitioned by the join's key already, they are that side's, and its rows stay in place.
+    """
     for stage, key in ((right, join.right_key), (left, join.left_key)):
         if _is_key(stage, key) and stage.key_serde is not None:
             return stage.key_serde, stage.key_format
@@ -125,7 +131,7 @@ def _keyed(
     *,
     is_outer: bool,
 ) -> Any:
-    """The rows under the key of a join. A row whose key is null meets nothing."""
+    """The rows under the key of the join. A row whose key is null has no match."""
     if isinstance(stage.rows, Table) or (_is_key(stage, key) and stage.key_format == key_format):
         return stage.rows
     nulls = Nulls.NO_KEY if is_outer else Nulls.DROP
@@ -134,8 +140,9 @@ def _keyed(
 
 
 class Pair:
-    """A row of both sides; what a side does not give is null, but for the key. A join with a key of its own
-    has it first.
+    """The function that combines a row of each side of a join.
+
+    The columns of a missing side are null, except for the key. If the join has its own key, that comes first.
     """
 
     def __init__(self, join: Join) -> None:

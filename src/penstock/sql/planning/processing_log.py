@@ -1,7 +1,7 @@
-"""The processing log: what queries could not read, or not compute, as messages of a topic.
+"""The processing log: messages of a topic about what queries could not read or compute.
 
-Messages are ksqlDB's: what it writes through its logger, as JSON. They are outputs of the tasks like any
-others, and so are published with the batch that they tell of, once.
+Messages have the content that ksqlDB writes through its logger, as JSON. They are outputs of tasks like any
+others, so they are published exactly once, together with the batch that they are about.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from penstock.topology.context import running
 from penstock.topology.errors import ErrorPolicy, Failure
 from penstock.topology.records import NO_HEADERS, Output
 
-#: Of the settings that a query is built with.
+# Properties that a query is built with.
 FAIL_ON_UNREADABLE: Final = "ksql.fail.on.deserialization.error"
 FAIL_ON_NO_TIME: Final = "ksql.timestamp.throw.on.invalid"
 LOG_TOPIC: Final = "ksql.logging.processing.topic.name"
 LOG_ROWS: Final = "ksql.logging.processing.rows.include"
 
-#: Of one task in one batch: a topic that holds nothing but what can't be read must not be copied.
 MESSAGES_MAX: Final = 100
+"""Limit on the messages of one task in one batch, so that a topic of unreadable records isn't copied here."""
 _TEXT_MAX: Final = 2_000
 _RECORD_BYTES_MAX: Final = 64 << 10
 _CAUSES_MAX: Final = 10
@@ -40,7 +40,7 @@ COLUMNS: Final = (
     "`TOPIC` STRING>, "
     f"KAFKASTREAMSTHREADERROR STRUCT<ERRORMESSAGE STRING, THREADNAME STRING, {_CAUSE}>>"
 )
-"""Of a stream over the topic."""
+"""The columns of a stream over the topic."""
 
 _ERRORS: Final = (
     "deserializationError",
@@ -52,11 +52,11 @@ _ERRORS: Final = (
 
 
 class RowFailed(ValueError):
-    """Something could not be computed of a row; the row goes on without it, or not at all."""
+    """Raised for a part of a row that can't be computed; the row continues without it, or is dropped."""
 
 
 def report_expression(text: str, error: Exception) -> None:
-    """What compiled expressions call: their value is NULL, and the query's log tells why."""
+    """Report to the log why an expression failed; its value is NULL. Compiled expressions call this."""
     context = running()
     if context is not None:
         failed = RowFailed(f"Error computing expression {text}")
@@ -66,8 +66,9 @@ def report_expression(text: str, error: Exception) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ProcessingLog(ErrorPolicy):
-    """What becomes of a query's failures. ``dead_letter_topic`` is that of the log, None: there is none.
-    What it does not name stops the query.
+    """The treatment of one query's failures. A failure that `letters` doesn't cover stops the query.
+
+    ``dead_letter_topic`` is the topic of the processing log, or None if there is none.
     """
 
     query_id: str = ""
@@ -125,7 +126,7 @@ class ProcessingLog(ErrorPolicy):
         return _message(0, _caused(told, failure.error))
 
     def _not_processed(self, failure: Failure) -> dict[str, Any]:
-        """``record`` is the value that was read, as text."""
+        """The message of a row that failed. ``record`` is the value that was read, as text."""
         *_, value, _ = failure.record
         error = failure.error
         told: dict[str, Any] = {
@@ -163,7 +164,7 @@ def _caused(told: dict[str, Any], error: BaseException | None) -> dict[str, Any]
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and its causes, each text once."""
+    """Yield the error and its causes, each text once."""
     seen: set[str] = set()
     while error is not None and len(seen) < _CAUSES_MAX:
         if str(error) not in seen:

@@ -1,4 +1,4 @@
-"""What becomes of records and rows in single steps, as operators of a topology."""
+"""The operators of a topology that read, rekey, flatten and write rows."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ RowReader = Callable[[Row], Row]
 
 @dataclass(frozen=True, slots=True)
 class ReadRows(Operator):
-    """Records of a source become rows of all its columns and pseudo columns."""
+    """Turn the records of a source into rows of all its columns and pseudo columns."""
 
     source: DataSource
 
     @property
-    def reads_alone(self) -> bool:  # type: ignore[override]  # as it is for each
+    def reads_alone(self) -> bool:  # type: ignore[override]  # the same for every instance
         return True
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
@@ -61,7 +61,7 @@ class ReadRows(Operator):
 
 
 def _order(source: DataSource) -> RowReader | None:
-    """From keys, values and headers to the columns as they were declared; None where that is the same."""
+    """A function that puts keys, values and headers into the columns' declared order; None if they are."""
     roles = (Role.KEY, Role.VALUE, Role.HEADERS)
     read = [each.name for role in roles for each in source.columns if each.role is role]
     wanted = [each.name for each in source.columns]
@@ -71,7 +71,7 @@ def _order(source: DataSource) -> RowReader | None:
 
 
 def picker(places: Sequence[int]) -> RowReader:
-    """The values at these places, as a tuple however many there are."""
+    """Return a function that picks the values at these places, always as a tuple."""
     if len(places) == 1:
         return _single(places[0])
     return itemgetter(*places) if places else _nothing
@@ -86,7 +86,7 @@ def _nothing(row: Row) -> Row:
 
 
 class KeyAlone:
-    """The new key of a tombstone, which has its old key alone: what is computed from the rest is null."""
+    """The new key of a tombstone, computed from its old key; columns computed from anything else are null."""
 
     def __init__(self, key: RowReader, expressions: Sequence[exp.Expr], schema: Sequence[Column]) -> None:
         self._made_of = (key, tuple(expressions), tuple(schema))
@@ -108,7 +108,7 @@ class KeyAlone:
 
 
 class Nulls(Enum):
-    """What becomes of a row whose key has a null in it."""
+    """The treatment of a row whose new key contains a null."""
 
     DROP = "the row is dropped, and so is a tombstone"
     NO_KEY = "the row has no key"
@@ -117,12 +117,12 @@ class Nulls(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RekeyRows(Operator):
-    """Rows under the key ``key(row)``; where ``key`` is None no row has one."""
+    """Give rows the key ``key(row)``, or no key if ``key`` is None."""
 
     key: RowReader | None
     nulls: Nulls
     alone: KeyAlone | None = None
-    """For tombstones, which have a key alone: those that are not dropped."""
+    """The new keys of tombstones that are not dropped; these have only their old key."""
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
         read, nulls, alone = self.key, self.nulls, self.alone
@@ -152,11 +152,11 @@ class RekeyRows(Operator):
 
 @dataclass(frozen=True, slots=True)
 class FlattenRows(Operator):
-    """A row for each value that table functions give; where one gives fewer than others, nulls fill up."""
+    """Emit one row for each value of the table functions; nulls fill up those that return fewer values."""
 
     arguments: RowReader
     functions: tuple[tuple[int, int, Callable[..., Iterable[Any] | None]], ...]
-    """Of each call where its arguments begin and end, and what it calls."""
+    """For each call, the range of its arguments, and the function that it calls."""
 
     def compile(self, node: str, context: Context, forward: Forward) -> Forward:
         arguments, functions, failed = self.arguments, self.functions, context.failed
@@ -181,8 +181,10 @@ class FlattenRows(Operator):
 
 @dataclass(frozen=True, slots=True)
 class WriteRows(Operator):
-    """Rows become the values of a sink's records, whose keys stay. ``timestamp`` gives the time of a row that
-    says so itself, or None.
+    """Turn rows into the values of a sink's records; keys stay.
+
+    ``timestamp`` returns a row's own time; a row without a valid one is dropped. If ``timestamp`` is None,
+    records keep their timestamps.
     """
 
     value: RowReader
@@ -209,7 +211,7 @@ class WriteRows(Operator):
 
 @dataclass(frozen=True, slots=True)
 class TakeRows(Operator):
-    """The end of a query that is read in this process: ``take`` gets each key and row."""
+    """The end of a query whose rows this process reads: ``take`` receives each key and row."""
 
     take: Callable[[Any, Row | None], None]
 

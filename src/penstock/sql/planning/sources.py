@@ -1,4 +1,4 @@
-"""How a source's topic is read."""
+"""The reading of a source's topic: its serdes, and the timestamps of its records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.topology.serdes import Serde, Windowed
 
 
 class _Unreadable:
-    """Stands for what a serde could not read."""
+    """The placeholder of a value that a serde could not read."""
 
     def __reduce__(self) -> str:
         return "UNREADABLE"
@@ -27,7 +27,7 @@ UNREADABLE: Final = _Unreadable()
 
 
 class Unreadable(FormatError):
-    """The bytes of a record's ``target``, its key or its value, are not of their format."""
+    """Raised if the bytes of a record's ``target``, its key or its value, are not in their format."""
 
     def __init__(self, target: str, error: Exception) -> None:
         super().__init__(str(error))
@@ -35,12 +35,13 @@ class Unreadable(FormatError):
 
 
 class NoTime(ValueError):
-    """A record says no time in the column that has it."""
+    """Raised if a record has no valid time in the column for it."""
 
 
 def named(serde: Serde[Any], target: str) -> Serde[Any]:
-    """The same, which raises `Unreadable` for bytes that are wrong. A registry that does not answer says
-    nothing of them.
+    """The same serde, except that it raises `Unreadable` for invalid bytes.
+
+    An unreachable registry says nothing about the bytes, so RegistryUnreachable is raised unchanged.
     """
 
     def deserialize(data: bytes) -> Any:
@@ -55,7 +56,7 @@ def named(serde: Serde[Any], target: str) -> Serde[Any]:
 
 
 def lenient(serde: Serde[Any]) -> Serde[Any]:
-    """The same, which gives `UNREADABLE` for bytes that are wrong."""
+    """The same serde, except that it returns `UNREADABLE` for invalid bytes."""
 
     def deserialize(data: bytes) -> Any:
         try:
@@ -67,7 +68,7 @@ def lenient(serde: Serde[Any]) -> Serde[Any]:
 
 
 def serdes_of(source: DataSource, registry: Mapping[str, str]) -> tuple[Serde[Any], Serde[Any]]:
-    """Of the keys and the values of a source's records."""
+    """The serdes of the keys and the values of a source's records."""
     settings = format_settings(source, registry)
     keys = key_serde(source.keys, source.key_format, settings, source.window, topic=source.topic)
     columns = [each for each in source.columns if each.role is Role.VALUE]
@@ -84,7 +85,7 @@ def check_source(source: DataSource) -> None:
 
 
 class SourceTime:
-    """The time of a record as its source has it: its own, or that of a column. Raises NoTime."""
+    """The time of a source's records: their own, or that in a column. Raises NoTime if that is invalid."""
 
     def __init__(self, source: DataSource) -> None:
         self._place: tuple[bool, int] | None = None
@@ -128,7 +129,10 @@ def _as_is(value: Any) -> int | None:
 
 
 def time_reader(pattern: str | None) -> Callable[[Any], int | None]:
-    """Reads a time from a text, None where it is not of the pattern."""
+    """Return a function that parses a text by a pattern; it returns None for a text that doesn't match.
+
+    Raises SqlError if the pattern is missing or wrong.
+    """
     if pattern is None:
         raise SqlError("found a TIMESTAMP column of type STRING, expected TIMESTAMP_FORMAT with it")
     try:

@@ -1,4 +1,4 @@
-"""A step of a plan as it is being built, and what all steps are built with."""
+"""The stages that a plan's steps are built into, and the tools that all steps are built with."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ from penstock.streams.table import Table
 from penstock.topology.serdes import Serde
 
 RowOf = Callable[[Any, Any], Any]
-"""``(key, stored) -> row``: what the store of a table holds of a key, as a row; None where there is none."""
+"""``(key, stored) -> row``: the row of what a table's store holds for a key; None if there is no row."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """``rows`` are tuples of ``schema``'s values. ``store`` is the one that holds what the rows of a table
-    are computed from, and ``row_of(key, stored)`` computes them. ``key_serde`` is that of the topic whose
-    partitions the rows are in, where they still are; where ``key_format`` is the same, so are the bytes.
+    """The result of building one step of a plan.
+
+    ``rows`` are tuples of ``schema``'s values. ``store`` holds what a table's rows are computed from, and
+    ``row_of(key, stored)`` computes them. ``key_serde`` is that of the topic whose partitioning the rows
+    still have, or None. Stages with the same ``key_format`` encode a key in the same bytes.
     """
 
     rows: Stream[Any, Any] | Table[Any, Any]
@@ -45,8 +47,10 @@ class Stage:
 
 @dataclass(frozen=True)
 class Tools:
-    """What expressions are compiled with. ``settings`` are the query's properties; ``cached``: of a group's
-    updates in a batch the last is sent.
+    """The context in which expressions are compiled.
+
+    ``settings`` are the query's properties. With ``cached``, only the last of a group's updates in a batch is
+    emitted.
     """
 
     catalog: Catalog
@@ -70,7 +74,7 @@ class Tools:
         return made
 
     def constant(self, expression: exp.Expr) -> Any:
-        """The value of an expression that reads no column; None for any other."""
+        """The value of an expression that reads no column; None for any other expression."""
         if expression.find(exp.Column) is not None:
             return None
         return self.row([expression], ())(())[0]

@@ -1,9 +1,11 @@
-"""ksqlDB's REST API on the engine: paths, content types, statuses, error bodies, and rows as they come.
+"""ksqlDB's REST API, served from an engine: paths, content types, statuses, error bodies and streams of rows.
 
-- `asked`: what bodies of requests say; `media`: content types;
-- `row_json`: rows and types of columns as JSON has them; `row_formats`: the three forms of a stream of rows;
-- `reading`: rows as they come; `streaming`: to one client, however slowly it reads;
-- `inserting`: rows from a client, and acknowledgements;
-- `access`: who may ask;
-- `application`: the ASGI application; `server`: a process or thread that serves it.
+Everything about HTTP and its JSON belongs here; the meaning of statements belongs in `penstock.sql.engine`.
+
+- `asked`: the bodies of requests; `media`: content types;
+- `row_json`: rows and column types as JSON; `row_formats`: the three formats of a stream of rows;
+- `reading`: rows as they arrive; `streaming`: their delivery to one client, however slowly it reads;
+- `inserting`: rows from a client, and their acknowledgements;
+- `access`: authentication and cross-origin access;
+- `application`: the ASGI application; `server`: the process or thread that serves it.
 """

@@ -1,4 +1,4 @@
-"""Who may ask: pages of other origins, and users by name and password, under ksqlDB's names of properties."""
+"""Access control: CORS, and users with passwords, configured by ksqlDB's properties."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from penstock.sql.server import media
 from penstock.web.answers import answer_json
 from penstock.web.authentication import BasicAuthentication, Users
 
-#: Whether the process lives is no secret, and who asks for it has no password.
 _OPEN: Final = ("/chc/live", "/chc/ready")
+"""Paths that need no password: liveness is no secret, and the probes that ask for it have no credentials."""
 _METHODS: Final = ("GET", "POST", "HEAD")
 _HEADERS: Final = ("X-Requested-With", "Content-Type", "Accept", "Origin")
 
 
 def guards(values: Values) -> list[Middleware]:
-    """What stands before the application, the outermost first. Raises ConfigError."""
+    """The middleware in front of the application, the outermost first. Raises ConfigError."""
     found: list[Middleware] = []
     if origins := _listed(values, "access.control.allow.origin"):
         patterns = (re.escape(each).replace(r"\*", ".*") for each in origins)
@@ -43,7 +43,7 @@ def guards(values: Values) -> list[Middleware]:
 
 
 def _users(values: Values) -> Users | None:
-    """None is everybody."""
+    """The users who have access; None for everyone. Raises ConfigError."""
     path, is_asked = values.get(USERS_FILE), (values.get("authentication.method") or "").upper() == "BASIC"
     if is_asked != (path is not None):
         raise ConfigError(f"'authentication.method' BASIC and '{USERS_FILE}' go together: found one of them")

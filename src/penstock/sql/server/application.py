@@ -1,4 +1,4 @@
-"""The ASGI application of a server. Threads run statements: they ask the cluster, and wait for the log."""
+"""The ASGI application of a server. Statements run in threads, because they wait for the cluster."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ logger = logging.getLogger(__name__)
 
 _BODY_BYTES_MAX: Final = 8 << 20
 _BODY_S: Final = 60.0
-#: Statements that are carried out at once; others wait for their turn.
 _STATEMENT_THREADS: Final = 64
-#: Threads for /info, /healthcheck and metadata, which must answer while statements wait.
+"""Limit on the statements that run at the same time; others wait."""
 _QUESTION_THREADS: Final = 8
+"""Threads for /info, /healthcheck and metadata, which must answer while statements wait."""
 _RETRY_AFTER_S: Final = 10
 _TYPES: Final = (media.JSON, media.KSQL_V1)
 
@@ -52,9 +52,9 @@ T = TypeVar("T")
 
 
 def application(engine: Engine, streams: Streams) -> Starlette:
-    """``streams`` are those whose rows go out; who serves this closes them at the end. Raises ConfigError."""
+    """Build the application. Its server has to close ``streams`` at the end. Raises ConfigError."""
     api = _Api(engine, streams)
-    routes = [  # looked at in turn
+    routes = [  # the first match wins
         Route("/query-stream", api.query_stream, methods=["POST"]),
         Route("/query", api.query, methods=["POST"]),
         Route("/", api.home),
@@ -130,7 +130,7 @@ class _Api:
         return await to_thread.run_sync(call, limiter=self._streams.limiter)
 
     def _answered(self, asked: Asked, form: Callable[[QueryResult, str], RowFormat], kind: str) -> Response:
-        """Raises EngineError, HTTPException."""
+        """Start a query or a PRINT and its answer. Raises EngineError, HTTPException."""
         if _is_print(asked.text):
             if kind == media.JSON:
                 raise _not_acceptable(f"a PRINT is answered as {media.DELIMITED}")
@@ -142,7 +142,7 @@ class _Api:
         return self._begun(reading)
 
     def _begun(self, reading: RowReading) -> Response:
-        """What is complete already is one piece. Raises EngineError."""
+        """Start an answer, in one piece if the query has already ended. Raises EngineError."""
         self._streams.opened(reading)
         try:
             reading.start()
@@ -166,10 +166,10 @@ class _Api:
         lines = Lines(request)
         asked = InsertsAsked.of(await lines.first())
         insert = partial(self._engine.insert, asked.target)
-        await self._run(insert)  # what each row would be refused for is told before the first
+        await self._run(insert)  # check the target before the first row
         return InsertsResponse(lines, insert, kind)
 
-    # The server itself
+    # The server's status
 
     async def home(self, request: Request) -> Response:
         return RedirectResponse("/info", 307)
@@ -217,17 +217,17 @@ def _cluster_id(info: Any) -> dict[str, Any]:
 
 
 def _is_print(text: str) -> bool:
-    """Whether a text is a PRINT; statements that set something may stand before it."""
+    """Whether a text contains a PRINT; statements that set something may precede it."""
     try:
         tokens = tokens_of(text)
     except SqlError:
-        return False  # which is told where it is read in full
+        return False  # the full parser reports the error
     begins = [0, *(number + 1 for number, token in enumerate(tokens) if token.source == ";")]
     return any(tokens[number].text == "PRINT" for number in begins if number < len(tokens))
 
 
 async def _body(request: Request) -> bytes:
-    """Raises EngineError."""
+    """Read the body of a request. Raises EngineError if it is too long or takes too long."""
     body = bytearray()
     try:
         async with asyncio.timeout(_BODY_S):
@@ -269,7 +269,7 @@ async def _no_such_thing(request: Request, error: Exception) -> Response:
 
 
 async def _gone(request: Request, error: Exception) -> Response:
-    return Response(status_code=400)  # nobody reads it
+    return Response(status_code=400)  # the client has disconnected and won't read it
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:

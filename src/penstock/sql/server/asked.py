@@ -1,4 +1,4 @@
-"""What the bodies of requests say. Names that are unknown are nothing, as with ksqlDB. Pure."""
+"""The bodies of requests. Unknown names are ignored, as in ksqlDB. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def bad_request(message: str) -> EngineError:
 
 
 def json_object(text: bytes | str, *, exact: bool = False) -> dict[str, Any]:
-    """``exact``: numbers with a point are Decimals. Raises EngineError."""
+    """Parse a JSON object. With ``exact``, numbers with a point are Decimals. Raises EngineError."""
     try:
         found = json.loads(text, parse_float=Decimal if exact else None)
     except (ValueError, RecursionError) as error:
@@ -28,7 +28,7 @@ def json_object(text: bytes | str, *, exact: bool = False) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Asked:
-    """Statements, and what they are to be run with."""
+    """Statements, with the properties and variables to run them with."""
 
     text: str
     properties: Mapping[str, Any] = field(default_factory=dict)
@@ -37,12 +37,12 @@ class Asked:
 
     @classmethod
     def of_statements(cls, body: bytes) -> Asked:
-        """A body of `/ksql` and `/query`. Raises EngineError."""
+        """Parse a body of `/ksql` or `/query`. Raises EngineError."""
         return cls._of(json_object(body), "ksql", "streamsProperties")
 
     @classmethod
     def of_stream(cls, body: bytes) -> Asked:
-        """A body of `/query-stream`. Raises EngineError."""
+        """Parse a body of `/query-stream`. Raises EngineError."""
         return cls._of(json_object(body), "sql", "properties")
 
     @classmethod
@@ -66,14 +66,14 @@ class Asked:
 
 @dataclass(frozen=True)
 class InsertsAsked:
-    """The first line of `/inserts-stream`."""
+    """The first line of a request to `/inserts-stream`."""
 
     target: str
     properties: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, line: bytes) -> InsertsAsked:
-        """Raises EngineError."""
+        """Parse the line. Raises EngineError."""
         content = json_object(line)
         target = content.get("target")
         if not isinstance(target, str) or not target.strip():
@@ -82,7 +82,7 @@ class InsertsAsked:
 
 
 def query_id_of(body: bytes) -> str:
-    """A body of `/close-query`. Raises EngineError."""
+    """Parse a body of `/close-query`. Raises EngineError."""
     found = json_object(body).get("queryId")
     if not isinstance(found, str):
         raise bad_request(f'"queryId": found {_kind(found)}, expected a string')
@@ -90,7 +90,7 @@ def query_id_of(body: bytes) -> str:
 
 
 def topics_to_delete(body: bytes) -> list[str]:
-    """Names and patterns in a body of `/ksql/terminate`. Raises EngineError."""
+    """Parse the names and patterns in a body of `/ksql/terminate`. Raises EngineError."""
     found = (json_object(body) if body.strip() else {}).get("deleteTopicList")
     if found is None:
         return []

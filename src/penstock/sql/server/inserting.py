@@ -1,7 +1,7 @@
-"""`/inserts-stream`: rows from a client, one a line, and an acknowledgement of each that is in its topic.
+"""`/inserts-stream`: a client sends rows, one per line, and receives an acknowledgement of each written row.
 
-Reading and acknowledging go on beside each other: a client may send all its rows before it reads anything.
-The acknowledgements that it has not taken yet are two numbers.
+Reading and acknowledging run concurrently, since a client may send all its rows before it reads anything. The
+acknowledgements that it has not read yet take no memory but two numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Insert = Callable[..., int]
 
 
 class Lines:
-    """The lines of a request's body, those that have come together at a time."""
+    """The lines of a request's body, in batches of those that arrived together."""
 
     def __init__(self, request: Request) -> None:
         self._parts = request.stream()
@@ -37,14 +37,14 @@ class Lines:
         self._has_all = False
 
     async def first(self) -> bytes:
-        """Raises EngineError, ClientDisconnect."""
+        """The first line. Raises EngineError, ClientDisconnect."""
         while b"\n" not in self._rest and await self._more():
             pass
         line, _, self._rest = self._rest.partition(b"\n")
         return line
 
     async def batches(self) -> AsyncIterator[list[bytes]]:
-        """Raises EngineError, ClientDisconnect."""
+        """Yield the other lines. Raises EngineError, ClientDisconnect."""
         while True:
             *lines, rest = self._rest.split(b"\n")
             self._rest = b"" if self._has_all else rest
@@ -69,7 +69,7 @@ class Lines:
 
 @dataclass
 class _Progress:
-    """``inserted``: rows that are in the topic. ``error`` is of the row after them."""
+    """The progress of the inserts: ``inserted`` rows were written; ``error`` is that of the next row."""
 
     inserted: int = 0
     error: EngineError | None = None
@@ -77,7 +77,7 @@ class _Progress:
 
 
 class InsertsResponse(Response):
-    """Inserts rows while it answers."""
+    """An answer that inserts rows while it is sent."""
 
     def __init__(self, lines: Lines, insert: Insert, media_type: str) -> None:
         super().__init__(media_type=media_type)
@@ -91,7 +91,7 @@ class InsertsResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         await send(start)
-        # Clients wait for the head before they send rows.
+        # Clients wait for the head of the answer before they send rows.
         await send({"type": "http.response.body", "body": b"[" if self._is_array else b"", "more_body": True})
         try:
             async with anyio.create_task_group() as group:
@@ -99,7 +99,7 @@ class InsertsResponse(Response):
                 await self._acknowledge(send)
                 group.cancel_scope.cancel()
         except* ClientDisconnect:
-            pass  # what it has sent is inserted
+            pass  # the rows that arrived were inserted
 
     async def _take_rows(self) -> None:
         try:
@@ -163,7 +163,7 @@ class InsertsResponse(Response):
 
 
 def _row(line: bytes) -> dict[str, Any]:
-    """Raises EngineError."""
+    """Parse one row. Raises EngineError."""
     try:
         return json_object(line, exact=True)
     except EngineError as error:

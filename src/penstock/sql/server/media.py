@@ -1,4 +1,4 @@
-"""Content types, and which of several an `Accept` asks for. Pure."""
+"""Content types, and the choice among them by an `Accept` header. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DELIMITED: Final = "application/vnd.ksqlapi.delimited.v1"
 
 
 def chosen(accept: str | None, offered: Sequence[str]) -> str | None:
-    """The one of ``offered`` that is liked most, the first where several are; None: none is taken."""
+    """The type in ``offered`` with the greatest weight, the first if there are several; None if none fits."""
     if accept is None or not accept.strip():
         return offered[0]
     weights = weights_of(accept)

@@ -1,4 +1,4 @@
-"""A query's rows in pieces fit to be sent."""
+"""The rows of a query, encoded in pieces that are ready to be sent."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from penstock.sql.server.row_formats import RowFormat
 
 logger = logging.getLogger(__name__)
 
-#: Who waits for rows looks up this often, to see whether anybody still wants them.
 _WAIT_S: Final = 1.0
-#: Of the rows that are written together: others wait meanwhile.
+"""The interval at which a thread that waits for rows checks whether the client still wants them."""
 _PIECES_CHARACTERS: Final = 16 << 10
+"""Limit on the rows that are encoded at once, because other clients wait meanwhile."""
 
 
 class RowReading:
-    """Rows of a query. What it fails with is told in its last piece, but for what `start` finds.
+    """The reading of one query's result. The last piece reports a failure, unless `start` raises it.
 
-    ``media_type`` is what the pieces are together. ``is_told``: whether `on_news` tells of rows; otherwise
-    they are computed by who asks for them, which takes its time.
+    ``media_type`` is the content type of all pieces together. ``is_told`` says whether `on_news` reports new
+    rows; otherwise the caller's thread computes them, which takes time.
     """
 
     def __init__(self, result: QueryResult, form: RowFormat) -> None:
@@ -35,25 +35,25 @@ class RowReading:
         self._failure: EngineError | None = None
 
     def start(self) -> None:
-        """Wait for the first rows of a query that ends by itself: it may be refused. Raises EngineError."""
+        """Wait for the first rows of a query that ends by itself. Raises EngineError if it is refused."""
         while not self._result.is_push and self._first == []:
             self._first = self._next_pieces(_WAIT_S)
 
     def whole(self) -> bytes | None:
-        """All there is, where `start` has seen the end of it."""
+        """The whole body if `start` has read the query to its end, else None."""
         return b"".join([self.begin(), *(self._first or ())]) if self._has_ended else None
 
     def on_news(self, tell: Callable[[], None]) -> None:
-        """Have somebody told, by any thread, when there is something where nothing was."""
+        """Register a callback that any thread may call when pieces arrive after there were none."""
         if isinstance(self._result, QueuedRows):
             self._result.on_news = tell
 
     def begin(self) -> bytes:
-        """What stands before everything else."""
+        """The start of the body, before all pieces."""
         return self._form.begin().encode()
 
     def next_pieces(self) -> list[bytes] | None:
-        """What has come, which may be nothing; None behind the last ones."""
+        """The pieces that have arrived, possibly none; None after the last ones."""
         if self._first:
             first, self._first = self._first, []
             return first
@@ -67,7 +67,7 @@ class RowReading:
             return [f"{self._form.error(error)}{self._form.end()}".encode()]
 
     def _next_pieces(self, wait_s: float) -> list[bytes] | None:
-        """Raises EngineError."""
+        """Read and encode rows. Raises EngineError if the query failed before any of them."""
         if self._failure is not None:
             raise self._failure
         found: list[str] = []
@@ -86,7 +86,7 @@ class RowReading:
         return None if self._has_ended and not made else made
 
     def _take(self, found: list[str], wait_s: float) -> None:
-        """Take the rows that are there; wait for the first one. The end is seen with the last of them."""
+        """Read the rows that are there, and wait only for the first. The last row also shows the end."""
         size = 0
         for patience_s in (wait_s, 0.0) if wait_s else (0.0,):
             for row in self._result.rows(patience_s):
@@ -98,7 +98,7 @@ class RowReading:
                 return
 
     def close(self) -> None:
-        """Nobody reads any more. Any thread may call it, and call it again."""
+        """Close the result. Any thread may call it, and repeatedly."""
         self._result.close()
 
 

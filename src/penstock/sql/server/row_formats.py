@@ -1,7 +1,7 @@
-"""The three forms of a stream of rows: an array of objects that say what each is (`/query`), lines, an array.
+"""The three formats of a stream of rows: an array of tagged objects (`/query`), lines, and an array.
 
-Tombstones are told in the first alone, as by ksqlDB. ksqlDB sends rows one by one, and there are clients that
-take what they receive at once for one row: pieces of a form that is ``is_sent_by_rows`` are sent as they are.
+Only the first format includes tombstones, as in ksqlDB. ksqlDB sends rows one by one, and some clients take
+each received piece for one row, so the pieces of a format with ``is_sent_by_rows`` are not combined.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.sql.server.row_json import metadata, row_writer, schema_text
 
 
 class RowFormat(Protocol):
-    """Pieces of the body, in the order in which they are written."""
+    """A format of a stream: its methods return the pieces of the body, in the order of writing."""
 
     media_type: str
     is_sent_by_rows: bool
@@ -24,7 +24,7 @@ class RowFormat(Protocol):
     def begin(self) -> str: ...
 
     def row(self, row: Row) -> str:
-        """Empty where this form has nothing to say of it."""
+        """The text of a row; empty if this format leaves it out."""
 
     def error(self, error: EngineError) -> str: ...
 
@@ -32,9 +32,10 @@ class RowFormat(Protocol):
 
 
 class StreamedRows:
-    """`[{"header": …},` `{"row": {"columns": […]}},` … `{"finalMessage": …}]`, a line each.
+    """`[{"header": …},` `{"row": {"columns": […]}},` … `{"finalMessage": …}]`, one object per line.
 
-    A push query ends with a message, so that the line of each row is complete when it comes; others do not.
+    A push query ends with a message, so that each row's line is complete when it arrives. Other queries have
+    no such message.
     """
 
     def __init__(self, result: QueryResult, media_type: str = media.KSQL_V1) -> None:
@@ -66,7 +67,7 @@ class StreamedRows:
 
 
 class DelimitedRows:
-    """A line each: what the columns are, then a row's values."""
+    """One line each: the columns first, then the values of each row."""
 
     media_type = media.DELIMITED
     is_sent_by_rows = True
@@ -89,7 +90,7 @@ class DelimitedRows:
 
 
 class ArrayOfRows:
-    """As lines, but one JSON array."""
+    """The elements of `DelimitedRows` in a single JSON array."""
 
     media_type = media.JSON
     is_sent_by_rows = False
@@ -112,7 +113,7 @@ class ArrayOfRows:
 
 
 class PrintedLines:
-    """What PRINT gives: each row is a line of text."""
+    """The output of PRINT: each row is a line of text."""
 
     is_sent_by_rows = False
 
@@ -132,18 +133,19 @@ class PrintedLines:
         return ""
 
 
-#: What `/query` and `/query-stream` answer with, by the content type; the first one by default.
 QUERY_TYPES: Final = (media.KSQL_V1, media.JSON, media.DELIMITED)
+"""The content types that `/query` offers, the default first."""
 STREAM_TYPES: Final = (media.DELIMITED, media.JSON, media.KSQL_V1)
+"""The content types that `/query-stream` offers, the default first."""
 
 
 def query_format(result: QueryResult, media_type: str) -> RowFormat:
-    """Of `/query`."""
+    """The format of an answer of `/query`."""
     return DelimitedRows(result) if media_type == media.DELIMITED else StreamedRows(result, media_type)
 
 
 def stream_format(result: QueryResult, media_type: str) -> RowFormat:
-    """Of `/query-stream`."""
+    """The format of an answer of `/query-stream`."""
     match media_type:
         case media.KSQL_V1:
             return StreamedRows(result)

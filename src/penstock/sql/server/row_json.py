@@ -1,6 +1,6 @@
-"""Rows as the API's JSON has them, and the texts of their columns' types.
+"""Rows as the API's JSON, and the texts of their columns' types.
 
-Times are texts and bytes are base64, as ksqlDB's clients read them.
+Times are texts and bytes are base64, as ksqlDB's clients expect.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Writer = Callable[[Any], str]
 
 
 def row_writer(columns: Sequence[ResultColumn]) -> Callable[[Sequence[Any]], str]:
-    """Writes a row of these columns as an array."""
+    """Return a function that writes a row of these columns as an array."""
     writers = [_writer(column.type) for column in columns]
 
     def write(row: Sequence[Any]) -> str:
@@ -30,7 +30,7 @@ def row_writer(columns: Sequence[ResultColumn]) -> Callable[[Sequence[Any]], str
 
 
 def _writer(type_: SqlType) -> Writer:
-    """Writes a value that is not null."""
+    """Return a function that writes values of a type, except null."""
     match type_:
         case types.DATE:
             return lambda value: f'"{format_date(value)}"'
@@ -75,7 +75,7 @@ def _struct(fields: Sequence[tuple[str, Writer]]) -> Writer:
 
 
 def metadata(query_id: str, columns: Sequence[ResultColumn]) -> str:
-    """The first element of a stream of `/query-stream`."""
+    """The first element of an answer of `/query-stream`."""
     return json.dumps(
         {
             "queryId": query_id,
@@ -88,7 +88,7 @@ def metadata(query_id: str, columns: Sequence[ResultColumn]) -> str:
 
 
 def schema_text(columns: Sequence[ResultColumn], *, with_keys: bool) -> str:
-    """The columns in a header of `/query`; a pull query's tells which are keys."""
+    """The columns in a header of `/query`. ``with_keys``, set for pull queries, marks the key columns."""
     return ", ".join(
         f"{_in_back_quotes(column.name)} {type_text(column.type, _in_back_quotes)}"
         f"{' KEY' if with_keys and column.is_key else ''}"
@@ -97,7 +97,7 @@ def schema_text(columns: Sequence[ResultColumn], *, with_keys: bool) -> str:
 
 
 def type_text(type_: SqlType, field_name: Callable[[str], str]) -> str:
-    """A type; ``field_name`` writes the names of a STRUCT's fields."""
+    """The text of a type; ``field_name`` writes the names of a STRUCT's fields."""
     match type_:
         case Array(element):
             return f"ARRAY<{type_text(element, field_name)}>"

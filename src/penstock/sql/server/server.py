@@ -1,4 +1,4 @@
-"""A process, or a thread beside others, that serves an engine.
+"""A server of an engine: a process, or a thread beside other work.
 
 server = SqlServer(engine, port=8088)
 server.run()                       # until SIGINT or SIGTERM; or start() and close(), beside other work
@@ -20,23 +20,26 @@ from penstock.web.server import WebServer, listen
 from penstock.web.tls import server_context
 
 DEFAULT_PORT: Final = 8088
-#: Threads that work hand the interpreter on this soon, or answers would wait for those who make rows.
 _SWITCH_INTERVAL_S: Final = 0.0005
-#: As Python counts: a collection that looks through all rows of large tables holds up answers for a tenth of
-#: a second, and finds nothing. So it is fifty times rarer than it would be.
+"""How soon a busy thread releases the interpreter, so that answers don't wait for threads that make rows."""
 _COLLECTED_AFTER: Final = (700, 10, 500)
+"""The thresholds of Python's garbage collector.
+
+A collection that traverses all rows of large tables delays answers by a tenth of a second and frees nothing.
+So full collections are fifty times rarer than by default.
+"""
 
 
 class SqlServer:
-    """One server. Without TLS and authentication what can reach it can change everything.
+    """A server of one engine. Without TLS and authentication, any client that can reach it has full control.
 
     Args:
-        engine: not started; it is closed with the server.
+        engine: one that is not started. The server closes it.
         host: the address to listen at.
-        port: 0 for any that is free.
-        certificate: a PEM file, for HTTPS; ``key``: where that file has none.
+        port: 0 for any free port.
+        certificate: a PEM file, for HTTPS. ``key`` is the file of its key, if that is a separate one.
 
-    Raises OSError where it can't listen, ConfigError.
+    Raises OSError if it can't listen, or ConfigError.
     """
 
     def __init__(
@@ -64,9 +67,9 @@ class SqlServer:
         )
 
     def run(self) -> None:
-        """Serve until SIGINT or SIGTERM; `prepare` comes first."""
+        """Serve until SIGINT or SIGTERM. Call `prepare` before."""
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        gc.freeze()  # what is there now stays
+        gc.freeze()  # what exists by now is permanent, so collections may skip it
         gc.set_threshold(*_COLLECTED_AFTER)
         try:
             self._server.serve_here()
@@ -74,7 +77,10 @@ class SqlServer:
             self.engine.close()
 
     def prepare(self) -> None:
-        """Return once all queries are known and run; who asks before waits. Raises as `Engine.start`."""
+        """Return once all queries are restored and run; requests wait until then.
+
+        Raises what `Engine.start` raises.
+        """
         try:
             self.engine.start()
         except BaseException:
@@ -83,11 +89,11 @@ class SqlServer:
             raise
 
     def start(self) -> None:
-        """Serve in a thread: who connects from now on is answered. Raises as `Engine.start`."""
+        """Serve in a thread, and accept connections from now on. Raises what `Engine.start` raises."""
         self.prepare()
         self._server.serve_in_thread()
 
     def close(self) -> None:
-        """End what is being read, and stop; queries that write to topics go on with the next start."""
+        """End all readings and stop. Queries that write to topics resume with the next start."""
         self._server.stop()
         self.engine.close()

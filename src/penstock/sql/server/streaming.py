@@ -1,7 +1,7 @@
-"""Answers that go on: pieces of a reading to one client, as fast as it takes them, until either has ended.
+"""Answers that stream: the pieces of a reading go to one client as fast as it accepts them.
 
-While a client takes none, or there are none, nothing waits but its own request, and what makes rows is held
-up by the result. A client that has gone away ends its query, and so does one that takes nothing for too long.
+While a client accepts nothing, or there are no pieces, only its own request waits; the result pauses the
+producer of rows. The query ends when the client disconnects or accepts nothing for too long.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from penstock.sql.server.reading import RowReading
 
 logger = logging.getLogger(__name__)
 
-#: Queries that are begun, and rows that are computed as they are read, at once, by a thread each.
 _THREADS_MAX: Final = 64
+"""Limit on queries that start, or compute rows while they are read, at the same time: each needs a thread."""
 
 
 class Streams:
-    """What is being read. At the end of the server all of it ends properly. ``idle_s``: for so long a client
-    may take nothing of what there is for it.
+    """The open readings of a server. When it shuts down, each answer ends in an orderly way.
+
+    ``idle_s`` limits how long a client may leave a piece that is ready for it unread.
     """
 
     def __init__(self, idle_s: float) -> None:
@@ -50,7 +51,7 @@ class Streams:
         reading.close()
 
     def close(self) -> None:
-        """Those that are open, and all that will be."""
+        """Close the readings that are open, and any that will be opened."""
         with self._lock:
             self.is_closed = True
             readings = list(self._open)
@@ -59,7 +60,7 @@ class Streams:
 
 
 class StreamedResponse(Response):
-    """The pieces of a reading that `Streams.opened` knows."""
+    """The answer that sends the pieces of a reading, which was registered by `Streams.opened`."""
 
     def __init__(self, reading: RowReading, streams: Streams) -> None:
         super().__init__(media_type=reading.media_type)
@@ -80,19 +81,19 @@ class StreamedResponse(Response):
         except asyncio.CancelledError:
             if not self._streams.is_closed:
                 raise
-            # The server ends, and this client has not read what was left for it.
+            # The server shuts down, and this client has not read all that was ready for it.
         finally:
-            # Nothing waits for it: this may be the task's last breath.
+            # Don't await this: the task may be cancelled already.
             asyncio.get_running_loop().run_in_executor(None, self._streams.closed, self._reading)
 
     async def _watch(self, receive: Receive) -> None:
-        """What is left of the request says nothing; then the client is gone."""
+        """Discard the rest of the request until the client disconnects, then close the reading."""
         while (await receive())["type"] != "http.disconnect":
             pass
         await to_thread.run_sync(self._reading.close)
 
     async def _end_idle(self, scope: anyio.CancelScope) -> None:
-        """A piece that is not taken is cut off: there is no end that the client would read."""
+        """Abort the answer, without a proper end of its body, if the client accepts nothing for too long."""
         while True:
             sent, is_sending = self._sent, self._is_sending
             await asyncio.sleep(self._streams.idle_s)
@@ -105,7 +106,7 @@ class StreamedResponse(Response):
         loop = asyncio.get_running_loop()
 
         def tell() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and the server with it
+            with contextlib.suppress(RuntimeError):  # the loop was closed when the server shut down
                 loop.call_soon_threadsafe(self._has_news.set)
 
         self._reading.on_news(tell)
@@ -124,7 +125,7 @@ class StreamedResponse(Response):
     async def _next_pieces(self) -> list[bytes] | None:
         if not self._reading.is_told:
             return await to_thread.run_sync(self._reading.next_pieces, limiter=self._streams.limiter)
-        await asyncio.sleep(0)  # it is somebody else's turn
+        await asyncio.sleep(0)  # let other tasks run
         while True:
             self._has_news.clear()
             pieces = self._reading.next_pieces()
