@@ -308,7 +308,7 @@ def test_scripts_are_run_in_their_folder(start: Callable[..., Server], tmp_path:
     assert [each.name for each in made[2].streams] == ["S", "W"]
     before = server.engine.state
     server.refused("RUN SCRIPT 'wrong.sql';", "found SELCT")
-    server.refused("RUN SCRIPT 'round.sql';", "scripts that run scripts 16 times")
+    server.refused("RUN SCRIPT 'round.sql';", "scripts nested 16 deep")
     server.refused("RUN SCRIPT '../outer.sql';", "expected one below the folder of scripts")
     server.refused(f"RUN SCRIPT '{tmp_path}/outer.sql';", "expected one below the folder of scripts")
     server.refused("RUN SCRIPT 'nothing.sql';", "found no script nothing.sql")
@@ -362,7 +362,7 @@ def test_assert_waits_no_longer_than_the_server_is_there(
     is_asked = threading.Event()
     monkeypatch.setattr(server.engine._topics, "shape", lambda name: is_asked.set())
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(server.refused, "ASSERT TOPIC 's' TIMEOUT 1 HOUR;", "the server ends now")
+        waiting = pool.submit(server.refused, "ASSERT TOPIC 's' TIMEOUT 1 HOUR;", "shutting down")
         assert is_asked.wait(20)
         server.close()
         assert waiting.result(20).code is ErrorCode.SERVER_SHUTTING_DOWN

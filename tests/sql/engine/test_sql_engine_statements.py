@@ -219,7 +219,7 @@ def test_a_command_that_never_comes_is_not_waited_for(start: Callable[..., Serve
     ],
 )
 def test_what_no_server_carries_out_is_refused_before_anything_is_done(server: Server, text: str) -> None:
-    error = server.refused(f"{S} {text}", "expected a statement that a server carries out|no Connect")
+    error = server.refused(f"{S} {text}", "expected a statement that a server executes|no Connect")
     assert error.code is ErrorCode.BAD_STATEMENT
     assert error.entities == ()
     assert names(server, "STREAMS") == []

@@ -193,7 +193,7 @@ class Applier:
         if writers[0].plan is not None and not is_upgrade(writers[0].plan, plan):
             raise EngineError(
                 f"Cannot replace {name}: found a query whose sources, keys, joins, groups or windows differ "
-                f"from those of {writers[0].id}, expected other conditions or further columns alone"
+                f"from those of {writers[0].id}, expected only other conditions or additional columns"
             )
         return writers[0]
 

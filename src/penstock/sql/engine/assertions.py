@@ -93,4 +93,4 @@ def _wait(
         if time.monotonic() >= deadline:
             raise EngineError(found, ErrorCode.ASSERTION_FAILED)
         if closing.wait(_LOOK_S):
-            raise EngineError(f"{found}; the server ends now", ErrorCode.SERVER_SHUTTING_DOWN)
+            raise EngineError(f"{found}; the server is shutting down", ErrorCode.SERVER_SHUTTING_DOWN)

@@ -48,7 +48,9 @@ class Belongings:
         try:
             self._topics.delete([prepared.topic.name])
         except ClientError as error:
-            logger.warning("the topic %s stays: %s", prepared.topic.name, error)
+            logger.warning(
+                "cannot delete the topic of a refused statement topic=%s error=%s", prepared.topic.name, error
+            )
 
     def delete(self, source: DataSource, values: Values) -> tuple[str, ...]:
         """Delete the topic and the schemas of a source that was dropped.

@@ -59,10 +59,10 @@ class Appended(NamedTuple):
 class _Last(Enum):
     """The outcome of the last command, as far as it is known."""
 
-    SETTLED = "nothing is left to be found out"
+    SETTLED = "its outcome is known"
     GIVEN_UP = "it was not written; its transaction may still be open"
     WRITTEN = "it was written, and has not been read"
-    UNKNOWN = "its transaction was to be committed, and nobody has answered"
+    UNKNOWN = "the request to commit its transaction was not answered"
 
 
 class CommandTopic:

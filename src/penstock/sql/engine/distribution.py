@@ -217,7 +217,7 @@ class Distributor:
         try:
             return self._log.append(command.key, command.value)
         except NotSeen as error:
-            logger.warning("%s: %s", command.id, error)
+            logger.warning("a written command cannot be read yet command=%s error=%s", command.id, error)
             self._statuses[_plain(command.id)] = CommandStatus("QUEUED", "Statement written to command topic")
             self._unsettled = _Unsettled(prepared, values)
             return []
@@ -225,7 +225,7 @@ class Distributor:
             self._statuses[_plain(command.id)] = CommandStatus("QUEUED", _UNKNOWN)
             self._unsettled = _Unsettled(prepared, values)
             raise EngineError(
-                f"{_UNKNOWN} The status of {command.id} will tell: {error}", ErrorCode.SERVER_ERROR
+                f"{_UNKNOWN} The status of {command.id} will show it: {error}", ErrorCode.SERVER_ERROR
             ) from error
         except Exception as error:
             self._belongings.unmake(prepared)
@@ -256,9 +256,9 @@ class Distributor:
                 if self._unsettled is not None or self._runner.has_due:
                     self._catch_up()
             except ClientError as error:
-                logger.info("a command is not settled yet: %s", error)
+                logger.info("the outcome of a command is not known yet error=%s", error)
             except Exception:  # the next round tries again
-                logger.exception("the engine could not do what was due")
+                logger.exception("periodic work of the engine failed")
 
     def _catch_up(self) -> None:
         with self._changed:
@@ -292,12 +292,12 @@ class Distributor:
         try:
             command = Command.of(record.key, record.value)
         except BadCommand as error:
-            logger.error("the command at offset %d is passed over: %s", record.offset, error)
+            logger.error("invalid command skipped offset=%d error=%s", record.offset, error)
             return False
         try:
             applied = self.applier.apply(self.state, command, record.offset)
         except Exception as error:
-            logger.error("the command %s at offset %d failed: %r", command.id, record.offset, error)
+            logger.error("command failed command=%s offset=%d error=%r", command.id, record.offset, error)
             self._statuses[_plain(command.id)] = CommandStatus("ERROR", str(error) or repr(error))
             return False
         self.state = applied.state

@@ -101,7 +101,7 @@ class Engine:
             try:
                 self.execute(stream)
             except EngineError as error:
-                logger.warning("the processing log has no stream: %s", error)
+                logger.warning("cannot create the stream of the processing log error=%s", error)
 
     def close(self) -> None:
         """Stop the engine and its queries; they resume with the next start."""
@@ -141,7 +141,7 @@ class Engine:
                 if answered > _ANSWERED_MAX:
                     raise EngineError(
                         f"found an answer of {answered} characters to the statements before this one, "
-                        f"expected up to {_ANSWERED_MAX} in one request: this one was not carried out",
+                        f"expected up to {_ANSWERED_MAX} in one request: this one was not executed",
                         ErrorCode.BAD_REQUEST,
                     )
                 entity = self._execute(step)
@@ -380,7 +380,7 @@ class Engine:
             )
         if not isinstance(found[0].statement, wanted):
             raise EngineError(
-                f"found {found[0].text}, expected {word}: other statements go to the /ksql endpoint",
+                f"found {found[0].text}, expected {word}: send other statements to the /ksql endpoint",
                 ErrorCode.BAD_STATEMENT,
                 found[0].text,
             )
@@ -473,8 +473,8 @@ def _require_of_servers(step: Step) -> None:
             raise EngineError("found a statement of connectors, expected none: no Connect is configured")
         case s.AssertValues() | s.AssertTombstone() | s.AssertSource():
             raise EngineError(
-                f"found {step.text}, expected a statement that a server carries out: this one belongs to "
-                "tests of statements, and servers assert a TOPIC or a SCHEMA alone"
+                f"found {step.text}, expected a statement that a server executes: this one belongs to "
+                "tests of statements, and servers assert only a TOPIC or a SCHEMA"
             )
 
 

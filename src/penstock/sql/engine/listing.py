@@ -165,7 +165,7 @@ class Lister:
             try:
                 offsets = query_offsets(query, self.topics)
             except ClientError as error:
-                logger.warning("it is not known how far %s is: %s", query.id, error)
+                logger.warning("cannot read the offsets of a query query=%s error=%s", query.id, error)
         return query_description(query, state, self.host, offsets)
 
     def _functions(self, text: str) -> Entity:

@@ -87,7 +87,7 @@ class FailureLog:
             try:
                 self._write(self._topic, found)
             except ClientError as error:
-                logger.warning("the processing log is not told of failures: %s", error)
+                logger.warning("cannot write failures to the processing log error=%s", error)
 
     def _write(self, topic: str, found: list[tuple[str, QueryFailure]]) -> None:
         records = [

@@ -127,7 +127,7 @@ def _require_fresh(views: Views, lookup: Lookup) -> None:
             if kept.lag > lookup.lag_max:
                 raise EngineError(
                     f"Unable to execute the query: partition {number} of {store.topic} is read up to offset "
-                    f"{kept.position} of {kept.end}, expected at most {lookup.lag_max} records to be behind "
+                    f"{kept.position} of {kept.end}, expected a lag of at most {lookup.lag_max} records "
                     f"('{PULL_LAG_MAX}')",
                     ErrorCode.SERVER_ERROR,
                 )

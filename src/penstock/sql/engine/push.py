@@ -83,15 +83,15 @@ class Computing:
         if state_bytes > self._state_max_bytes:
             raise EngineError(
                 f"found {state_bytes} bytes of state in the query {self._result.query_id}, expected "
-                f"{self._state_max_bytes} at most ('{PUSH_STATE_BYTES}'): a table that is made by CREATE "
-                "TABLE … AS SELECT keeps it outside of the server's memory"
+                f"{self._state_max_bytes} at most ('{PUSH_STATE_BYTES}'): a table created by CREATE "
+                "TABLE … AS SELECT keeps its state outside of the server's memory"
             )
 
     def finished(self) -> None:
         self._result.finish()
 
     def failed(self, error: BaseException) -> None:
-        logger.info("query %s failed: %s", self._result.query_id, error)
+        logger.info("query failed query=%s error=%s", self._result.query_id, error)
         self._result.fail(error)
 
 

@@ -145,7 +145,9 @@ class Reader(Job):
             self.failed(_lost(error))
         except ClientError as error:
             if error.retriable:
-                logger.info("reading %s continues after: %s", ", ".join(sorted(self._topics)), error)
+                logger.info(
+                    "reading will be retried topics=%s error=%s", ", ".join(sorted(self._topics)), error
+                )
                 return _RETRY_S
             self.failed(error)
         except Exception as error:
@@ -248,6 +250,6 @@ def _offset(record: Input) -> int:
 def _lost(error: OffsetOutOfRange) -> EngineError:
     return EngineError(
         f"the records of {error.topic}-{error.partition} from offset {error.offset} on were deleted before "
-        "this query has read them: expected a client that reads faster, or a topic that keeps them longer",
+        "this query read them: expected a client that reads faster, or a topic with a longer retention",
         ErrorCode.SERVER_ERROR,
     )

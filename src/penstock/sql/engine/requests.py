@@ -82,13 +82,13 @@ def _named(text: str, name: str, value: str) -> tuple[str, str]:
 def _script(name: str, scripts: Path | None, depth: int, text: str) -> str:
     if scripts is None:
         raise EngineError(
-            "RUN SCRIPT is carried out by the shell; a server does it where 'ksql.script.dir' names the "
+            "RUN SCRIPT is executed by the shell; a server executes it only if 'ksql.script.dir' names the "
             "folder of its scripts",
             statement_text=text,
         )
     if depth >= SCRIPTS_DEPTH_MAX:
         raise EngineError(
-            f"found scripts that run scripts {depth} times, expected {SCRIPTS_DEPTH_MAX} at most",
+            f"found scripts nested {depth} deep, expected {SCRIPTS_DEPTH_MAX} at most",
             statement_text=text,
         )
     path = PurePosixPath(name)

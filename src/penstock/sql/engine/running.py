@@ -89,7 +89,7 @@ class Runner:
         try:
             activity = self._host.activity()
         except OSError as error:
-            logger.warning("what queries do is not known: %s", error)
+            logger.warning("cannot read the activity of queries error=%s", error)
             return
         with self._metering:
             self._meter.sample(activity, time.time_ns() // 1_000_000)
@@ -110,7 +110,7 @@ class Runner:
         try:
             change(query.id)
         except Exception as error:
-            logger.exception("query %s: the host did not do what it was asked to", query.id)
+            logger.exception("the host failed to change a query query=%s", query.id)
             before = self._failed.get(query.id, _Failed())
             failures = (*before.failures, _failure(error))[-_FAILURES_MAX:]
             in_a_row = before.in_a_row + 1
@@ -138,7 +138,7 @@ class Runner:
             try:
                 self._host.remove(query_id)
             except Exception:
-                logger.exception("query %s: the host has not ended it", query_id)
+                logger.exception("the host failed to remove a query query=%s", query_id)
         self._leaving &= self._host.states().keys()
 
     def wait_until_gone(self, timeout_s: float) -> tuple[str, ...]:
@@ -162,7 +162,9 @@ class Runner:
             self._host.retain(known)
             return
         for query_id in self._host.states().keys() - known:
-            logger.warning("%s is paused: its statement is not among those that were read", query_id)
+            logger.warning(
+                "query paused, because its statement was not read from the command topic query=%s", query_id
+            )
             self._host.pause(query_id)
 
     def _start(self, query: PersistentQuery) -> None:
@@ -179,7 +181,7 @@ class Runner:
                 properties=self._config.client_properties,
             )
         except StoreNotQueryable as error:
-            logger.warning("table %s can't be looked up: %s", query.sink.name, error)
+            logger.warning("pull queries cannot read a table table=%s error=%s", query.sink.name, error)
             return
         views.start()
         with self._lock:

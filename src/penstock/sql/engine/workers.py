@@ -78,7 +78,7 @@ class Workers:
             try:
                 after_s = job.step()
             except Exception:
-                logger.exception("%s: a job failed", self._name)
+                logger.exception("a job failed workers=%s", self._name)
                 after_s = None
             with self._changed:
                 job.is_stepping = False

@@ -106,7 +106,7 @@ class ProcessingLog(ErrorPolicy):
         if self.dead_letter_topic is None or failure.place > MESSAGES_MAX:
             return []
         if failure.place == MESSAGES_MAX:
-            told = f"{MESSAGES_MAX} errors of a batch of {failure.origin.topic} are told, and no more"
+            told = f"only the first {MESSAGES_MAX} errors of a batch of {failure.origin.topic} are reported"
             message = _message(1, {"errorMessage": told, "record": None, "cause": []})
         else:
             message = make()

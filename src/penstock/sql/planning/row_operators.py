@@ -142,7 +142,7 @@ class RekeyRows(Operator):
                 if nulls is Nulls.DROP:
                     context.drop(node)
                     place = made.index(None)
-                    context.report(node, RowFailed(f"The key's column {place} is null: the row is left out"))
+                    context.report(node, RowFailed(f"The key's column {place} is null: the row is dropped"))
                     return
                 made = None
             forward(made, row, timestamp_ms, headers)
@@ -168,7 +168,7 @@ class FlattenRows(Operator):
             try:
                 lists = [list(function(*values[begin:end]) or ()) for begin, end, function in functions]
             except Exception as error:
-                told = RowFailed("A table function failed: its rows are left out")
+                told = RowFailed("A table function failed: its rows are dropped")
                 told.__cause__ = error
                 failed(node, told)
                 return
@@ -201,7 +201,7 @@ class WriteRows(Operator):
                 told = time_of(row)
                 if told is None or told < 0:
                     context.drop(node)
-                    context.report(node, RowFailed("The row says no time: it is left out"))
+                    context.report(node, RowFailed("The row has no valid time: it is dropped"))
                     return
                 timestamp_ms = told
             forward(key, value_of(row), timestamp_ms, headers)

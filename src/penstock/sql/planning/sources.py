@@ -138,7 +138,7 @@ def time_reader(pattern: str | None) -> Callable[[Any], int | None]:
     try:
         pattern_of(pattern)
     except ValueError as error:
-        raise SqlError(f"found no pattern of times in TIMESTAMP_FORMAT: {error}") from None
+        raise SqlError(f"found an invalid pattern in TIMESTAMP_FORMAT: {error}") from None
     parse = SCALARS["PARSE_TIMESTAMP"].bind((types.STRING, types.STRING), types.TIMESTAMP)
 
     def parsed(value: Any) -> int | None:

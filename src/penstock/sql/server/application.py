@@ -236,7 +236,9 @@ async def _body(request: Request) -> bytes:
                 if len(body) > _BODY_BYTES_MAX:
                     raise bad_request(f"the body has more than {_BODY_BYTES_MAX} bytes")
     except TimeoutError:
-        raise EngineError(f"the body has not come within {_BODY_S:g} s", ErrorCode.REQUEST_TIMEOUT) from None
+        raise EngineError(
+            f"the body did not arrive within {_BODY_S:g} s", ErrorCode.REQUEST_TIMEOUT
+        ) from None
     return bytes(body)
 
 
@@ -255,7 +257,13 @@ async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, EngineError)
     waits = {"retry-after": str(_RETRY_AFTER_S)} if error.code is ErrorCode.SERVER_NOT_READY else None
     if error.code is ErrorCode.SERVER_ERROR:
-        logger.error("%s %s failed: %s", request.method, request.url.path, error, exc_info=error.__cause__)
+        logger.error(
+            "request failed method=%s path=%s error=%s",
+            request.method,
+            request.url.path,
+            error,
+            exc_info=error.__cause__,
+        )
     return answer_json(error.to_json(), media.JSON, error.code.http_status, waits)
 
 

@@ -62,7 +62,7 @@ class RowReading:
         try:
             return self._next_pieces(0.0)
         except EngineError as error:
-            logger.warning("the query %s failed: %s", self._result.query_id, error)
+            logger.warning("query failed query=%s error=%s", self._result.query_id, error)
             self._has_ended = True
             return [f"{self._form.error(error)}{self._form.end()}".encode()]
 

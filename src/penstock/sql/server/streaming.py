@@ -98,7 +98,7 @@ class StreamedResponse(Response):
             sent, is_sending = self._sent, self._is_sending
             await asyncio.sleep(self._streams.idle_s)
             if is_sending and self._is_sending and self._sent == sent:
-                logger.info("a client has taken nothing for %g s: its query ends", self._streams.idle_s)
+                logger.info("query of an idle client ended idle_s=%g", self._streams.idle_s)
                 scope.cancel()
                 return
 
