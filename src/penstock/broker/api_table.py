@@ -1,18 +1,18 @@
-"""Which API a node serves on which listener, and by whom.
+"""The table of APIs: the listeners that serve each one, and the handlers that answer it.
 
-Each module of `broker/api` is one API. It names its `API_KEY`, if they differ from the definition's stable
-range its `VERSIONS`, and one or both of
+Each module of `broker/api` is one API. It defines its `API_KEY`, its `VERSIONS` if they differ from the
+definition's stable range, and one or both of
 
-- ``handle(broker, request, context)``: what a broker answers;
-- ``handle_as_controller(broker, request, context)``: what the active controller answers. It raises KafkaError
-  NOT_CONTROLLER where it is not on this node (any more), and never answers that itself.
+- ``handle(broker, request, context)``: the broker's handler;
+- ``handle_as_controller(broker, request, context)``: the active controller's handler. It raises KafkaError
+  NOT_CONTROLLER if the active controller is not on this node (any more), and never answers that itself.
 
-Where a listener of brokers has an API that only the controller can answer, the request is forwarded to it
-(KIP-590); a module that wants a say in that has a `handle` of its own, which calls `Forwarding.forward`.
+If a broker's listener serves an API that only the controller can answer, the request is forwarded to it
+(KIP-590). A module that takes part in that has its own `handle`, which calls `Forwarding.forward`.
 
-``answer_error(request, error, api_version)`` makes a response of a KafkaError; messages that have an error
-code on top need none. Which listeners an API is served on is a matter of its definition, as in Kafka.
-`ADVERTISED_VERSIONS` may tell clients more than is served (produce has to, KAFKA-18659).
+``answer_error(request, error, api_version)`` converts a KafkaError to a response; messages with an error code
+at the top level need none. As in Kafka, an API's definition decides which listeners serve it.
+`ADVERTISED_VERSIONS` may list more versions than are served (Produce requires that, KAFKA-18659).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ControllerHandler = Callable[["Broker", Any, "RequestContext"], Awaitable[Messag
 
 
 class ListenerType(Enum):
-    """What a listener is for, by its name in the definitions."""
+    """The purpose of a listener, by its name in the definitions."""
 
     BROKER = "broker"
     CONTROLLER = "controller"
@@ -65,13 +65,13 @@ def versions(module: ModuleType) -> tuple[int, int]:
 
 
 def advertised_versions(module: ModuleType) -> tuple[int, int]:
-    """The versions that ApiVersions tells of."""
+    """The versions that ApiVersions lists."""
     told: tuple[int, int] = getattr(module, "ADVERTISED_VERSIONS", None) or versions(module)
     return told
 
 
 def handlers(listener: ListenerType) -> dict[ApiKey, Handler]:
-    """What answers each API of a listener."""
+    """The handlers of all APIs of a listener."""
     found: dict[ApiKey, Handler] = {}
     for key, module in modules().items():
         if listener.value not in api_keys.api(key).listeners:
@@ -91,7 +91,7 @@ def _handler(module: ModuleType, listener: ListenerType) -> Handler | None:
 
 
 def controller_handler(key: ApiKey) -> ControllerHandler | None:
-    """What answers an API on the active controller, as it is: it raises KafkaError."""
+    """The active controller's handler of an API, unwrapped: it raises KafkaError."""
     module = modules().get(key)
     return None if module is None else getattr(module, "handle_as_controller", None)
 
@@ -111,7 +111,7 @@ def _answering_errors(handle: ControllerHandler) -> Handler:
 
 
 def answer_error(request: Message, error: KafkaError, api_version: int) -> Message:
-    """The response that says so. Raises the error itself where the message has no place for one."""
+    """The response with the error. Raises the error itself if the message has no field for one."""
     key = ApiKey(request.ID)
     of_module = getattr(modules()[key], "answer_error", None)
     if of_module is not None:

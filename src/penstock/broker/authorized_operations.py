@@ -1,6 +1,7 @@
-"""What a client may do, as the bit fields that Metadata and the describe APIs answer (KIP-430).
+"""The operations that a client may perform, as the bit fields of Metadata and the describe APIs (KIP-430).
 
-Bit n stands for the ACL operation with the number n. Without an authorizer everybody may do everything.
+Bit n stands for the ACL operation with the number n. Without an authorizer, every client may perform all of
+them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The other brokers, by their ids, as one part of this node speaks to them."""
+"""Connections to the other brokers by id, for one part of this node."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["BrokerPeers"]
 
 
 class BrokerPeers:
-    """A connection to each broker that is spoken to, on the listener between brokers.
+    """A connection to each other broker that is needed, on the inter-broker listener.
 
-    Each part of the node that sends requests has its own, so that one's slow answers hold up no other's. A
-    broker that registers with another address is spoken to there.
+    Each part of the node that sends requests has its own connections, so that slow answers to one part do not
+    delay the others. A broker that registers with another address is connected to there.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class BrokerPeers:
 
     @classmethod
     def of_node(cls, broker: Broker, purpose: str) -> BrokerPeers:
-        """For a part of a node; `purpose` names it to the others, in the client id."""
+        """Create the peers for a part of a node; `purpose` names the part in the client id."""
         return cls(
             lambda: broker.image,
             broker.config.inter_broker_listener_name,
@@ -53,7 +53,7 @@ class BrokerPeers:
         )
 
     def of(self, broker_id: int) -> Peer | None:
-        """None for a broker that is not registered, is fenced, or has no such listener."""
+        """Return the peer; None if the broker is not registered, is fenced, or has no such listener."""
         registration = self._image().brokers.get(broker_id)
         endpoint = None if registration is None else registration.endpoint(self._listener_name)
         if registration is None or endpoint is None:
@@ -80,7 +80,7 @@ class BrokerPeers:
         return peer
 
     def close(self) -> None:
-        """Drop all connections; calls under way fail."""
+        """Drop all connections; calls in flight fail."""
         for peer in self._peers.values():
             peer.close()
         self._peers.clear()

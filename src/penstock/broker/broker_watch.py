@@ -1,12 +1,12 @@
-"""A controller notices at once that a broker's process has ended: Kafka waits for its session.
+"""Detect at once that a broker's process has ended, while Kafka waits for its session to time out.
 
-Every controller keeps a connection to every other unfenced broker, with nothing said on it. Should it be
-lost, it is made again; is it refused, nobody listens there any more, and the active controller fences the
-broker now instead of after `broker.session.timeout.ms`. All else, a machine that is silent or a network that
-is cut, says nothing about the broker: that remains for the session.
+Every controller keeps an idle connection to every other unfenced broker. If a connection is lost, the
+controller connects again. If the connection is refused, no process listens there any more, and the active
+controller fences the broker now instead of after `broker.session.timeout.ms`. Other failures, such as a
+silent machine or a network partition, prove nothing about the broker; the session timeout handles them.
 
-A refusal is believed where this node has reached the broker before, in the same registration; else once it
-has sent no heartbeat for longer than it should.
+A refusal counts if this node has reached the broker before, in the same registration. Otherwise it counts
+once the broker's next heartbeat is overdue.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_INTERVAL_S: Final = 0.5
-"""How soon a new broker is watched, and how long after a failure a connection is tried again."""
+"""The delay until a new broker is watched and until a failed connection is retried."""
 DIAL_TIMEOUT_S: Final = 5.0
 
 
 class _Watched:
-    """One registration of a broker, and the connection to it; the end of the link."""
+    """One registration of a broker and the connection to it. It is the receiver of the link's events."""
 
     def __init__(self, watch: BrokerWatch, broker_id: int, epoch: int, host: str, port: int) -> None:
         self.broker_id = broker_id
@@ -46,7 +46,7 @@ class _Watched:
         self._watch = watch
 
     def frame_received(self, frame: memoryview) -> None:
-        """Nothing was asked, so nothing is answered."""
+        """Ignore the frame: no request was sent, so there is no answer."""
 
     def link_lost(self, reason: str) -> None:
         log.debug("connection lost broker_id=%d: %s", self.broker_id, reason)
@@ -72,7 +72,7 @@ class BrokerWatch:
         self._dials: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Watch; at once, if this node has become the active controller."""
+        """Start to watch; check at once if this node has become the active controller."""
         if self._timer is not None:
             self._timer.cancel()
         self._look()
@@ -86,7 +86,7 @@ class BrokerWatch:
         self._watched.clear()
 
     def _look(self) -> None:
-        """Watch who is unfenced now, and nobody else."""
+        """Watch exactly the brokers that are unfenced now."""
         self._timer = self._broker.loop.call_later(LOOK_INTERVAL_S, self._look)
         brokers = self._broker.metadata.image.brokers
         for registration in brokers.values():
@@ -112,7 +112,7 @@ class BrokerWatch:
             self.dial(watched)
 
     def dial(self, watched: _Watched) -> None:
-        """Connect to a broker, unless that is under way."""
+        """Connect to a broker, unless that is in progress."""
         if watched.dialling is None and self._watched.get(watched.broker_id) is watched:
             watched.dialling = self._broker.loop.create_task(self._connect(watched))
             self._dials.add(watched.dialling)
@@ -126,7 +126,7 @@ class BrokerWatch:
         except ConnectionRefusedError:
             if self._controller.is_active and (watched.was_reached or self._is_overdue(watched)):
                 await self._fence(watched)
-        except OSError as error:  # TimeoutError is one
+        except OSError as error:  # includes TimeoutError
             log.debug("cannot connect broker_id=%d: %s", watched.broker_id, error)
         finally:
             watched.dialling = None
@@ -138,7 +138,7 @@ class BrokerWatch:
 
     async def _fence(self, watched: _Watched) -> None:
         broker_id = watched.broker_id
-        watched.was_reached = False  # should the broker live, one mistake is enough
+        watched.was_reached = False  # if the broker is alive, do not fence it again for the same reason
         try:
             decide = partial(fence_ended_broker, broker_id=broker_id, broker_epoch=watched.epoch)
             if await self._controller.submit(decide):

@@ -1,7 +1,7 @@
-"""Read buffers and the bound on request bytes held in memory.
+"""Read buffers, and the limit on request bytes held in memory.
 
-A connection borrows a buffer when its socket turns readable and gives it back as soon as no partial
-frame is left in it, so idle connections hold none and the few in circulation stay warm in the cache.
+A connection borrows a buffer when its socket becomes readable and returns it as soon as no partial frame is
+left in it. So idle connections hold none, and the few buffers in use stay warm in the cache.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ POOLED_BYTES_MAX = 64 * 1024 * 1024
 
 
 class BufferPool:
-    """Buffers in sizes of powers of two, `STANDARD_BYTES` the smallest; last given, first taken.
+    """A pool of buffers whose sizes are powers of two from `STANDARD_BYTES`, used last in, first out.
 
-    They are mapped, not allocated: a page costs memory and time only once bytes arrive for it. Whoever
-    announces frames of 100 MB and sends ten bytes of each gets ten bytes' worth.
+    The buffers are mapped, not allocated: a page costs memory and time only once bytes arrive for it. A
+    client that announces frames of 100 MB and sends ten bytes of each one uses memory for ten bytes.
     """
 
     def __init__(self, pooled_bytes_max: int = POOLED_BYTES_MAX) -> None:
@@ -27,7 +27,7 @@ class BufferPool:
         self._pooled_bytes_max = pooled_bytes_max
 
     def take(self, at_least_bytes: int) -> memoryview:
-        """A writable buffer of at least that size, with whatever was in it before. Raises OSError."""
+        """Return a writable buffer of at least that size, with arbitrary content. Raises OSError."""
         size = STANDARD_BYTES
         while size < at_least_bytes:
             size <<= 1
@@ -38,7 +38,7 @@ class BufferPool:
         return memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
     def give(self, buffer: memoryview) -> None:
-        """Take back a buffer of which no part is used any more."""
+        """Take back a buffer that is not used any more."""
         size = len(buffer)
         if self._pooled_bytes + size <= self._pooled_bytes_max:
             self._pooled_bytes += size
@@ -46,11 +46,11 @@ class BufferPool:
 
 
 class RequestMemory:
-    """`queued.max.request.bytes`: how many bytes of incomplete frames the node accepts to hold.
+    """The limit `queued.max.request.bytes` on the bytes of incomplete frames that the node holds.
 
-    As in Kafka a reservation succeeds while anything is left, so that one frame may overshoot and a
-    frame larger than the limit isn't stuck forever; reservations are for whole frames, so whoever got
-    one can finish without asking again.
+    As in Kafka, a reservation succeeds while any bytes are left. So one frame may exceed the limit, and a
+    frame larger than the limit is not blocked forever. A reservation is for a whole frame, so its holder can
+    finish without another one.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -65,7 +65,7 @@ class RequestMemory:
         return True
 
     def call_when_free(self, callback: Callable[[], None]) -> None:
-        """Call back once when memory was released; the caller then has to reserve again."""
+        """Call back once when memory was released; the caller must then reserve again."""
         self._waiting.append(callback)
 
     def release(self, size_bytes: int) -> None:

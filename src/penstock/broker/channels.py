@@ -1,6 +1,6 @@
-"""The ways from this node to the active controller: one for each purpose, all told when it moves.
+"""The connections from this node to the active controller: one for each purpose.
 
-Purposes are kept apart as in Kafka, so that a slow answer to one request holds up no heartbeat.
+Purposes are separated as in Kafka, so that a slow answer to one request does not delay heartbeats.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOOPBACK: Final = "127.0.0.1"
 
 
 class ControllerChannels:
-    """Opens channels for a node, and closes all of them; hears of the quorum by `MetadataFollower.watch`."""
+    """The channels of one node. `MetadataFollower.watch` registers it for leader changes."""
 
     def __init__(self, broker: Broker, leader: Callable[[], ControllerAddress | None]) -> None:
         self._broker = broker
@@ -32,7 +32,7 @@ class ControllerChannels:
         self._channels: list[ControllerChannel] = []
 
     def open(self, purpose: str) -> ControllerChannel:
-        """A channel of its own, for instance for "heartbeat"."""
+        """Open a channel for one purpose, for instance "heartbeat"."""
         broker = self._broker
         client_id = f"node-{broker.node_id}-{purpose}"
         channel = ControllerChannel(
@@ -54,7 +54,7 @@ class ControllerChannels:
             channel.close()
 
     async def _answer_here(self, client_id: str, request: Message) -> Message:
-        """What this node's controller answers. Raises KafkaError NOT_CONTROLLER if it is not active."""
+        """The answer of this node's controller. Raises KafkaError NOT_CONTROLLER if it is not active."""
         key = ApiKey(request.ID)
         handle = api_table.controller_handler(key)
         assert handle is not None, f"no controller handles {key.name}"
@@ -70,14 +70,14 @@ class ControllerChannels:
         assert not isinstance(response, bytes), f"{key.name} is answered by a message here"
         return response
 
-    # What the quorum tells
+    # QuorumWatcher
 
     def committed(self, end_offset: int) -> None:
-        """Channels take no interest."""
+        """Do nothing: channels do not depend on commits."""
 
     def leader_changed(self, leader_id: int | None, epoch: int) -> None:
         for channel in self._channels:
             channel.leader_changed()
 
     def failed(self, reason: str) -> None:
-        """Who leads is told of by itself."""
+        """Do nothing: `leader_changed` reports a new leader."""

@@ -1,4 +1,4 @@
-"""What the log cleaner tells Prometheus: Kafka's LogCleaner and LogCleanerManager metrics, in base units."""
+"""The log cleaner's Prometheus metrics: Kafka's LogCleaner and LogCleanerManager metrics, in base units."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["cleaner_metrics"]
 
 
 def cleaner_metrics(cleaner: LogCleaner, now_ms: int) -> Iterable[Metric]:
-    """How the last clean of each worker went, and what waits."""
+    """The results of each worker's last clean, and the work that is pending."""
     last = list(cleaner.last_stats)
     read_bytes = sum(stats.bytes_read for stats in last)
     written_bytes = sum(stats.bytes_written for stats in last)

@@ -1,7 +1,7 @@
-"""What an operator of several nodes is paged for: replication, elections, the quorum.
+"""Metrics that operators of several nodes set alerts on: replication, elections, the quorum.
 
-Partitions are counted where they are led, the state of the whole cluster by the active controller alone: sums
-over all nodes are right. The names are Apache Kafka's, in Prometheus' manner.
+The leader of a partition counts it, and only the active controller reports the state of the whole cluster, so
+that sums over all nodes are correct. The names are Apache Kafka's, in Prometheus style.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Elections:
-    """Leaders that changed while this node was the active controller, as the metadata log tells of them."""
+    """The leader changes in the metadata log while this node was the active controller."""
 
     def __init__(self, metadata: MetadataFollower, quorum: Quorum) -> None:
         self.clean = 0
@@ -54,7 +54,7 @@ class Elections:
 
 
 def cluster_metrics(broker: Broker, elections: Elections) -> Iterator[Metric]:
-    """All of it. Read in the thread of whoever scrapes."""
+    """All cluster metrics. They are read in the thread that scrapes them."""
     yield from _partitions(broker)
     yield from _replication(broker)
     yield from _whole_cluster(broker.image, broker.quorum.is_leader, elections)
@@ -68,7 +68,7 @@ def _partitions(broker: Broker) -> Iterable[Metric]:
     for replica in led:
         registration = image.topics.partition(replica.topic, replica.partition)
         if registration is None:
-            continue  # deleted in this moment
+            continue  # deleted at this moment
         settled = len(registration.replicas) - len(registration.adding_replicas)
         in_sync = len(registration.isr)
         under_replicated += in_sync < settled

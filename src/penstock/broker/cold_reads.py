@@ -1,10 +1,10 @@
-"""Reads that would make the event loop wait for the disk: workers of their own do them.
+"""Let worker threads do the reads that would make the event loop wait for the disk.
 
-What a fetch found to be absent from memory, or not yet checked since it was read from the disk, is read and
-checked here before the response is sent. Then `sendfile` waits no more, and what is damaged is never served.
-Large slices that lie on the disk are read past the page cache (`storage.direct_reads`), several at once, and
-sent from there; while the socket sends, the disk is at work on those that follow. What is in memory, but
-unchecked, is checked where it is, some of what follows as well: the next fetches find it ready.
+A worker reads and checks data that a fetch did not find in memory, or that was not checked since it was read
+from the disk, before the response is sent. Then `sendfile` does not wait, and damaged data is never served.
+Large slices on the disk are read past the page cache (`storage.direct_reads`), several at once, and sent from
+the buffers; while the socket sends, the disk reads the following slices. Data that is in memory but unchecked
+is checked in place, together with some of the data after it, so that the next fetches find it ready.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 AHEAD_BYTES_MIN = BUFFER_BYTES // 2
-"""Who is far behind has more read before he asks for it when no more than this is left."""
+"""Read-ahead starts once a lagging reader has at most this many bytes left."""
 
 AHEAD_KEPT_S = 2.0
-"""What was read ahead and nobody came for is given up after so long."""
+"""Data that was read ahead is discarded if no reader requests it within this time."""
 
 READERS = 4
-"""A few, so that a disk has several reads to order, and other work in threads isn't crowded out."""
+"""The number of worker threads: enough that a disk can order several reads, few enough that other threads get
+time."""
 
 AHEAD_BYTES = 4 << 20
-"""So much is checked beyond what a fetch asks for, all its partitions together."""
+"""The bytes checked beyond those that a fetch requests, over all its partitions."""
 
 
 class ColdRead:
-    """One partition's part of a fetch: given to a worker, then looked at by the loop again."""
+    """One partition's part of a fetch, which a worker reads before the loop continues with it."""
 
     __slots__ = (
         "_limit_bytes",
@@ -75,15 +76,15 @@ class ColdRead:
         found: FileSlice | None,
     ) -> None:
         self.place = place
-        """Which of the fetch's partitions it is."""
+        """The index of the partition in the fetch's results."""
         self.found = found
-        """The records; None as long as they are not even located, or where there are none."""
+        """The records; None while they are not located yet, or if there are none."""
         self.aborted: list[AbortedTransaction] = []
         self.error: KafkaError | None = None
         self.ahead: list[FileSlice] = []
-        """What follows `found` and was read with it."""
+        """The slices after `found` that were read with it."""
         self.cuts = 0
-        """Those of the file, before they were read."""
+        """The file's number of truncations before the read."""
         self._log = log
         self._offset = offset
         self._limit_bytes = limit_bytes
@@ -93,11 +94,11 @@ class ColdRead:
 
     @property
     def size_bytes_max(self) -> int:
-        """As many bytes as it may become."""
+        """The largest number of bytes that the result may have."""
         return len(self.found) if self.found is not None else self._limit_bytes
 
     def adopt(self, found: FileSlice) -> bool:
-        """Take what was read ahead for this, if it is no more than may be read."""
+        """Use data that was read ahead, unless it is larger than allowed; return whether it is used."""
         if found.data is None or self.found is None or found.size > self.found.size:
             return False
         found.segments, found.is_old = self.found.segments, self.found.is_old
@@ -110,12 +111,12 @@ class ColdRead:
         return True
 
     def plan(self, ahead_bytes: int) -> None:
-        """On the loop, before `run`. Raises OSError."""
+        """Prepare the read on the loop, before `run`. Raises OSError."""
         if self.found is not None and not self.found.is_loose and not self.found.is_on_disk:
             self.found.plan_check(ahead_bytes)
 
     def run(self) -> None:
-        """In a worker."""
+        """Do the read, in a worker."""
         try:
             if self.found is None or not self._read(self.found):
                 self.found = self._log.read(
@@ -136,7 +137,7 @@ class ColdRead:
             self.found = None
 
     def _read(self, found: FileSlice) -> bool:
-        """Read and check `found`; False where it must be told first where its batches end."""
+        """Read and check `found`; return False if the log must first locate the ends of its batches."""
         if found.is_loose or found.is_on_disk:
             self.cuts = found.file.readiness.cuts
             slices = read_directly(found)
@@ -150,7 +151,7 @@ class ColdRead:
 
 
 class _Ahead(NamedTuple):
-    """What was read before anybody asked for it; or is being read, then `future` tells when it is there."""
+    """Data that was read ahead, or is being read; then `future` completes when it is available."""
 
     found: FileSlice
     future: Future[list[FileSlice]] | None
@@ -159,7 +160,7 @@ class _Ahead(NamedTuple):
 
 
 class ColdReads:
-    """The workers, and what they did so far."""
+    """The worker threads and their counters."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, workers: Executor) -> None:
         self._loop = loop
@@ -170,7 +171,7 @@ class ColdReads:
         self.damaged = 0
 
     def submit(self, reads: Sequence[ColdRead], done: Callable[[], None]) -> None:
-        """Have workers do all of `reads`, then call `done` on the loop. Raises OSError."""
+        """Have workers do all `reads`, then call `done` on the loop. Raises OSError."""
         left = len(reads)
 
         def finish(read: ColdRead, failure: BaseException | None = None) -> None:
@@ -208,7 +209,7 @@ class ColdReads:
         return future
 
     def _on_loop(self, future: Future[_T], done: Callable[[Future[_T]], None]) -> None:
-        """Have `done` called on the loop when `future` is, unless it is given up."""
+        """Call `done` on the loop when `future` is done, unless it was cancelled."""
 
         def call(future: Future[_T]) -> None:
             if not future.cancelled():
@@ -217,7 +218,7 @@ class ColdReads:
         future.add_done_callback(call)
 
     def _read_ahead(self, found: FileSlice) -> None:
-        """A reader that is far behind reads on: have the disk at work while the socket sends."""
+        """Keep the disk reading while the socket sends, for a reader that is far behind."""
         ahead_bytes = 0
         while ahead_bytes <= AHEAD_BYTES_MIN:
             ahead = self._ahead.get((found.file, found.position + found.size))
@@ -236,7 +237,7 @@ class ColdReads:
         place, cuts = (following.file, following.position), following.file.readiness.cuts
 
         def keep(future: Future[list[FileSlice]]) -> None:
-            # refers to no slice: a future keeps its callbacks, and the buffer would stay with them
+            # This must not refer to a slice: a future keeps its callbacks, and with them the buffer.
             slices = [] if future.exception() is not None else future.result()
             ahead = self._ahead.get(place)
             if slices and ahead is not None and ahead.future is future:
@@ -275,7 +276,7 @@ class ColdReads:
             self.damaged += 1
 
     def reload(self, part: FileRange, done: Callable[[str | None], None]) -> None:
-        """Have a worker read a slice again; `done` hears on the loop what is wrong with it, or None."""
+        """Have a worker read a slice again; `done` is called on the loop with the damage found, or None."""
         assert isinstance(part, FileSlice), "what waits in a file is records"
         found = part
         found.plan_check()
@@ -299,5 +300,5 @@ class ColdReads:
         )
 
     def close(self) -> None:
-        """Wait for the reads under way; those that wait are given up. Blocks."""
+        """Wait for the reads in progress and cancel those in the queue. Blocks."""
         self._workers.shutdown(cancel_futures=True)

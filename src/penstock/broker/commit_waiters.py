@@ -1,7 +1,7 @@
-"""Those who wait until what they appended to one partition is committed.
+"""Callbacks that wait until appended records of one partition are committed.
 
-A record is committed once the high watermark has passed it: then no election takes it back. With one replica
-that is so when the append returns, and nobody ever waits here.
+A record is committed once the high watermark has passed it; then no election takes it back. With one replica,
+records are committed when the append returns, so no callback ever waits here.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["CommitWaiters", "OnCommit"]
 log = logging.getLogger(__name__)
 
 OnCommit = Callable[[ErrorCode], None]
-"""Called once: with NONE, or why it will never be known here."""
+"""Called once: with NONE, or with the reason why the commit will never be known here."""
 
 
 class CommitWaiters:
-    """By the offset that the high watermark has to reach; those of one offset in the order they came.
+    """The callbacks of one partition, ordered by offset, and by arrival for the same offset.
 
     Callbacks run within `passed` and `failed`. They may append, wait again, or move other partitions' high
-    watermarks: whoever calls these has finished his own changes.
+    watermarks. So the caller of these methods must have finished its own changes.
     """
 
     __slots__ = ("_sequence", "_waiting")
@@ -42,12 +42,12 @@ class CommitWaiters:
         heapq.heappush(self._waiting, (end_offset, next(self._sequence), then))
 
     def passed(self, high_watermark: int) -> None:
-        """The high watermark has moved here."""
+        """Run the callbacks up to the new high watermark."""
         while self._waiting and self._waiting[0][0] <= high_watermark:
             self._tell(heapq.heappop(self._waiting)[2], ErrorCode.NONE)
 
     def failed(self, error: ErrorCode) -> None:
-        """Nobody learns here any more what becomes of it: another node leads, or the log is gone."""
+        """Fail all callbacks, because another node leads or the log was removed."""
         waiting, self._waiting = sorted(self._waiting), []
         for _, _, then in waiting:
             self._tell(then, error)
@@ -55,5 +55,5 @@ class CommitWaiters:
     def _tell(self, then: OnCommit, error: ErrorCode) -> None:
         try:
             then(error)
-        except Exception:  # the others must not wait for ever
+        except Exception:  # the other callbacks must still run
             log.exception("cannot go on after a commit error=%s", error.name)

@@ -1,9 +1,9 @@
-"""What a broker does with a request to change configs before the controller decides.
+"""Handle the broker's part of a request to change configs, before the controller decides.
 
-As Kafka's ConfigAdminManager: what is wrong with the request is said here; log levels are this process's own
-and set here; configs of a single broker are asked of that broker, which alone knows its static configs, and
-judges the defaults for all by its own too. What is left goes to the controller. The answers come in the
-request's order.
+As in Kafka's ConfigAdminManager, the broker rejects invalid requests, and sets log levels itself, because
+they belong to this process. A request for configs of a single broker must be sent to that broker: only that
+broker knows its static configs, and it also checks the cluster-wide defaults by them. The remaining resources
+are forwarded to the controller. The answers are in the request's order.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Answer = TypeVar(
 
 
 class Outcome(NamedTuple):
-    """What becomes of one resource."""
+    """The result for one resource."""
 
     code: ErrorCode
     message: str | None
@@ -50,7 +50,7 @@ DONE = Outcome(ErrorCode.NONE, None)
 
 
 async def change_configs(broker: Broker, request: Request, context: RequestContext) -> list[Outcome]:
-    """One outcome for each of the request's resources, in their order."""
+    """Return one outcome for each of the request's resources, in their order."""
     duplicates = set(repeated((r.resource_type, r.resource_name) for r in request.resources))
     outcomes = [_judge(broker, request, resource, duplicates) for resource in request.resources]
     left = [resource for resource, outcome in zip(request.resources, outcomes, strict=True) if not outcome]
@@ -62,7 +62,7 @@ async def change_configs(broker: Broker, request: Request, context: RequestConte
 
 
 def answers(make: type[Answer], resources: Iterable[Resource], outcomes: Iterable[Outcome]) -> list[Answer]:
-    """What the response says of each resource."""
+    """Convert the outcomes to the response's entries."""
     return [
         make(
             error_code=outcome.code,
@@ -75,7 +75,7 @@ def answers(make: type[Answer], resources: Iterable[Resource], outcomes: Iterabl
 
 
 async def _decided(broker: Broker, request: Request, context: RequestContext) -> Sequence[Outcome]:
-    """The controller's answers, in the order of the request's resources."""
+    """Return the controller's answers, in the order of the request's resources."""
     try:
         answer = await broker.forwarding.forward(request, context)
     except KafkaError as error:
@@ -96,7 +96,7 @@ async def _decided(broker: Broker, request: Request, context: RequestContext) ->
 def _judge(
     broker: Broker, request: Request, resource: Resource, duplicates: set[tuple[int, str]]
 ) -> Outcome | None:
-    """What is settled here; None for what the controller decides."""
+    """Return the outcome if it is decided here; None if the controller decides."""
     if (resource.resource_type, resource.resource_name) in duplicates:
         return Outcome(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     changes = _changes(resource)
@@ -125,7 +125,7 @@ def is_of_loggers(resource: Resource) -> bool:
 def set_log_levels(
     broker: Broker, resource: IncrementalAlterConfigsRequest.AlterConfigsResource, *, validate_only: bool
 ) -> Outcome:
-    """Of this process's loggers, on a broker or on a controller."""
+    """Set levels of this process's loggers, on a broker or on a controller."""
     changes = _changes(resource)
     try:
         expected = "Unexpected node id. Expected {0}, but received {1}"

@@ -1,19 +1,19 @@
-"""One client connection: bytes in, frames to the dispatcher, responses out in request order.
+"""One client connection: it reads frames, calls the dispatcher, and sends responses in request order.
 
-The socket is non-blocking and read and written directly from the loop's callbacks; no task and no
-future stands between a request and its response. All frames that one read brought are handled in one
-turn, within a budget that keeps a flooding client from starving the others. A turn of the loop has its
-bound too: connections that come when it is over wait in line for the next one.
+The socket is non-blocking, and the loop's callbacks read and write it directly; no task and no future stands
+between a request and its response. All frames of one read are handled in one turn, within a budget that keeps
+a flooding client from starving the others. A turn of the loop has a limit too: connections that become ready
+after it queue for the next turn.
 
 A request ends in one of three ways:
-- its response is there when the handler returns: it leaves at the end of the turn;
-- the handler promises it (`PendingReply.in_order`): its effects have happened, only the answer has to
-  wait (a long poll, an acknowledgement by replicas), so later requests may be handled meanwhile;
-- the handler is still working: later requests of this connection wait, as they do in Kafka, where a
-  connection is muted until its request is answered.
+- Its response is available when the handler returns. It is sent at the end of the turn.
+- The handler promises it (`PendingReply.in_order`). Its effects have happened and only the answer must wait
+  (a long poll, an acknowledgement by replicas), so later requests may be handled meanwhile.
+- The handler is still working. Later requests of this connection wait, as they do in Kafka, which mutes a
+  connection until its request is answered.
 
-Reading stops, and TCP pushes back, while the buffer is full of requests that must wait: because of the
-last case, too many promised responses, or too many bytes the client doesn't fetch.
+The connection stops reading, and TCP pushes back, while the buffer is full of requests that must wait:
+because of the last case, too many promised responses, or too many bytes that the client does not read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PENDING_REPLIES_MAX = 256
 UNSENT_BYTES_MAX = 4 * 1024 * 1024
 BUFFER_BYTES_MAX_HINT = 4 * 1024 * 1024
 RESERVE_FROM_BYTES = 16 * 1024
-"""Frames that fit here are not counted against `queued.max.request.bytes`: they arrive whole."""
+"""Frames up to this size do not count against `queued.max.request.bytes`, because they arrive whole."""
 
 FRAME_SIZE_BYTES = 4
 REQUEST_HEADER_BYTES_MIN = 8
@@ -51,15 +51,15 @@ _frame_size = struct.Struct(">i").unpack_from
 
 
 class CloseConnection(Exception):
-    """What a handler raises when closing the connection is the only answer it has."""
+    """A handler raises this if it can only answer by closing the connection."""
 
 
 class HostileFrame(CloseConnection):
-    """What came in is no request of Kafka's protocol."""
+    """The received bytes are not a request of Kafka's protocol."""
 
 
 class PendingReply:
-    """A place in the order of responses, filled later."""
+    """A place in the order of responses that is filled later."""
 
     __slots__ = ("_connection", "holds_frame", "in_order", "on_abandon", "parts")
 
@@ -67,13 +67,13 @@ class PendingReply:
         self._connection = connection
         self.in_order = in_order
         self.holds_frame = holds_frame
-        """Whether the handler, still at work, reads from the frame: its memory stays as it is until then."""
+        """Whether the handler still reads from the frame, so that its memory must not be reused."""
         self.parts: Iterable[Part] | None = None
         self.on_abandon: Callable[[], None] | None = None
-        """Called when the connection closes first."""
+        """Called if the connection closes before the response is complete."""
 
     def complete(self, parts: Iterable[Part]) -> None:
-        """Fill the place; no parts, no response (acks=0)."""
+        """Fill the place; without parts, no response is sent (acks=0)."""
         assert self.parts is None, "a response is completed once"
         self.parts = parts
         self._connection.reply_completed(self)
@@ -83,7 +83,7 @@ Reply = bytes | list[Part] | PendingReply | None
 
 
 class Connection:
-    """The state of one socket; everything runs on the event loop."""
+    """The state of one socket; all its methods run on the event loop."""
 
     __slots__ = (
         "_blocked_by",
@@ -140,15 +140,15 @@ class Connection:
         self.client_id = ""
         self.client_id_raw = b""
         self.contexts: dict[int, RequestContext] = {}
-        """By API version, for as long as client id and principal stay."""
+        """The contexts by API version, valid while the client id and the principal stay the same."""
         self.principal = "User:ANONYMOUS"
         self.listener_name = listener_name
         self.last_active_s = self._loop.time()
         self.closed = False
         self.received_ns = 0
-        """When there was last something to read: since then the requests in the buffer wait at most."""
+        """When the socket last became readable; the requests in the buffer have waited at most since then."""
         self.answered_ns = 0
-        """When the last answer was there, `answering` the counters of its API."""
+        """When the last answer was ready; `answering` has the counters of its API."""
         self.answering: ApiStats | None = None
         self._buffer: memoryview | None = None
         self._buffer_bytes_hint = STANDARD_BYTES
@@ -177,7 +177,7 @@ class Connection:
 
     def _on_readable(self) -> None:
         if self._turn_scheduled:
-            return  # what was read before comes first
+            return  # handle the data of the last read first
         self.received_ns = now_ns = _now_ns()
         if now_ns > self._server.turn_deadline_ns():
             self._turn_scheduled = True
@@ -216,7 +216,7 @@ class Connection:
         self._turn()
 
     def _turn(self) -> None:
-        """Handle what waits in the buffer, then send what can be sent."""
+        """Handle the requests in the buffer, then send the responses that are ready."""
         if self.closed:
             return
         self.last_active_s = self._loop.time()
@@ -309,7 +309,7 @@ class Connection:
         self._settle_buffer(size)
 
     def _settle_buffer(self, size: int) -> None:
-        """After all whole frames: give the buffer back, or make room for the rest of the next frame."""
+        """After all whole frames, return the buffer or make room for the rest of the next frame."""
         buffer = self._buffer
         if self._eof or buffer is None:
             self._flush_last_words()
@@ -327,7 +327,7 @@ class Connection:
         self._resume_reading()
 
     def _prepare_for(self, frame_bytes: int) -> bool:
-        """Let the buffer hold the whole of a frame of which a part has come; False: no memory yet."""
+        """Make the buffer large enough for a frame that has arrived in part; return False without memory."""
         buffer = self._buffer
         assert buffer is not None
         if frame_bytes > RESERVE_FROM_BYTES and not self._reserved_bytes:
@@ -357,7 +357,7 @@ class Connection:
         self.schedule_turn()
 
     def _make_room(self) -> bool:
-        """The buffer is full of frames that wait: move them down, or else stop reading for now."""
+        """Move the waiting frames to the start of the full buffer, or stop reading if that is impossible."""
         assert self._buffer is not None
         if self._start == 0 or self._holds_frame:
             self._stop_reading()
@@ -391,7 +391,7 @@ class Connection:
                 self._holds_frame = reply.holds_frame
 
     def reply_completed(self, reply: PendingReply) -> None:
-        """A promised response is there: send it, if none before it is missing."""
+        """Send a promised response, unless one before it is still missing."""
         if self.closed:
             return
         if self._blocked_by is reply:
@@ -436,7 +436,7 @@ class Connection:
             self._loop.add_writer(self.fd, self._on_writable)
 
     def _reload(self, part: FileRange) -> None:
-        """A slow client lets a slice wait for so long that it has left memory: a worker reads it again."""
+        """Have a worker read a slice again that left memory because the client is slow."""
         self._reloading = True
         if self._writing:
             self._writing = False
@@ -457,7 +457,7 @@ class Connection:
         except (OSError, NotReady):
             return
 
-    # Flow control and the end
+    # Flow control and closing
 
     def _stop_reading(self) -> None:
         if self._reading:
@@ -470,7 +470,7 @@ class Connection:
             self._loop.add_reader(self.fd, self._on_readable)
 
     def close(self, reason: str, level: int = logging.DEBUG) -> None:
-        """Close at once; unsent responses are lost and promised ones will be ignored."""
+        """Close at once; unsent responses are lost, and promised ones are ignored."""
         if self.closed:
             return
         self.closed = True

@@ -1,7 +1,7 @@
-"""One Fetch request: what it finds, what it waits for, and what it is answered.
+"""One Fetch request: read its partitions, wait if needed, and answer.
 
-Partitions are read at once, up to what is committed, and once more when the request had to wait. What the
-loop cannot read without waiting for the disk is left to a worker (`cold_reads`).
+Partitions are read at once, up to the committed end, and again if the request had to wait. Data that the loop
+cannot read without waiting for the disk is left to a worker (`cold_reads`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Results = list[tuple[FetchTarget, PartitionData]]
 
 
 class ConsumerFetch:
-    """A consumer's request: read at once, and read again if it had to wait."""
+    """A consumer's Fetch, which is read at once, and again if it had to wait."""
 
     __slots__ = (
         "_broker",
@@ -68,10 +68,13 @@ class ConsumerFetch:
         self._replicas: list[Replica] = []
         self._now_s = 0.0
         self.cold: list[ColdRead] = []
-        """What the last `read` left to a worker."""
+        """The reads that the last `read` left to a worker."""
 
     def read(self) -> tuple[Results, int]:
-        """What each partition gives now, and how many bytes are missing; none if there's an error to tell."""
+        """Read each partition; return the results and the number of missing bytes.
+
+        The number is 0 or less if the request must be answered now, for example because of an error.
+        """
         left_bytes = self._max_bytes
         found_bytes = 0
         readable_bytes = 0
@@ -101,7 +104,8 @@ class ConsumerFetch:
                     if data.records.is_old:
                         urgent = True
                     elif data.records.is_cut:
-                        # Counts as what was asked for, though a whole batch ends below: waiting adds nothing.
+                        # Count the requested size although a whole batch ends below it: waiting would add
+                        # nothing.
                         readable_bytes += max(0, min(target.max_bytes, left_bytes) - size_bytes)
                 left_bytes -= size_bytes
             results.append((target, data))
@@ -110,7 +114,7 @@ class ConsumerFetch:
     def _read_partition(
         self, place: int, replica: Replica, target: FetchTarget, left_bytes: int, may_exceed: bool
     ) -> PartitionData:
-        """The `place`th partition's answer. Raises KafkaError, OFFSET_OUT_OF_RANGE among others."""
+        """Read the partition at index `place`. Raises KafkaError, OFFSET_OUT_OF_RANGE among others."""
         log = replica.log
         high_watermark = replica.high_watermark
         stable = replica.last_stable_offset
@@ -162,7 +166,7 @@ class ConsumerFetch:
         return data
 
     def _nearest(self, replica: Replica, offset: int) -> int | None:
-        """KIP-392: whom to read from in the consumer's own rack, if that is not this node."""
+        """Choose the replica in the consumer's own rack to read from, if it is not this node (KIP-392)."""
         leading = None if replica.replicated is None else replica.replicated.leading
         if leading is None:
             return None
@@ -171,14 +175,14 @@ class ConsumerFetch:
         return nearest_replica(leading, self._rack, own_rack, brokers.rack_of, offset)
 
     def keep_untold(self, results: Results) -> None:
-        """The answer will be another one, later."""
+        """Note that these results are not sent, because the request will wait."""
 
     def _end_of(self, replica: Replica, committed: int) -> int:
-        """Up to where this client reads."""
+        """The offset up to which this client reads."""
         return committed
 
     def _wait_lists(self) -> list[WaitList]:
-        """Who tells that there is more to read."""
+        """The wait lists that report new data to read."""
         if self._read_committed:
             return [replica.stable_waiters for replica in self._replicas]
         return [replica.waiters for replica in self._replicas]
@@ -196,7 +200,7 @@ class ConsumerFetch:
         return promise
 
     def _answer(self, promise: Promise) -> None:
-        """The wait is over: answer with what there is now."""
+        """Answer with the data that is available at the end of the wait."""
         results, _ = self.read()
         if self.cold:
             self.read_cold(results, promise)
@@ -204,7 +208,7 @@ class ConsumerFetch:
             promise.complete(self.respond(results))
 
     def read_cold(self, results: Results, promise: Promise | None = None) -> Promise:
-        """Have a worker read and check what the loop could not, then answer."""
+        """Have a worker read and check the data that the loop could not, then answer."""
         promise = promise or Promise()
         cold = self.cold
 
@@ -230,7 +234,7 @@ class ConsumerFetch:
         return response
 
     def _add_leader_hints(self, response: FetchResponse, results: Results) -> None:
-        """KIP-951: tell the client at once who leads and where that is."""
+        """Add each failed partition's leader and its address to the response (KIP-951)."""
         if self._context.api_version < LEADER_HINTS_SINCE_VERSION:
             return
         hints = LeaderHints(self._broker, self._context.listener_name)
@@ -250,7 +254,7 @@ class ConsumerFetch:
 
 
 def _diverges(replica: Replica, target: FetchTarget, data: PartitionData) -> bool:
-    """KIP-595: whether the client's last record is of an epoch that ended earlier here; then say where."""
+    """Whether the epoch of the client's last record ended earlier here (KIP-595); if so, set that end."""
     epoch, end_offset = replica.end_offset_for_epoch(target.last_fetched_epoch)
     if epoch < 0 or end_offset < 0:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -280,7 +284,7 @@ def _refusal(target: FetchTarget, code: ErrorCode) -> PartitionData:
 
 
 def _by_topic(results: Results, by_topic_id: bool) -> list[TopicResponse]:
-    """Partitions in the order they were read; neighbours of one topic share its entry."""
+    """Group the partitions by topic in the order of reading; neighbors of one topic share an entry."""
     topics: list[TopicResponse] = []
     previous: TopicKey | None = None
     for target, data in results:

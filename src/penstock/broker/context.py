@@ -1,6 +1,6 @@
-"""Who asks, in which version: what a handler may know of the request beside its body.
+"""The context of a request: its sender and version, which a handler may use beside the body.
 
-Equal for all requests of one API version on a connection, which keeps them.
+It is the same for all requests of one API version on a connection, so the connection caches it.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 
 class RequestContext(NamedTuple):
-    """What the header of a request says of its sender, and the connection it came by."""
+    """The data of a request's header and of the connection on which it arrived."""
 
     api_version: int
     client_id: str
-    """Empty when the client sent none."""
+    """Empty if the client sent none."""
     client_host: str
     principal: str
     """`User:ANONYMOUS` on a listener without authentication."""
     listener_name: str
     is_forwarded: bool = False
-    """Whether a broker has passed the request on, here or in an Envelope."""
+    """Whether a broker has forwarded the request, on this node or in an Envelope."""

@@ -1,10 +1,10 @@
-"""The controller at work: decisions become records, records are committed, then whoever asked is answered.
+"""Run the controller: append the records of its decisions and answer requests once they are committed.
 
-`metadata.controller` decides. Decisions are made on an image of their own, which has every record appended so
-far; the node's image (`metadata_follower`) has what is committed, and is told of it first. Only the leader of
-the metadata quorum decides. When this node becomes it, the image is at the log's end, and what is not in the
-log (heartbeats, sessions) begins anew; when it is so no more, what is pending fails with NOT_CONTROLLER, and
-whoever asked asks the new leader.
+`metadata.controller` decides. Decisions are made on a separate image that has every appended record; the
+node's image (`metadata_follower`) has the committed records, and applies them first. Only the leader of the
+metadata quorum decides. When this node becomes the leader, the image is at the log's end, and state that is
+not in the log (heartbeats, sessions) starts afresh. When it loses the leadership, pending requests fail with
+NOT_CONTROLLER, and their senders ask the new leader.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ log = logging.getLogger(__name__)
 R = TypeVar("R")
 
 RECORDS_PER_BATCH: Final = 10_000
-"""A decision that needs more is several batches, if it may be."""
+"""A decision with more records is split into several batches, unless it must be atomic."""
 
 
 class MetadataQuorum(Protocol):
-    """What the controller needs of `broker.quorum.Quorum`."""
+    """The parts of `broker.quorum.Quorum` that the controller needs."""
 
     @property
     def log_end_offset(self) -> int: ...
@@ -60,14 +60,14 @@ class MetadataQuorum(Protocol):
 
 @dataclass(slots=True)
 class _Pending:
-    """Appended, not yet committed."""
+    """Records that are appended but not committed yet."""
 
     end_offset: int
     done: asyncio.Future[None]
 
 
 class Controller:
-    """A `QuorumWatcher`; active while this node leads the metadata quorum."""
+    """The controller of this node, a `QuorumWatcher`, active while the node leads the metadata quorum."""
 
     def __init__(self, broker: Broker, quorum: MetadataQuorum, metadata: MetadataFollower) -> None:
         self._broker = broker
@@ -75,7 +75,7 @@ class Controller:
         self._metadata = metadata
         self._state: ControllerState | None = None
         self._epoch = -1
-        """The one this node leads in; -1 if it doesn't."""
+        """The epoch in which this node leads; -1 if it does not."""
         self._activating: asyncio.Task[None] | None = None
         self._pending: deque[_Pending] = deque()
         self._failure: str | None = None
@@ -85,9 +85,9 @@ class Controller:
         metadata.watch(self)
 
     async def open(self) -> None:
-        """Read what a new cluster begins with, where the metadata log is empty.
+        """Read the records that a new cluster begins with, if the metadata log is empty.
 
-        Raises LogDirectoryError, OSError: before the node takes part in anything.
+        Called before the node takes part in the quorum. Raises LogDirectoryError, OSError.
         """
         if self._quorum.log_end_offset == 0:
             self._bootstrap = await self._quorum.bootstrap_records()
@@ -99,11 +99,11 @@ class Controller:
 
     @property
     def now_ms(self) -> int:
-        """Of a clock that is never set: what sessions are measured by."""
+        """The time of a monotonic clock, which measures sessions."""
         return int(self._broker.loop.time() * 1000)
 
     def broker_silence_ms(self, broker_id: int) -> int | None:
-        """For how long a broker has sent no heartbeat; None without a session, or if this is not active."""
+        """The time since a broker's last heartbeat; None without a session, or if this node is not active."""
         if self._state is None:
             return None
         return self._state.heartbeats.since_last_contact_ms(broker_id, self.now_ms)
@@ -111,12 +111,15 @@ class Controller:
     async def submit(
         self, decide: Callable[[ControllerState], Decision[R]], timeout_ms: int | None = None
     ) -> R:
-        """Decide, append and commit; the response, once it is true for good.
+        """Decide, append and commit; return the response once it is final.
 
-        Raises KafkaError: NOT_CONTROLLER if this node is not, or ceases to be, the active controller (what
-        was decided may or may not come true); REQUEST_TIMED_OUT if it is not committed in time (likewise),
-        and where there is no time at all nothing is decided, as in Kafka; what the decision refuses;
-        UNKNOWN_SERVER_ERROR if the metadata log cannot be written.
+        Raises KafkaError:
+        - NOT_CONTROLLER if this node is not the active controller, or ceases to be it (the decision may or
+          may not take effect);
+        - REQUEST_TIMED_OUT if the records are not committed in time (likewise); without any time nothing is
+          decided, as in Kafka;
+        - the error of a decision that is refused;
+        - UNKNOWN_SERVER_ERROR if the metadata log cannot be written.
         """
         loop = self._broker.loop
         deadline_s = None if timeout_ms is None else loop.time() + timeout_ms / 1000
@@ -146,9 +149,10 @@ class Controller:
     async def submit_and_follow(
         self, decide: Callable[[ControllerState], Decision[R]], timeout_ms: int | None = None
     ) -> R:
-        """`submit`, and wait until this node itself has done what the change asks of it.
+        """Call `submit`, and wait until this node itself has applied the change.
 
-        A client that creates a topic on one node can then use it, though nothing promises that of others.
+        So a client that creates a topic on one node can use it there at once, though not necessarily on
+        others.
         """
         response = await self.submit(decide, timeout_ms)
         await self._metadata.followed()
@@ -179,7 +183,7 @@ class Controller:
     # QuorumWatcher
 
     def committed(self, end_offset: int) -> None:
-        """Answer the decisions whose records, and all before them, are committed."""
+        """Answer the decisions whose records and all earlier ones are committed."""
         while self._pending and self._pending[0].end_offset <= end_offset:
             done = self._pending.popleft().done
             if not done.done():
@@ -195,12 +199,12 @@ class Controller:
             self._epoch = epoch
 
     def failed(self, reason: str) -> None:
-        """The log cannot be trusted with more: refuse decisions; what is committed is served on."""
+        """Refuse decisions because the log is unreliable; committed metadata is still served."""
         self._failure = reason
         self._fail_pending(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, reason))
 
     async def _activate(self, epoch: int) -> None:
-        """Take over. A leader that cannot must not stay it: nobody would decide."""
+        """Take over, or resign if that fails, because a leader that cannot decide blocks all decisions."""
         try:
             await self._take_over(epoch)
         except Exception as error:
@@ -211,7 +215,7 @@ class Controller:
                 self._failure = f"the controller could not take over: {error}"
 
     async def _take_over(self, epoch: int) -> None:
-        """Decide from now on, with the image as it is: at the log's end."""
+        """Start to decide with the current image, which is at the log's end."""
         is_new = self._metadata.image.metadata_version == 0
         try:
             if is_new and not self._bootstrap:
@@ -247,7 +251,7 @@ class Controller:
         heartbeats.take_over(state.image.brokers.values(), last_offset, self.now_ms)
         own = state.image.brokers.get(self._broker.node_id)
         if own is not None and own.incarnation_id != self._broker.incarnation_id:
-            heartbeats.end_session(own.broker_id)  # it was this node that ran it, and doesn't any more
+            heartbeats.end_session(own.broker_id)  # of an earlier process of this node, now ended
         return state
 
     def _upgrade_kraft_version(self, level: int, validate_only: bool) -> str | None:
@@ -273,7 +277,7 @@ class Controller:
                 waiting.done.set_exception(error)
 
     async def close(self) -> None:
-        """Decide no more. What is pending fails with NOT_CONTROLLER."""
+        """Stop deciding. Pending requests fail with NOT_CONTROLLER."""
         if self._activating is not None:
             await asyncio.wait((self._activating,))
         self._watch.stop()
@@ -290,7 +294,7 @@ async def _in_time(
     deadline_s: float | None,
     timeout_ms: int | None,
 ) -> None:
-    """Wait for a commit, but not beyond a deadline: then KafkaError REQUEST_TIMED_OUT."""
+    """Wait for a commit, or raise KafkaError REQUEST_TIMED_OUT at the deadline."""
     if deadline_s is None:
         return await done
     timer = loop.call_at(deadline_s, _expire, done, timeout_ms)

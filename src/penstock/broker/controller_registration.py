@@ -1,4 +1,4 @@
-"""A controller tells the active one where it is reached and what features it knows (KIP-919)."""
+"""Register this controller's addresses and features with the active controller (KIP-919)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ PAUSE_MAX_S: Final = 120.0
 
 
 class ControllerRegistration:
-    """Registers this node whenever the metadata log does not have its present incarnation.
+    """The registration of this node, sent whenever the metadata log does not have its current incarnation.
 
-    Hears of the quorum by `MetadataFollower.watch`.
+    `MetadataFollower.watch` registers it for the quorum's notifications.
     """
 
     def __init__(self, broker: Broker, channel: ControllerChannel) -> None:
@@ -35,7 +35,7 @@ class ControllerRegistration:
         self._closed = False
 
     def committed(self, end_offset: int) -> None:
-        """Look whether there is something to register, as soon as the cluster knows how."""
+        """Register if needed, once the cluster's metadata version supports it."""
         image = self._broker.image
         if self._closed or self._registering is not None or self._is_registered:
             return
@@ -44,10 +44,10 @@ class ControllerRegistration:
             self._registering.add_done_callback(self._ended)
 
     def leader_changed(self, leader_id: int | None, epoch: int) -> None:
-        """The channel finds the new one."""
+        """Do nothing: the channel finds the new leader."""
 
     def failed(self, reason: str) -> None:
-        """Nothing to do with it."""
+        """Do nothing."""
 
     async def close(self) -> None:
         self._closed = True
@@ -80,7 +80,7 @@ class ControllerRegistration:
         log.info("controller registered node_id=%d", self._broker.node_id)
 
     async def _seen(self) -> None:
-        """Return when this node's own image has the registration: it is committed."""
+        """Return once this node's own image has the registration, which is committed then."""
         while not self._is_registered:
             await self._broker.metadata.reached(self._broker.image.offset + 1)
 

@@ -1,7 +1,7 @@
-"""What the active controller does by itself, from time to time: Kafka's periodic tasks.
+"""The periodic tasks of the active controller, as in Kafka.
 
-Silent brokers are fenced; partitions return to their preferred leaders; those without a leader get one where
-an unclean election is allowed; an idle log shows that it is alive.
+They fence silent brokers, return partitions to their preferred leaders, elect leaders for partitions without
+one if an unclean election is allowed, and write records to an idle log to show that it is alive.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CHECKS_PER_SESSION: Final = 8
-"""How often in the time of a session it is looked who is silent: so that is noticed 1/8 late at most."""
+"""Liveness checks per session timeout; an expiry is noticed at most 1/8 of the timeout late."""
 
 _FENCE: Final = "fence stale brokers"
 _AT_ONCE_S: Final = 0.01
-"""Until a task goes on that had more to do than it does in one round."""
+"""The pause before a task continues that had more to do than fits into one round."""
 
 
 class _Task(NamedTuple):
-    """``decide`` responds whether there may be more to do at once."""
+    """A periodic task. The response of ``decide`` says whether there may be more to do at once."""
 
     name: str
     period_s: float
@@ -48,7 +48,8 @@ class ControllerTasks:
         self._controller = controller
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._late_ms: dict[str, int] = {}
-        """By how much timers fired too late: so long this process did nothing, and heard nobody."""
+        """How late each task's last timer fired, which is how long this process stood still and received
+        nothing."""
         self._rounds: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
@@ -87,14 +88,14 @@ class ControllerTasks:
         return fence_one_stale_broker(state, self._controller.now_ms)
 
     def _write_no_op(self, state: ControllerState) -> Decision[bool]:
-        """For those who follow the log: that it goes on tells them that it is whole. Alone nobody does."""
+        """Write a no-op record that shows the log's followers that it is alive; without followers, none."""
         nodes = state.image.brokers.keys() | state.image.cluster.controllers.keys()
         records = [NoOpRecord()] if nodes - {self._broker.node_id} else []
         return Decision([*records], False)
 
     def _schedule(self, task: _Task, in_s: float) -> None:
         if task.name in self._timers:
-            self._timers[task.name].cancel()  # one left from an earlier term
+            self._timers[task.name].cancel()  # a timer left from an earlier term
         loop = self._broker.loop
         due_s = loop.time() + in_s
         self._timers[task.name] = loop.call_at(due_s, partial(self._begin, task, due_s))

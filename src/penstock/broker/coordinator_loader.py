@@ -1,11 +1,11 @@
-"""Replays a coordinator's partition. Runs in a worker thread.
+"""Replay a coordinator's partition. Runs in a worker thread.
 
 Coordinators' topics are compacted, so only the newest record of a key counts. That is decided on the encoded
-keys, before anything else is decoded: a partition that has not been compacted for long still loads quickly.
-Records written in transactions are left as they are, for their markers decide about them.
+keys, before anything else is decoded, so a partition that has not been compacted for long still loads
+quickly. Records written in transactions are kept as they are, because their markers decide about them.
 
-So a group of nothing but offsets that were all deleted is gone after a load, as it is in Kafka once its log
-was compacted; until then Kafka lists it, empty.
+So a group that only had offsets, all of which were deleted, does not exist after a load. In Kafka that is the
+case once the log is compacted; until then Kafka lists the group as empty.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ READ_BYTES = 5 * 1024 * 1024
 
 
 class StoredRecord(NamedTuple):
-    """A record, or the marker that ends a transaction (`key` None)."""
+    """A record, or the marker that ends a transaction (with `key` None)."""
 
     offset: int
     producer_id: int
-    """-1 for a record outside of transactions."""
+    """The producer id; -1 for a record outside of transactions."""
     key: bytes | None
     value: bytes | None
     commits: bool = False
 
 
 def replay_newest(partition_log: Log, end_offset: int, replay: Callable[[StoredRecord], bool]) -> None:
-    """Call `replay` with what counts of everything below `end_offset`, in the order of the log. Blocks.
+    """Call `replay` with each effective record below `end_offset`, in log order. Blocks.
 
-    False from it says that the record is of a kind that is not served here. Raises KafkaError,
+    `replay` returns False for a record of a kind that this node does not serve. Raises KafkaError,
     MalformedMessage, CorruptBatch.
     """
     started = time.monotonic()
@@ -81,7 +81,7 @@ def _read(partition_log: Log, end_offset: int) -> Iterator[StoredRecord]:
 
 
 def _compact(records: Iterable[StoredRecord]) -> list[StoredRecord]:
-    """The newest record of every key, in the order of the log; transactional ones and markers all."""
+    """Keep the newest record of every key, and all transactional records and markers, in log order."""
     newest: dict[bytes, StoredRecord] = {}
     kept: list[StoredRecord] = []
     for record in records:

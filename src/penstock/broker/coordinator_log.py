@@ -1,4 +1,4 @@
-"""The log of a coordinator's partition, as the node that leads it writes to it."""
+"""The log of a coordinator's partition, which this node writes as its leader."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ __all__ = ["ReplicaLog"]
 
 
 class ReplicaLog:
-    """A replica that led when its coordinator was elected, for as long as it is the partition's."""
+    """The log of a replica that led when its coordinator was elected; valid until the replica is replaced."""
 
     def __init__(self, replicas: ReplicaManager, replica: Replica, *, needs_in_sync_replicas: bool) -> None:
-        """`needs_in_sync_replicas`: refuse appends below `min.insync.replicas`, as with acks=all."""
+        """Create the log.
+
+        `needs_in_sync_replicas`: refuse appends below `min.insync.replicas`, as with acks=all.
+        """
         self._replicas = replicas
         self._replica = replica
         self._needs_in_sync_replicas = needs_in_sync_replicas
@@ -33,10 +36,10 @@ class ReplicaLog:
         self._replica.when_committed(end_offset, then)
 
     def append(self, records: bytes, verification: Verification | None) -> AppendInfo:
-        """Raises KafkaError."""
+        """Append a batch as the leader. Raises KafkaError."""
         replica = self._replica
         if self._replicas.leader(replica.topic, replica.partition) is not replica:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # made anew since
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # the replica was replaced meanwhile
         if self._needs_in_sync_replicas:
             replica.check_enough_replicas()
         return self._replicas.append(replica.topic, replica.partition, records, verification=verification)

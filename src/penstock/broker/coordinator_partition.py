@@ -24,35 +24,35 @@ __all__ = ["CoordinatorLog", "CoordinatorPartition", "Outcome", "encode_records"
 
 log = logging.getLogger(__name__)
 
-#: Timers that fire in one turn of the event loop before others have theirs.
 MAX_TIMERS_PER_TURN = 8
+"""The timers that fire in one turn of the event loop before it yields to other tasks."""
 
-#: Well below the 1 MiB of max.message.bytes, whatever each record adds.
 MAX_BATCH_KEY_BYTES = 256 * 1024
+"""The limit on the keys of one batch, well below the 1 MiB of max.message.bytes whatever each record adds."""
 
-#: A wall clock that differs this much from the steady one was set, not slewed.
 CLOCK_JUMP_MS = 500
+"""A wall clock that differs this much from the monotonic clock was set, not slewed."""
 
 NOBODY = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 Outcome: TypeAlias = ErrorCode | asyncio.Future[ErrorCode]
-"""What became of an append: known at once where there is one replica, else when others have it, too."""
+"""The result of an append: known at once with one replica, else once the followers have the records."""
 
 
 class CoordinatorLog(Protocol):
-    """The partition's log as its leader sees it."""
+    """The partition's log as its leader uses it."""
 
     @property
     def high_watermark(self) -> int: ...
     def when_committed(self, end_offset: int, then: OnCommit) -> None:
-        """As `Replica.when_committed`."""
+        """Call `then` once the offset is committed, like `Replica.when_committed`."""
 
     def append(self, records: bytes, verification: Verification | None) -> AppendInfo:
         """Append a batch as leader. Raises KafkaError."""
 
 
 class Coordinator(Protocol):
-    """What every coordinator promises to its owner; how its records are replayed is its own affair."""
+    """The interface that every coordinator offers to its owner, except for the replay of its records."""
 
     @property
     def next_deadline_ms(self) -> int | None: ...
@@ -64,12 +64,12 @@ class Coordinator(Protocol):
 
 
 class CoordinatorPartition(ABC):
-    """Does for a coordinator what its contract asks of the owner.
+    """The owner of a coordinator, which fulfils the coordinator's contract.
 
-    A record counts once it is committed: only then is it replayed. With one replica that is so when the
-    append returns, before anything else is looked at. With several it takes until the followers have it; who
-    asks for the same group or transactional id meanwhile waits in line (`line_of`), so that a decision never
-    rests on a record that an election may still take back.
+    A record is replayed only once it is committed. With one replica that is when the append returns, before
+    any other work. With several replicas it takes until the followers have it. Meanwhile requests for the
+    same group or transactional id queue (`line_of`), so that a decision never depends on a record that an
+    election may take back.
     """
 
     def __init__(
@@ -82,8 +82,11 @@ class CoordinatorPartition(ABC):
         write_timeout_ms: int,
         lost: Callable[[], None],
     ) -> None:
-        """`write_timeout_ms`: how long a client waits for the replication of a record. `lost` is called when
-        this node turns out to lead the partition no more."""
+        """Create the owner of a coordinator.
+
+        `write_timeout_ms` is how long a client waits for the replication of a record. `lost` is called when
+        this node finds out that it does not lead the partition any more.
+        """
         self._coordinator = coordinator
         self._log = partition_log
         self._clock_ms = clock_ms
@@ -96,18 +99,18 @@ class CoordinatorPartition(ABC):
 
     @abstractmethod
     def _replay(self, record: CoordinatorRecord, offset: int, now_ms: int, producer_id: int) -> None:
-        """Apply a record that is committed now."""
+        """Apply a committed record."""
 
     @abstractmethod
     def _hold(self, record: CoordinatorRecord) -> Hold:
-        """Whose requests have to wait until this record is committed."""
+        """The key whose requests must wait until this record is committed."""
 
     @abstractmethod
     def _deliver(self) -> None:
-        """Hand on what the coordinator has to say after a call."""
+        """Deliver the replies and effects that the coordinator has produced in a call."""
 
     def now_ms(self) -> int:
-        """The wall clock, for records and timers alike; when it is set anew, the timers move along."""
+        """The wall clock's time, for records and timers; if the clock was set, the timers shift with it."""
         now_ms = self._clock_ms()
         jump_ms = now_ms - self._loop.time() * 1000 - self._clock_ahead_ms
         if abs(jump_ms) > CLOCK_JUMP_MS:
@@ -118,11 +121,11 @@ class CoordinatorPartition(ABC):
         return now_ms
 
     def start(self) -> None:
-        """Begin to serve: timers of what was loaded run from now on."""
+        """Start to serve; the timers of the loaded state run from now on."""
         self.settle(self._coordinator.on_loaded(self.now_ms()))
 
     def stop(self) -> None:
-        """Serve no longer; requests that wait are told to look elsewhere."""
+        """Stop serving; waiting requests fail with NOT_COORDINATOR."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -133,13 +136,12 @@ class CoordinatorPartition(ABC):
     # -- records -------------------------------------------------------------------------------------
 
     def settle(self, records: Records, *, atomic: bool = True) -> Outcome:
-        """Append what a call has returned, replay it once it is committed, answer who can be answered now,
-        set the timer.
+        """Append a call's records, replay them once they are committed, send replies, and set the timer.
 
-        The outcome is NONE, or why the records are not in the log; the coordinator knows of it then. One
-        that takes time may become NOT_COORDINATOR, or REQUEST_TIMED_OUT: then it will still be replayed if
-        it is ever committed. Records that need not be there together (`atomic=False`) may take several
-        batches.
+        The outcome is NONE, or the reason why the records are not in the log, which the coordinator has been
+        notified of. An outcome that takes time may become NOT_COORDINATOR, or REQUEST_TIMED_OUT; the records
+        are then still replayed if they are ever committed. Records that need not be written together
+        (`atomic=False`) may take several batches.
         """
         outcome: Outcome = ErrorCode.NONE
         for batch in (records,) if atomic else _split(records):
@@ -156,19 +158,19 @@ class CoordinatorPartition(ABC):
         return outcome
 
     def settled(self) -> Outcome:
-        """When all that has been appended by now is committed."""
+        """The outcome of all appends up to now, known when they are committed."""
         return self._uncommitted.settled()
 
     @property
     def uncommitted(self) -> int:
-        """Appends that are not committed yet."""
+        """The number of appends that are not committed yet."""
         return len(self._uncommitted)
 
     def line_of(self, key: str, *, behind_all: bool = False) -> asyncio.Future[ErrorCode] | None:
-        """What a request has to wait for, or None: then it may be handled now.
+        """Return the future that a request must wait for, or None if it may be handled now.
 
-        Once it is done the request asks again, unless it is done with an error. `behind_all`: wait for
-        records of this key that do not exclude each other, too.
+        When the future is done without an error, the request calls this again. `behind_all`: also wait for
+        records of this key that do not exclude each other.
         """
         uncommitted = self._uncommitted
         holders = uncommitted.held if behind_all else uncommitted.blocked
@@ -176,12 +178,12 @@ class CoordinatorPartition(ABC):
 
     @property
     def _held(self) -> Container[str]:
-        """Keys that have records on the way."""
+        """The keys with uncommitted records."""
         return self._uncommitted.held
 
     @property
     def _blocked(self) -> Container[str]:
-        """Keys that have records on the way which exclude all others."""
+        """The keys with uncommitted records that exclude all others."""
         return self._uncommitted.blocked
 
     def _write(
@@ -190,7 +192,10 @@ class CoordinatorPartition(ABC):
         producer: tuple[int, int] = NOBODY,
         verification: Verification | None = None,
     ) -> Outcome:
-        """Append records as one batch, in a producer's transaction or not, and replay them when committed."""
+        """Append records as one batch and replay them when committed.
+
+        With `producer`, they are part of its transaction.
+        """
         now_ms = self.now_ms()
         try:
             info = self._log.append(
@@ -216,10 +221,10 @@ class CoordinatorPartition(ABC):
         return self._uncommitted.add(info.last_offset + 1, replay, map(self._hold, records))
 
     def _on_committed(self) -> None:
-        """Records have been replayed, within a follower's fetch: what they lead to is for the next turn.
+        """Schedule the effects of replayed records for the next turn, as a follower's fetch is running.
 
-        A marker that was appended here might go to a partition which that fetch has looked at already, and
-        would be found half a second later.
+        A marker appended now might go to a partition that the fetch has already read, and would be found half
+        a second later.
         """
         self._loop.call_soon(self._hand_on)
 
@@ -231,7 +236,10 @@ class CoordinatorPartition(ABC):
     # -- timers --------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        """Wake up for the next deadline. One timer is enough: deadlines that move later are found then."""
+        """Set the timer for the next deadline.
+
+        One timer is enough: when it fires, it also finds deadlines that have moved to later times.
+        """
         deadline_ms = self._coordinator.next_deadline_ms
         if deadline_ms is None or (self._timer is not None and self._armed_ms <= deadline_ms):
             return
@@ -255,7 +263,10 @@ class CoordinatorPartition(ABC):
 
 
 def _split(records: Records) -> Iterator[Records]:
-    """Runs of records whose keys stay below MAX_BATCH_KEY_BYTES; for tombstones that is all there is."""
+    """Split records into runs with less than MAX_BATCH_KEY_BYTES of keys.
+
+    For tombstones, that limits the batch, since they have no values.
+    """
     run: Records = []
     size_bytes = 0
     for record in records:
@@ -274,7 +285,7 @@ def encode_records(
     compression: int,
     producer: tuple[int, int] = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH),
 ) -> bytes:
-    """One batch, so that the records are in the log together or not at all.
+    """Encode records as one batch, so that either all of them are in the log or none.
 
     With a producer's id and epoch they belong to its transaction, without a sequence, as Kafka writes them.
     """

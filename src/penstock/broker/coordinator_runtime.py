@@ -1,9 +1,9 @@
-"""The coordinators of one kind on this node: which partitions of their topic it owns, and from when on.
+"""The coordinators of one kind on this node: one for each partition of their topic that the node leads.
 
-This node coordinates the keys (groups, transactional ids) of every partition that it leads of an internal
-topic. A partition is loaded by a worker when this node begins to lead it, up to the log's end, and served
-when all of that is committed; until then its clients are asked to wait. One that could not be loaded has no
-coordinator until another try succeeds. The topic is created when it is first needed.
+This node coordinates the keys (groups, transactional ids) of every partition of an internal topic that it
+leads. When it becomes the leader of a partition, a worker loads the partition up to the log's end, and the
+node serves it once all loaded records are committed; until then clients get a retriable error. If loading
+fails, the partition has no coordinator until a retry succeeds. The topic is created when it is first needed.
 """
 
 from __future__ import annotations
@@ -34,40 +34,41 @@ log = logging.getLogger(__name__)
 CREATE_TIMEOUT_MS = 30_000
 LOAD_RETRY_S = 1.0
 LOAD_RETRY_MAX_S = 60.0
-"""Between tries to load a partition: what kept it from being read may pass, and each try reads all of it."""
+"""The longest pause between attempts to load a partition. A read error may be temporary, but each attempt
+reads the whole partition."""
 
 P = TypeVar("P", bound=CoordinatorPartition)
 R = TypeVar("R")
 
 
 class CoordinatorRuntime(ABC, Generic[P]):
-    """Partitions by their number; `_owner` raises KafkaError if this node cannot serve a key."""
+    """The coordinators by partition number; `_owner` raises KafkaError if this node cannot serve a key."""
 
     TOPIC: ClassVar[str]
     PARTITION_COUNT_CONFIG: ClassVar[str]
     WRITE_TIMEOUT_CONFIG: ClassVar[str]
-    """How long a client waits for its records to be replicated."""
+    """The config with the time that a client waits for the replication of its records."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._partition_count = broker.config.get_int(self.PARTITION_COUNT_CONFIG)
         self._loaded: dict[int, P] = {}
         self._elected: dict[int, Replica] = {}
-        """The replica that each partition is, or was to be, loaded from."""
+        """The replica from which each partition is loaded, or was to be loaded."""
         self._loading: dict[int, asyncio.Task[None]] = {}
         self._reading: dict[int, asyncio.Future[None]] = {}
-        """Those of them whose log is still being read; the others wait for their followers."""
+        """The partitions in `_loading` whose log is still being read; the others wait for their followers."""
         self._retries: dict[int, asyncio.TimerHandle] = {}
-        """Of partitions that this node leads, but could not load."""
+        """The timers of partitions that this node leads but could not load."""
         self._creation: asyncio.Future[None] | None = None
         self._changed: asyncio.Future[None] = broker.loop.create_future()
-        """Done at the next change of the image."""
+        """Completed at the next change of the image."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._write_timeout_ms = broker.config.get_int(self.WRITE_TIMEOUT_CONFIG)
 
     @abstractmethod
     def _new_owner(self, partition: int, replica: Replica) -> P:
-        """An empty coordinator for a partition, with what it needs."""
+        """Create an empty coordinator for a partition."""
 
     @abstractmethod
     def _replay(self, owner: P, partition_log: Log, end_offset: int, now_ms: int) -> None:
@@ -76,16 +77,17 @@ class CoordinatorRuntime(ABC, Generic[P]):
     # -- where keys live -----------------------------------------------------------------------------
 
     def partition_of(self, key: str) -> int:
-        """The partition of the topic that this group or transactional id belongs to.
+        """The partition of the topic that a group or transactional id belongs to.
 
-        By the image, whose topic another node may have made, before this one has followed.
+        It depends on the image's topic, which another node may have created before this node has opened its
+        logs.
         """
         topic = self._broker.image.topics.by_name.get(self.TOPIC)
         return partition_for(key, self._partition_count if topic is None else len(topic.partitions))
 
     @property
     def has_topic(self) -> bool:
-        """Whether the topic is there, with its logs."""
+        """Whether the topic exists and its creation has completed."""
         return self._creation is None and self.TOPIC in self._broker.image.topics.by_name
 
     def _owner(self, key: str) -> P:
@@ -100,8 +102,10 @@ class CoordinatorRuntime(ABC, Generic[P]):
         return owner
 
     def _certain_owner(self, key: str) -> P:
-        """For answers from memory, which no append confirms: a node that stood still or is cut off is asked
-        by clients that have not heard of its successor, and would tell what has been. Raises KafkaError.
+        """Return the owner for an answer from memory, which no append confirms. Raises KafkaError.
+
+        A node that stood still or is cut off still gets requests of clients that do not know its successor,
+        and would answer with outdated state.
         """
         number = partition_for(key, self._partition_count)
         owner, partition = self._owner_of_partition(number), self._elected[number].replicated
@@ -111,7 +115,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
         return owner
 
     def _is_expected(self, partition: int) -> bool:
-        """Whether the image has this node lead the partition, whose log is still on the way."""
+        """Whether the image names this node as the partition's leader, but its log is not open yet."""
         registration = self._broker.image.topics.partition(self.TOPIC, partition)
         return (
             registration is not None
@@ -122,7 +126,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
 
     @property
     def uncommitted(self) -> int:
-        """Appends of all partitions that their followers do not have yet."""
+        """The number of appends of all partitions that their followers do not have yet."""
         return sum(owner.uncommitted for owner in list(self._loaded.values()))
 
     # -- answers -------------------------------------------------------------------------------------
@@ -130,9 +134,10 @@ class CoordinatorRuntime(ABC, Generic[P]):
     def _in_line(
         self, key: str, call: Callable[[P], R | Awaitable[R]], *, behind_all: bool = False
     ) -> R | Awaitable[R]:
-        """What `call` answers, once nothing of the key is on the way to the followers.
+        """Return the answer of `call`, once no record of the key waits for the followers.
 
-        At once where there is one replica. `behind_all`: nothing at all; else only what excludes others.
+        With one replica, that is at once. `behind_all`: wait for all records of the key; otherwise only for
+        those that exclude others.
         """
         owner = self._owner(key)
         place = owner.line_of(key, behind_all=behind_all) if owner.uncommitted else None
@@ -158,7 +163,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
         return await response if isinstance(response, Awaitable) else response
 
     def _answer(self, outcome: Outcome, response: R) -> R | Awaitable[R]:
-        """The response, once the records it rests on are committed. Raises KafkaError if they are not."""
+        """Return the response once its records are committed. Raises KafkaError if they are not."""
         if isinstance(outcome, ErrorCode):
             raise_for(outcome)
             return response
@@ -195,10 +200,10 @@ class CoordinatorRuntime(ABC, Generic[P]):
             message = f"{self.TOPIC} was created, but this node has not heard of it"
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message) from None
 
-    # -- life ----------------------------------------------------------------------------------------
+    # -- lifecycle -----------------------------------------------------------------------------------
 
     def on_image_change(self, delta: MetadataDelta) -> None:
-        """Follow leadership; to be called after the replicas have followed."""
+        """Follow leadership changes; call it after the replicas have followed."""
         changed, self._changed = self._changed, self._broker.loop.create_future()
         changed.set_result(None)
         topic = self._broker.image.topics.by_name.get(self.TOPIC)
@@ -206,26 +211,26 @@ class CoordinatorRuntime(ABC, Generic[P]):
         if is_deleted:
             self._resign(range(self._partition_count))
             self._partition_count = self._broker.config.get_int(self.PARTITION_COUNT_CONFIG)
-        if topic is not None:  # maybe created again by the same change
+        if topic is not None:  # the same change may have created it again
             for topic_id, partition in delta.changed_partitions:
                 if topic_id == topic.topic_id:
                     self._follow_leadership(partition)
             self._partition_count = len(topic.partitions)
 
     def close(self) -> None:
-        """Stop serving; requests that wait are answered NOT_COORDINATOR."""
+        """Stop serving; waiting requests are answered NOT_COORDINATOR."""
         self._resign([*self._loaded, *self._loading, *self._retries])
         for task in self._tasks:
             task.cancel()
 
     def _start(self, work: Coroutine[object, object, None]) -> None:
-        """Work that nobody waits for; it ends with the node."""
+        """Start a background task that ends with the node."""
         task = self._broker.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def wait_until_loaded(self) -> None:
-        """Return when no partition is being read. One with followers may still wait for them."""
+        """Return when no partition is being read. A partition with followers may still wait for them."""
         while self._reading:
             await asyncio.wait(list(self._reading.values()))
 
@@ -235,7 +240,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
             self._resign([partition])
             return
         if self._elected.get(partition) is not replica:
-            self._resign([partition])  # its log was opened anew
+            self._resign([partition])  # its log was reopened
         if partition not in self._loaded and partition not in self._loading:
             self._elect(partition, replica)
 
@@ -250,7 +255,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
         self._reading[partition] = self._broker.loop.create_future()
 
     async def _load(self, partition: int, replica: Replica, owner: P, retry_s: float) -> None:
-        """Nothing else is appended to the partition meanwhile: only coordinators do."""
+        """Load a partition, to which only its coordinator appends, so no record is added meanwhile."""
         task = asyncio.current_task()
         end_offset = replica.log.log_end_offset
         is_lost = False
@@ -274,7 +279,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
                     self._lost(partition)
 
     async def _has_committed(self, partition: int, replica: Replica, end_offset: int) -> bool:
-        """Wait until what the last leader left is committed; False if this node leads no more before."""
+        """Wait until the last leader's records are committed; return False if leadership is lost first."""
         if replica.high_watermark >= end_offset:
             return True
         self._end_reading(partition)
@@ -290,9 +295,9 @@ class CoordinatorRuntime(ABC, Generic[P]):
             reading.set_result(None)
 
     def _lost(self, partition: int) -> None:
-        """The coordinator has found out that this node leads its partition no more."""
+        """Resign from a partition whose coordinator found that this node does not lead it any more."""
         self._resign([partition])
-        # by now it may lead it again, in another epoch
+        # The node may lead the partition again by now, in another epoch.
         self._broker.loop.call_soon(self._follow_leadership, partition)
 
     def _serve(self, partition: int, owner: P) -> None:
@@ -323,6 +328,6 @@ async def _answer_when_committed(outcome: asyncio.Future[ErrorCode], response: R
 
 
 def raise_for(error: ErrorCode) -> None:
-    """Raise what clients of a coordinator understand for an error of its log, or of a group."""
+    """Raise the error that coordinators' clients understand for an error of the log or of a group."""
     if error is not ErrorCode.NONE:
         raise KafkaError(append_error(error))

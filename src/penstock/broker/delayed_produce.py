@@ -1,8 +1,8 @@
-"""Produce requests with acks=all that wait for their records to be committed.
+"""Produce requests with acks=all that wait until their records are committed.
 
-A request waits for all its partitions, each until the high watermark has passed what was appended there, for
-as long as the producer said. What is not committed by then may be later: the producer is told that the
-request has timed out, and repeats it.
+A request waits for all its partitions, each until the high watermark has passed the appended records, up to
+the producer's timeout. Records that are not committed by then may be committed later: the producer gets a
+timeout error and retries the request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MESSAGES = {
 
 
 class Uncommitted(NamedTuple):
-    """What was appended to one partition, and the answer that it will have."""
+    """Records appended to one partition, and the answer to fill in for them."""
 
     replica: Replica
     leader_epoch: int
@@ -58,7 +58,7 @@ class DelayedProduce:
     def _done(self, number: int, error: ErrorCode) -> None:
         waiting = self._waiting.pop(number, None)
         if waiting is None:
-            return  # its time was over
+            return  # the request has timed out
         if error is ErrorCode.NONE:
             error = waiting.replica.check_enough_replicas_after_append()
         _tell(waiting, error)
@@ -67,20 +67,20 @@ class DelayedProduce:
             self._purgatory.schedule(self)
 
     def cancel(self) -> None:
-        """Forget it: the client is gone."""
+        """Discard the request, because the client has disconnected."""
         if self._waiting:
             self._purgatory.leave(self)
             self._waiting.clear()
         self._complete = None
 
     def run(self) -> None:
-        """Answer."""
+        """Send the answer."""
         complete, self._complete = self._complete, None
         if complete is not None:
             complete()
 
     def expire(self) -> None:
-        """Its time is over."""
+        """Answer with a timeout for the partitions that are not committed yet."""
         for waiting in self._waiting.values():
             _tell(waiting, ErrorCode.REQUEST_TIMED_OUT)
         if self._waiting:
@@ -90,9 +90,9 @@ class DelayedProduce:
 
 
 class DelayedAppend:
-    """A waiting request with a single batch; `complete` is called once, with what became of it.
+    """A waiting request with a single batch; `complete` is called once, with the result.
 
-    The same as `DelayedProduce` for less: small requests cost what is done around their batch.
+    It does the same as `DelayedProduce` with less overhead, which dominates the cost of small requests.
     """
 
     __slots__ = ("_complete", "_error", "_is_waiting", "_purgatory", "_replica", "tick")
@@ -115,27 +115,27 @@ class DelayedAppend:
 
     def _done(self, error: ErrorCode) -> None:
         if not self._is_waiting:
-            return  # its time was over
+            return  # the request has timed out
         self._is_waiting = False
         self._error = self._replica.check_enough_replicas_after_append() if error is ErrorCode.NONE else error
         self._purgatory.leave(self)
         self._purgatory.schedule(self)
 
     def cancel(self) -> None:
-        """Forget it: the client is gone."""
+        """Discard the request, because the client has disconnected."""
         if self._is_waiting:
             self._is_waiting = False
             self._purgatory.leave(self)
         self._complete = None
 
     def run(self) -> None:
-        """Answer."""
+        """Send the answer."""
         complete, self._complete = self._complete, None
         if complete is not None:
             complete(self._error)
 
     def expire(self) -> None:
-        """Its time is over."""
+        """Answer with a timeout, unless the batch is committed."""
         if self._is_waiting:
             self._is_waiting = False
             self._error = ErrorCode.REQUEST_TIMED_OUT
@@ -149,7 +149,7 @@ def _tell(waiting: Uncommitted, error: ErrorCode) -> None:
 
 
 def fill_in(answer: ProduceResponse.PartitionProduceResponse, error: ErrorCode) -> None:
-    """Why it is not known to be committed."""
+    """Fill in the error of an append that is not known to be committed."""
     answer.error_code = error
     answer.error_message = MESSAGES.get(error)
     answer.base_offset = -1

@@ -1,10 +1,10 @@
-"""Tells the controller in which log directories this broker keeps its replicas (KIP-858).
+"""Report to the controller in which log directories this broker keeps its replicas (KIP-858).
 
-Kafka's AssignmentsManager. With one directory the controller knows by itself. Where there are several the
-broker chooses, and until it has told, the failure of a directory would not move the leaderships of the
-partitions in it. What was chosen is told even if the directory has failed meanwhile: so the controller hears
-what it took along. A replica that may lie in a directory that is offline, and of which nobody knows, is told
-as lost: others shall lead.
+This is Kafka's AssignmentsManager. With one directory, the controller knows it without a report. With
+several, the broker chooses, and until it has reported its choice, the failure of a directory would not move
+the leaderships of its partitions. The choice is reported even if the directory has failed meanwhile, so that
+the controller learns which partitions failed with it. A replica that may be in an offline directory, and
+whose directory was never reported, is reported as lost, so that other replicas lead.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.storage.log_manager import LogManager
 log = logging.getLogger(__name__)
 
 ASSIGNMENTS_PER_REQUEST: Final = 2250
-"""As in Kafka: what fits into one batch of the metadata log with room to spare."""
+"""The same as in Kafka: this number fits into one batch of the metadata log with room to spare."""
 FIRST_PAUSE_S: Final = 0.1
 PAUSE_MAX_S: Final = 10.0
 TIMEOUT_MS: Final = 30_000
@@ -38,7 +38,10 @@ class _Place(NamedTuple):
 
 
 class DirectoryAssignments:
-    """Compares the image with the disks after each change, and sends what differs until it does no more."""
+    """The reporter of this broker.
+
+    After each change it compares the image with the disks, and sends the differences until there are none.
+    """
 
     def __init__(
         self,
@@ -56,11 +59,11 @@ class DirectoryAssignments:
         self._channel = channel
         self._loop = loop
         self._untold: dict[_Place, bytes] = {}
-        """The directory of each replica that the controller has elsewhere, or nowhere yet."""
+        """The directory of each replica for which the controller has another directory, or none yet."""
         self._sending: asyncio.Task[None] | None = None
 
     def partitions_changed(self, changed: Iterable[tuple[bytes, int]]) -> None:
-        """Some partitions are new or have changed, and their logs here are open."""
+        """Compare partitions that are new or have changed, after their logs were opened here."""
         if self._image.metadata_version < DIRECTORY_ASSIGNMENT_LEVEL:
             return
         for topic_id, partition_id in sorted(changed):
@@ -70,7 +73,7 @@ class DirectoryAssignments:
             self._sending.add_done_callback(self._ended)
 
     async def close(self) -> None:
-        """Tell no more."""
+        """Stop reporting."""
         sending = self._sending
         if sending is not None:
             sending.cancel()
@@ -108,7 +111,7 @@ class DirectoryAssignments:
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
     async def _told(self, some: dict[_Place, bytes]) -> str | None:
-        """Tell of some replicas; why that failed, None if it did not."""
+        """Report some replicas; return the reason if that failed, or None."""
         try:
             response = await self._channel.call(self._request(some), AssignReplicasToDirsResponse, TIMEOUT_MS)
         except (PeerError, KafkaError) as error:
@@ -118,7 +121,8 @@ class DirectoryAssignments:
         for directory in response.directories:
             for topic in directory.topics:
                 for answer in topic.partitions:
-                    # One that is refused is none of this broker's any more, or the image will say so soon.
+                    # A refused replica does not belong to this broker any more, or the image will show that
+                    # soon.
                     place = _Place(topic.topic_id, answer.partition_index)
                     if self._untold.get(place) == directory.id:
                         del self._untold[place]

@@ -1,7 +1,7 @@
-"""From a frame to a handler and back, for one kind of listener; and how the APIs did.
+"""Decode frames, call handlers and encode responses for one kind of listener, and count per API.
 
-Who handles what stands in `api_table`. A handler answers with a response message or the bytes of one, with
-None for no answer at all, or later: with an awaitable or a `Promise`.
+`api_table` maps APIs to handlers. A handler returns a response message or its bytes, None for no response, or
+a later response: an awaitable or a `Promise`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PLAIN_REQUEST_BYTES_MAX = 1024 * 1024
-"""For requests that carry neither records nor a group's own bytes. Kafka lets them have 100 MB, which would
-be millions of elements to decode, judge and answer one by one while the event loop stands still."""
+"""The limit for requests that contain neither records nor a group's own bytes. Kafka allows 100 MB, which
+would be millions of elements to decode, check and answer one by one while the event loop stands still."""
 
 REQUEST_BYTES_MAX = {
     ApiKey.PRODUCE: sys.maxsize,
@@ -41,17 +41,17 @@ REQUEST_BYTES_MAX = {
     ApiKey.SYNC_GROUP: sys.maxsize,
     ApiKey.ENVELOPE: PLAIN_REQUEST_BYTES_MAX + 64 * 1024,
 }
-"""Other limits: a group's bytes are its own, and an envelope holds a request that was let in already."""
+"""Exceptions: a group's bytes are opaque, and an envelope holds a request that was already accepted."""
 
 LONG_NS = 1_000_000
-"""A request that holds the loop for longer than that is named when the turn was long."""
+"""A request that holds the loop for longer is named in the report of a long turn."""
 
 LONG_REQUEST_BYTES = 16 * 1024
-"""Requests beyond are decoded in turns, and so are answers that took turns encoded. Not so Produce, whose
-bytes are batches."""
+"""Larger requests are decoded over several turns of the loop; responses of asynchronous handlers are encoded
+so too. Produce is exempt, because its bytes are batches."""
 
 HEADER_TAGS_MAX = 64
-"""Kafka has defined none so far."""
+"""Kafka has defined no header tags so far."""
 
 _request_header = struct.Struct(">hhih").unpack_from
 _response_v0 = struct.Struct(">ii").pack
@@ -60,21 +60,21 @@ _now_ns = time.perf_counter_ns
 
 
 Kept = Message | bytes | BaseException | None
-"""A response, its bytes without the header, why there is none, or None for none at all."""
+"""A response, its bytes without the header, an exception instead of one, or None if there is none."""
 
 
 class Promise:
-    """A response a handler gives later, while requests behind it on the connection may go ahead.
+    """A response that a handler gives later, while later requests on the connection may proceed.
 
-    For requests whose effects have happened when the handler returns. Those still at work return an
-    awaitable instead.
+    It is for requests whose effects have happened when the handler returns. A handler that is still working
+    returns an awaitable instead.
     """
 
     __slots__ = ("_completed", "_deliver", "_response", "on_abandon")
 
     def __init__(self, on_abandon: Callable[[], None] | None = None) -> None:
         self.on_abandon = on_abandon
-        """Called when nobody waits for the response any more."""
+        """Called when the response is not needed any more."""
         self._deliver: Callable[[Kept], None] | None = None
         self._response: Kept = None
         self._completed = False
@@ -83,7 +83,7 @@ class Promise:
         self._keep(response)
 
     def fail(self, error: BaseException) -> None:
-        """Nothing true can be answered: the connection closes."""
+        """Close the connection, because there is no correct answer."""
         self._keep(error)
 
     def _keep(self, response: Kept) -> None:
@@ -101,9 +101,12 @@ class Promise:
 
 
 class ApiStats:
-    """Counters of one API, plain integers. A request's time has four parts, as in Apache Kafka: in the queue
-    until its handler begins, in the handler, waiting for others (a long poll, replicas, the controller), and
-    until the socket has taken the last byte of the answer."""
+    """Counters of one API, as plain integers.
+
+    As in Apache Kafka, a request's time has four parts: in the queue until its handler starts, in the
+    handler, waiting for others (a long poll, replicas, the controller), and until the socket has accepted the
+    last byte of the response.
+    """
 
     __slots__ = ("errors", "handler_ns", "queue_ns", "remote_ns", "request_bytes", "requests", "send_ns")
 
@@ -118,7 +121,7 @@ class ApiStats:
 
 
 class Served:
-    """One API in one version, with all that the hot path would otherwise look up."""
+    """One API in one version, with everything that the hot path would otherwise look up."""
 
     __slots__ = (
         "api_key",
@@ -152,7 +155,7 @@ class Served:
 
 
 class Dispatcher:
-    """Decodes requests, calls their handlers, encodes the responses."""
+    """The dispatcher of one kind of listener. It decodes requests, calls handlers and encodes responses."""
 
     def __init__(self, broker: Broker, listener: ListenerType) -> None:
         self._broker = broker
@@ -164,13 +167,14 @@ class Dispatcher:
         self.advertised: dict[ApiKey, tuple[int, int]] = {
             key: api_table.advertised_versions(modules[key]) for key in self._handlers
         }
-        """For ApiVersions: each served API with its lowest and highest version."""
+        """The lowest and highest version of each served API, for ApiVersions."""
 
     def handle_request(self, connection: Connection, frame: memoryview) -> Reply:
-        """The reply to one frame. Its bytes are reused after the return, or when a Produce is answered.
+        """Reply to one frame.
 
-        Raises:
-            HostileFrame: nothing sensible can be answered; the connection must be closed.
+        The frame's bytes are reused after the return, or for Produce once it is answered.
+
+        Raises HostileFrame if no sensible answer is possible; the connection must be closed.
         """
         try:
             api_key, api_version, correlation_id, client_id_bytes = _request_header(frame)
@@ -239,7 +243,7 @@ class Dispatcher:
         frame_bytes: int,
         decoded: Awaitable[tuple[Message, int]],
     ) -> PendingReply:
-        """Once the request is decoded. Nothing of its frame is needed any more."""
+        """Call the handler once the request is decoded, which needs nothing of its frame any more."""
         context = connection.contexts.get(served.version) or _context(connection, served.version)
 
         async def handle() -> object:
@@ -262,14 +266,14 @@ class Dispatcher:
         return pending
 
     async def abandon_requests(self) -> None:
-        """Cancel what handlers are still at work on, and return when nothing of it runs any more."""
+        """Cancel all handlers that are still working, and return when none runs any more."""
         abandoned = list(self._tasks)
         for task in abandoned:
             task.cancel()
         await asyncio.gather(*abandoned, return_exceptions=True)
 
     def _serve(self, api_key: int, version: int) -> Served | None:
-        """The entry for an API version seen for the first time."""
+        """Create the entry for an API version that is seen for the first time."""
         try:
             key = ApiKey(api_key)
         except ValueError:
@@ -286,7 +290,7 @@ class Dispatcher:
         return served
 
     def _refuse_version(self, api_key: int, api_version: int, correlation_id: int) -> Reply:
-        """KIP-511: a too new ApiVersions is answered in version 0, all else closes the connection."""
+        """Answer a too new ApiVersions in version 0 (KIP-511); for any other API, close the connection."""
         if api_key != ApiKey.API_VERSIONS:
             raise HostileFrame(f"api key {api_key} version {api_version} is not served")
         lowest, highest = api_keys.api_range(ApiKey.API_VERSIONS)
@@ -352,7 +356,7 @@ class Dispatcher:
         return pending
 
     def _encode_in_turns(self, served: Served, response: object) -> object:
-        """Its bytes, or who will have them when they are there; what has none to be encoded as it is."""
+        """Encode a response to bytes, or return their future; a response with records stays as it is."""
         if isinstance(response, Message) and not served.has_records:
             return in_turns(response.encode_in_steps(served.version))
         return response
@@ -369,7 +373,7 @@ class Dispatcher:
         pending.complete([reply] if isinstance(reply, bytes) else reply)
 
     def _failed(self, served: Served, correlation_id: int, error: BaseException) -> list[Part]:
-        """An exception nobody expected: log it and say so, or close if the message has no place for it."""
+        """Log an unexpected exception and answer an error, or close if the message has no field for it."""
         served.stats.errors += 1
         code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
         if isinstance(error, KafkaError):
@@ -387,7 +391,7 @@ class Dispatcher:
 
 
 def _waited(served: Served, connection: Connection, since_ns: int) -> int:
-    """A response that others had to do with is there; when."""
+    """Record the time that a response waited for others, and return the current time."""
     now_ns = connection.answered_ns = _now_ns()
     stats = connection.answering = served.stats
     stats.remote_ns += now_ns - since_ns
@@ -395,7 +399,7 @@ def _waited(served: Served, connection: Connection, since_ns: int) -> int:
 
 
 def encode_reply(served: Served, correlation_id: int, response: Message) -> bytes | list[Part]:
-    """The whole frame: size, response header, body; in parts if it carries slices of files."""
+    """Encode the whole frame: size, response header, body; in parts if it contains slices of files."""
     if served.has_records:
         parts = cast("list[Part]", response.encode_parts(served.version))
         size = sum(map(len, parts))
@@ -406,14 +410,14 @@ def encode_reply(served: Served, correlation_id: int, response: Message) -> byte
 
 
 def frame_reply(served: Served, correlation_id: int, body: bytes) -> bytes:
-    """A response that is encoded already, with its size and header."""
+    """Add size and header to a response that is already encoded."""
     if served.flexible_response:
         return _response_v1(len(body) + 5, correlation_id, 0) + body
     return _response_v0(len(body) + 4, correlation_id) + body
 
 
 async def _kept(promise: Promise, pending: PendingReply) -> object:
-    """The response that was promised while the request blocks its connection already."""
+    """Wait for a promised response of a request that already blocks its connection."""
     kept: asyncio.Future[object] = asyncio.get_running_loop().create_future()
 
     def deliver(response: Kept) -> None:
@@ -452,7 +456,7 @@ def _set_client_id(connection: Connection, raw: memoryview | bytes) -> None:
 
 
 def _skip_tagged_fields(frame: memoryview, position: int) -> int:
-    """Skip the tagged fields that end a flexible header."""
+    """Skip the tagged fields at the end of a flexible header."""
     count, position = _unsigned_varint(frame, position)
     if count > HEADER_TAGS_MAX:
         raise HostileFrame(f"{count} tagged fields in a request header")

@@ -1,7 +1,7 @@
-"""What a node takes from the machine it runs on: clock, chance, disk, threads and listening sockets.
+"""The machine on which a node runs: clock, randomness, disk, threads and listening sockets.
 
-All of it comes in here, so that a simulator can run real nodes on machines that it made up. Time that passes,
-and timers, are the event loop's.
+The node gets all of these from here, so that a simulator can run real nodes on simulated machines. The event
+loop provides elapsed time and timers.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ if TYPE_CHECKING:
 
 
 class Environment:
-    """The real machine. A substitute overrides any of these."""
+    """The real machine. A substitute overrides any of its parts."""
 
     files: FileSystem = REAL_FILES
     rng: random.Random
     sendfile: Callable[[int, int, int, int], int] = staticmethod(os.sendfile)
     """(socket, file, position, count) → bytes sent. Raises OSError."""
     log_workers: Callable[[int], Executor] = staticmethod(threads)
-    """A pool of so many for a log manager."""
+    """Creates a thread pool of the given size for a log manager."""
 
     def __init__(self) -> None:
-        self.rng = random.SystemRandom()  # nobody shall guess what session comes next
+        self.rng = random.SystemRandom()  # session ids must not be predictable
         self.dial: Dial = TcpDial()
 
     def clock_ms(self) -> int:
-        """The wall clock, as records and leases have it."""
+        """The wall clock's time, for records and leases."""
         return time.time_ns() // 1_000_000
 
     def uuid(self) -> uuid.UUID:
-        """A random one (version 4)."""
+        """Create a random UUID (version 4)."""
         return uuid.UUID(int=self.rng.getrandbits(128), version=4)
 
     def workers(self, count: int, name: str) -> Executor:
-        """Threads for work that blocks; none is started before it is needed."""
+        """Create a thread pool for blocking work; it starts threads only when they are needed."""
         return ThreadPoolExecutor(max(1, count), thread_name_prefix=name)
 
     def bind(self, listener: Listener, limits: ServerLimits) -> socket.socket:
-        """A listening socket. Raises OSError, which names the address."""
+        """Create a listening socket. Raises OSError, which names the address."""
         return listening_socket(listener, limits)

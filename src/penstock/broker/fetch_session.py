@@ -1,8 +1,8 @@
-"""Incremental fetch sessions (KIP-227): what a client asked for before, so that it need not say it again.
+"""Incremental fetch sessions (KIP-227): requests and responses that name only changed partitions.
 
-A full request (epoch 0) opens a session if the cache has room. Incremental ones name only what changed, in
-partitions and in the answer: a partition appears in a response only with records, an error, or a high
-watermark or log start offset that the client hasn't been told.
+A full request (epoch 0) opens a session if the cache has room. Incremental requests name only the partitions
+that changed. A response contains a partition only if it has records, an error, or a high watermark or log
+start offset that the client does not have yet.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MAX_EPOCH = 2**31 - 1
 EVICTION_MS = 120_000
 TOPIC_IDS_SINCE_VERSION = 13
 NOT_SAID = 2**63 - 1
-"""The high watermark of a client that does not tell what it knows (KIP-1166)."""
+"""The high watermark of a client that does not report the one that it knows (KIP-1166)."""
 
 TopicKey = str | bytes
 PartitionKey = tuple[TopicKey, int]
 
 
 class FetchTarget:
-    """One partition to fetch: where from, how much, and what its client last heard of it."""
+    """One partition to fetch: the position, the limit, and the offsets last sent to the client."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -59,7 +59,7 @@ class FetchTarget:
             self.high_watermark = wanted.high_watermark
 
     def is_news(self, data: FetchResponse.PartitionData) -> bool:
-        """Whether a response tells anything of this partition that its client hasn't been told."""
+        """Whether a response has anything for this partition that its client does not have yet."""
         return (
             (data.records is not None and len(data.records) > 0)
             or data.high_watermark != self.high_watermark
@@ -70,10 +70,10 @@ class FetchTarget:
         )
 
     def heard(self, data: FetchResponse.PartitionData) -> bool:
-        """Note what a response tells of this partition; whether it tells anything."""
+        """Record what a response sends for this partition, and return whether it is anything new."""
         news = self.is_news(data)
-        # After an error the next good answer is news, whatever it says; so it is to a follower that cuts its
-        # log, and takes on no high watermark before that is done.
+        # After an error, the next good answer is always new. So it is for a follower that truncates its log,
+        # because it adopts no high watermark before that is done.
         is_settled = data.error_code == 0 and data.diverging_epoch.end_offset < 0
         self.high_watermark = data.high_watermark if is_settled else -1
         self.log_start_offset = data.log_start_offset
@@ -81,7 +81,7 @@ class FetchTarget:
 
 
 class FetchSession:
-    """The partitions of one client in the order in which they're read next."""
+    """The partitions of one client, in the order in which they are read next."""
 
     __slots__ = (
         "by_topic_id",
@@ -102,7 +102,7 @@ class FetchSession:
         news: SessionNews | None = None,
     ) -> None:
         self.news = news
-        """What is to be told of its partitions, where the client is a follower."""
+        """The changes to report in the session's partitions; None unless the client is a follower."""
         self.session_id = session_id
         self.targets = targets
         self.by_topic_id = by_topic_id
@@ -126,13 +126,13 @@ class FetchSession:
         return self.news is not None
 
     def close(self) -> None:
-        """Nobody asks any more."""
+        """Stop watching partitions, because the session is over."""
         if self.news is not None:
             self.news.close()
 
 
 class SessionError(Exception):
-    """The request does not fit its session; the answer is this code and nothing else."""
+    """The request does not match its session; the response has this code and nothing else."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -140,7 +140,7 @@ class SessionError(Exception):
 
 
 class FetchPlan:
-    """What one request fetches, and how its answer is told to its session, if it has one."""
+    """The partitions that one request fetches, and the session to update by its response, if any."""
 
     __slots__ = ("_cache", "_follower_id", "_session", "by_topic_id", "opens_session", "targets")
 
@@ -163,18 +163,18 @@ class FetchPlan:
 
     @property
     def news(self) -> SessionNews | None:
-        """What a follower's session has to be told."""
+        """The changes to report in a follower's session."""
         return None if self._session is None else self._session.news
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is asked for."""
+        """Whether no partition is requested."""
         return not self.targets and (self._session is None or not self._session.targets)
 
     def finish(
         self, results: list[tuple[FetchTarget, FetchResponse.PartitionData]]
     ) -> tuple[int, list[tuple[FetchTarget, FetchResponse.PartitionData]]]:
-        """The session id to answer with and the partitions that belong in the answer."""
+        """Return the session id to answer with, and the partitions that belong in the answer."""
         if self._session is not None:
             return self._session.session_id, self._news(self._session.targets, results)
         if not self.opens_session:
@@ -197,7 +197,8 @@ class FetchPlan:
                 continue
             news.append((target, data))
             if data.records is not None and len(data.records):
-                # Who was served goes to the end of the queue, or busy partitions starve the others.
+                # A partition that was served moves to the end of the queue, or busy partitions would starve
+                # others.
                 key = (target.topic, target.partition)
                 if targets.pop(key, None) is not None:
                     targets[key] = target
@@ -208,7 +209,7 @@ class FetchPlan:
 
 
 class FetchSessionCache:
-    """All sessions, at most `max.incremental.fetch.session.cache.slots`."""
+    """The cache of all sessions, at most `max.incremental.fetch.session.cache.slots`."""
 
     def __init__(self, slots: int, clock_ms: Callable[[], int], rng: random.Random | None = None) -> None:
         self._slots = slots
@@ -221,7 +222,7 @@ class FetchSessionCache:
         return len(self._sessions)
 
     def plan(self, request: FetchRequest, version: int) -> FetchPlan:
-        """Find out what the request fetches. Raises SessionError."""
+        """Determine what the request fetches. Raises SessionError."""
         by_topic_id = version >= TOPIC_IDS_SINCE_VERSION
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != INVALID_SESSION_ID:
@@ -252,7 +253,7 @@ class FetchSessionCache:
         return FetchPlan(self, targets, by_topic_id=by_topic_id, session=session)
 
     def answer_waiting(self, session_id: int) -> None:
-        """A follower's next request is here while its last one waits: answer that one with what there is."""
+        """Answer a follower's waiting request now, because its next request has arrived."""
         session = self._sessions.get(session_id)
         if session is not None and session.news is not None:
             for waiter in list(session.news.waiters.waiting):
@@ -266,7 +267,7 @@ class FetchSessionCache:
     def open(
         self, targets: dict[PartitionKey, FetchTarget], by_topic_id: bool, follower_id: int = -1
     ) -> FetchSession | None:
-        """A new session, or None: a client without one sends full requests, which always work."""
+        """Open a session, or return None: a client without one sends full requests, which always work."""
         now_ms = self._clock_ms()
         if not targets:
             return None
@@ -283,9 +284,9 @@ class FetchSessionCache:
         return session
 
     def _evict(self, size: int, for_follower: bool, now_ms: int) -> bool:
-        """Make room for a session of that many partitions: a stale one goes, else an old and smaller one.
+        """Evict a session for one with `size` partitions: a stale one, else an old and smaller one.
 
-        Followers' sessions go for followers' only, and consumers' always do.
+        Followers' sessions are only evicted for followers, and consumers' sessions for either.
         """
         if not self._sessions:
             return False
@@ -313,7 +314,7 @@ def replica_id_of(request: FetchRequest) -> int:
 def targets_of(
     request: FetchRequest, by_topic_id: bool, known: dict[PartitionKey, FetchTarget]
 ) -> Iterable[FetchTarget]:
-    """The partitions a request names, updated in place where they're known."""
+    """Find the partitions that a request names; known ones are updated in place."""
     for topic in request.topics:
         topic_key = topic.topic_id if by_topic_id else topic.topic
         for wanted in topic.partitions:

@@ -1,7 +1,7 @@
-"""Requests that only the controller can answer, passed on to it in an Envelope with the asker's principal.
+"""Forward requests that only the controller can answer, in an Envelope with the client's principal (KIP-590).
 
-KIP-590. What the client sees is the controller's own response. Where the active controller is this node
-nothing is wrapped: its handler is called.
+The client gets the controller's own response. If the active controller is this node, its handler is called
+without an Envelope.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Response = TypeVar("Response", bound=Message)
 
 TIMEOUT_MS: Final = 60_000
-"""How long it is tried to reach an active controller, as in Kafka."""
+"""How long to retry to reach an active controller, as in Kafka."""
 
 FORWARDABLE: Final = frozenset(
     {
@@ -59,24 +59,24 @@ FORWARDABLE: Final = frozenset(
         ApiKey.REMOVE_RAFT_VOTER,
     }
 )
-"""What an Envelope may hold, as in Kafka."""
+"""The requests that an Envelope may contain, as in Kafka."""
 
 _PRINCIPAL_VERSION: Final = 0
 _RETRY_MS: Final = 100
 
 
 class Forwarding:
-    """Passes requests on. ``channel`` is the way to the active controller."""
+    """The forwarder of one node. ``channel`` is the connection to the active controller."""
 
     def __init__(self, broker: Broker, channel: ControllerChannel) -> None:
         self._broker = broker
         self._channel = channel
 
     def served(self, own: Mapping[ApiKey, tuple[int, int]]) -> Mapping[ApiKey, tuple[int, int]]:
-        """Of the versions that this broker serves those that clients can use, for ApiVersions.
+        """The versions of this broker's APIs that clients can use, for ApiVersions.
 
-        Of an API that is forwarded the active controller has to serve a version too: in a rolling upgrade it
-        may be older. As long as it is not known, the broker's own versions are told, as by Kafka.
+        The active controller must serve the version of a forwarded API too; it may be older during a rolling
+        upgrade. While its versions are unknown, the broker's own versions are reported, as in Kafka.
         """
         versions = self._channel.versions
         if versions is None:
@@ -89,16 +89,16 @@ class Forwarding:
         return told
 
     async def ask(self, request: Message, response_type: type[Response]) -> Response:
-        """The controller's response to a request of this node's own, with its principal.
+        """Return the controller's response to a request of this node itself, with the node's principal.
 
-        Raises KafkaError REQUEST_TIMED_OUT, UNSUPPORTED_VERSION, and what the controller raised if it is this
+        Raises KafkaError REQUEST_TIMED_OUT, UNSUPPORTED_VERSION, and the controller's error if it is this
         node.
         """
         version = self._newest(ApiKey(request.ID))
         try:
             response = await self._ask(request, version)
         except CloseConnection as refused:
-            # It was not connected to before, and has said by now what it knows.
+            # There was no connection before, but now the controller has reported its versions.
             older = self._newest(ApiKey(request.ID))
             if older == version:
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(refused)) from None
@@ -109,7 +109,7 @@ class Forwarding:
         return response
 
     def _newest(self, key: ApiKey) -> int:
-        """The newest version that the active controller knows, as far as this node knows."""
+        """The newest version that the active controller supports, as far as this node knows."""
         lowest, highest = api_keys.api_range(key)
         versions = self._channel.versions
         shared = None if versions is None else versions.shared(key, lowest, highest)
@@ -126,10 +126,10 @@ class Forwarding:
         return await self.forward(request, context)
 
     async def forward(self, request: Message, context: RequestContext) -> Message | bytes:
-        """The controller's response to a client's request, or the response's bytes.
+        """Return the controller's response to a client's request, or the response's bytes.
 
-        Raises KafkaError, REQUEST_TIMED_OUT if no active controller answers; CloseConnection where it does
-        not know the request's version: the client shall ask anew what is served.
+        Raises KafkaError, REQUEST_TIMED_OUT if no active controller answers. Raises CloseConnection if the
+        controller does not know the request's version, so that the client requests the served versions again.
         """
         loop = self._broker.loop
         deadline_s = loop.time() + TIMEOUT_MS / 1000
@@ -178,10 +178,10 @@ def _without_header(key: ApiKey, version: int, data: bytes | memoryview) -> byte
 async def answer_envelope(
     broker: Broker, envelope: EnvelopeRequest, context: RequestContext
 ) -> EnvelopeResponse:
-    """On the active controller: the response to the request in an envelope, in an envelope.
+    """Answer the request in an envelope on the active controller, with a response in an envelope.
 
-    Its own error codes are those of Kafka: NOT_CONTROLLER, UNSUPPORTED_VERSION for a request that cannot be
-    read, INVALID_REQUEST for one that may not be forwarded, PRINCIPAL_DESERIALIZATION_FAILURE.
+    The envelope's own error codes are Kafka's: NOT_CONTROLLER, UNSUPPORTED_VERSION for a request that cannot
+    be decoded, INVALID_REQUEST for one that may not be forwarded, PRINCIPAL_DESERIALIZATION_FAILURE.
     """
     try:
         key, header, request = _open(envelope)
@@ -211,7 +211,7 @@ async def answer_envelope(
 
 
 def _open(envelope: EnvelopeRequest) -> tuple[ApiKey, RequestHeader, Message]:
-    """The request in an envelope, of which nothing is a slice that could be overwritten."""
+    """Decode the request in an envelope, from a copy of its bytes, as the originals may be overwritten."""
     data = bytes(envelope.request_data)
     try:
         key = ApiKey(int.from_bytes(data[0:2], "big"))

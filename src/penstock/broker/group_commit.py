@@ -1,10 +1,10 @@
-"""Group commit: one round of fsyncs for all who wait for one.
+"""Group commit: one round of fsyncs for all requests that wait for one.
 
-While a round is under way, those who come wait for the next; so the more wait, the cheaper each is. With
-`penstock.acks.fsync` every answer that acknowledges something written waits for a round that began after it
-was written. Without it only `flush.messages` comes here.
+Requests that arrive during a round wait for the next one, so the cost per request falls with their number.
+With `penstock.acks.fsync`, every response that acknowledges a write waits for a round that began after the
+write. Without it, only `flush.messages` uses rounds.
 
-Reading doesn't wait: a consumer may see a record that a power cut takes back before it was acknowledged.
+Reads do not wait: a consumer may see a record that a power failure removes before it was acknowledged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FLUSHERS: Final = 8
-"""Logs that are synced at once: the file system joins what comes together."""
+"""The number of logs synced concurrently; the file system merges concurrent syncs."""
 
 ACKNOWLEDGING: Final = frozenset(
     {
@@ -47,13 +47,16 @@ ACKNOWLEDGING: Final = frozenset(
         ApiKey.WRITE_TXN_MARKERS,
     }
 )
-"""Whose answers say that something is written. What the controller decides is synced anyway."""
+"""The APIs whose responses acknowledge a write. The controller's decisions are always synced."""
 
 Then = Callable[[BaseException | None], None]
 
 
 class GroupCommit:
-    """Belongs to the event loop. `unsynced` gathers the logs that were appended to, in their order."""
+    """The rounds of one node. `unsynced` collects the logs with appends, in their order.
+
+    It belongs to the event loop.
+    """
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, *, acks_fsync: bool, flushers: Executor | None = None
@@ -67,26 +70,26 @@ class GroupCommit:
         self._is_committing = False
 
     def when_durable(self, then: Then) -> None:
-        """Call `then` once all that is appended by now is durable, or with why it may not be."""
+        """Call `then` once all records appended by now are durable, or with the error that prevents it."""
         self._waiting.append(then)
         if not self._is_committing:
             self._is_committing = True
-            # at the end of this turn, for what else it brings; none of the logs may be unsynced, but whoever
-            # repeats a request must not overtake its first try
+            # The round begins at the end of this turn, to include what else the turn appends. It is needed
+            # even if no log is unsynced, because a retried request must not overtake its first attempt.
             self._loop.call_soon(self._begin_round)
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that was appended is durable."""
+        """Whether all appended records are durable."""
         return not self.unsynced and not self._is_committing
 
     def flush(self, unsynced: Log) -> asyncio.Future[None]:
-        """Make a log durable up to its present end. The future raises StorageFailed."""
+        """Make a log durable up to its current end. The future raises StorageFailed."""
         self.unsynced[unsynced] = None
         return self._durable()
 
     async def settled(self) -> None:
-        """Return once all that is appended by now is durable. Raises StorageFailed."""
+        """Return once all records appended by now are durable. Raises StorageFailed."""
         if not self.is_idle:
             await self._durable()
 
@@ -128,11 +131,11 @@ class GroupCommit:
             self._is_committing = False
 
     def close(self) -> None:
-        """Blocks until the syncs under way are done."""
+        """Wait until running syncs are done. Blocks."""
         self._flushers.shutdown()
 
     def acknowledging(self, api_key: ApiKey, handle: Handler) -> Handler:
-        """`handle`, by `penstock.acks.fsync` with its answers held back until what they tell is durable."""
+        """Wrap `handle` so that its responses wait until the writes are durable (`penstock.acks.fsync`)."""
         if not self.acks_fsync or api_key not in ACKNOWLEDGING:
             return handle
 

@@ -1,4 +1,4 @@
-"""The group coordinators of this node: how requests and transactions reach them."""
+"""The group coordinators of this node, and the requests and transactions that they handle."""
 
 from __future__ import annotations
 
@@ -62,18 +62,19 @@ __all__ = ["GROUP_METADATA_TOPIC", "GroupCoordinatorRuntime"]
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 
 ABORTABLE_VERSION = 4
-"""From this version of TxnOffsetCommit on clients know TRANSACTION_ABORTABLE,"""
+"""The first version of TxnOffsetCommit whose clients know TRANSACTION_ABORTABLE."""
 ADD_PARTITION_VERSION = 5
-"""and from this one on they leave it to the broker to add the partition to the transaction (KIP-890)."""
+"""The first version of TxnOffsetCommit whose clients let the broker add the partition to the transaction
+(KIP-890)."""
 
 FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
 
 
 class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
-    """Requests in, answers out; every method raises KafkaError if this node cannot serve the group.
+    """The runtime of the group coordinators.
 
-    Answers come at once where the group's partition has one replica; else when what they rest on is
-    committed.
+    All methods raise KafkaError if this node cannot serve the group. If the group's partition has one
+    replica, answers are returned at once, otherwise when the records that they depend on are committed.
     """
 
     TOPIC = GROUP_METADATA_TOPIC
@@ -89,7 +90,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
     def join_group(
         self, request: JoinGroupRequest, context: RequestContext
     ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
-        """Answered at once, or when the join round ends."""
+        """Answer at once, or when the join round ends."""
 
         def join(owner: GroupPartition) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
             ticket: asyncio.Future[JoinGroupResponse] = asyncio.get_running_loop().create_future()
@@ -100,7 +101,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
         return self._in_line(request.group_id, join)
 
     def sync_group(self, request: SyncGroupRequest) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
-        """Answered at once, or when the leader's assignment is committed."""
+        """Answer at once, or when the leader's assignment is committed."""
 
         def sync(owner: GroupPartition) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
             ticket: asyncio.Future[SyncGroupResponse] = asyncio.get_running_loop().create_future()
@@ -111,7 +112,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
         return self._in_line(request.group_id, sync)
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
-        # A heartbeat only moves a deadline later: there is nothing to append, answer or arm.
+        # A heartbeat only moves a deadline later: there is nothing to append, to answer or to schedule.
         owner = self._owner(request.group_id)
         return owner.coordinator.handle_heartbeat(request, owner.now_ms())
 
@@ -125,7 +126,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
     def commit_offsets(
         self, request: OffsetCommitRequest, context: RequestContext
     ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-        """The request's topics must exist and have their ids filled in."""
+        """Commit offsets; the request's topics must exist and have their ids filled in."""
 
         def commit(owner: GroupPartition) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
             records, response = owner.coordinator.handle_offset_commit(request, context, owner.now_ms())
@@ -136,10 +137,10 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
     def fetch_offsets(
         self, request: OffsetFetchRequest.OffsetFetchRequestGroup, *, require_stable: bool
     ) -> FetchedGroup | Awaitable[FetchedGroup]:
-        """What is committed; with `require_stable` (KIP-447) once all that was appended before is so.
+        """Return committed offsets; with `require_stable` (KIP-447), wait for all earlier appends first.
 
-        Whoever asks so moves records exactly once: what another coordinator has committed meanwhile he would
-        move again.
+        Clients that require stable offsets move records exactly once. With outdated offsets they would
+        process again what was committed through another coordinator meanwhile.
         """
         owner = self._certain_owner(request.group_id) if require_stable else self._owner(request.group_id)
         if require_stable and owner.uncommitted:
@@ -152,7 +153,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
         outcome = owner.settled()
         error = outcome if isinstance(outcome, ErrorCode) else await outcome
         if error is ErrorCode.REQUEST_TIMED_OUT:
-            error = ErrorCode.NOT_COORDINATOR  # as Kafka: consumers before 3.9 repeat at no other error
+            error = ErrorCode.NOT_COORDINATOR  # as in Kafka: consumers before 3.9 retry at no other error
         raise_for(error)
         owner = self._certain_owner(request.group_id)
         return owner.coordinator.handle_offset_fetch(request, require_stable=True)
@@ -172,7 +173,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
     def list_groups(
         self, states: Iterable[str], types: Iterable[str]
     ) -> list[ListGroupsResponse.ListedGroup]:
-        """All groups of the partitions this node leads; it cannot be told while some are loading."""
+        """List the groups of all partitions led here. Raises KafkaError while some are loading."""
         if self._loading:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         states, types = list(states), list(types)
@@ -183,7 +184,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
         ]
 
     def delete_group(self, group_id: str) -> ErrorCode | Awaitable[ErrorCode]:
-        """NONE, or why not."""
+        """Delete a group; the result is NONE or the error."""
 
         def delete(owner: GroupPartition) -> ErrorCode | Awaitable[ErrorCode]:
             records, error = owner.coordinator.handle_delete_group(group_id)
@@ -196,9 +197,10 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
     def commit_offsets_in_transaction(
         self, request: TxnOffsetCommitRequest, api_version: int
     ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
-        """Offsets that count once the transaction commits; the request's topics must exist.
+        """Append offsets that take effect once the transaction commits; the request's topics must exist.
 
-        The first ones of a transaction have its coordinator asked, as with records in a partition (KIP-890).
+        For the first offsets of a transaction its coordinator is asked, as for records in a partition
+        (KIP-890).
         """
         if not request.group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
@@ -246,23 +248,23 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
         return self._in_line(request.group_id, commit)
 
     def end_transaction(self, partition: int, marker: Marker) -> Outcome:
-        """Write a transaction's marker, and make its offsets count or forget them. Raises KafkaError.
+        """Write a transaction's marker, and make its offsets effective or discard them. Raises KafkaError.
 
-        The outcome says when the marker is committed.
+        The outcome is known when the marker is committed.
         """
         owner = self._owner_of_partition(partition)
         replica = self._broker.replicas.leader(GROUP_METADATA_TOPIC, partition)
         info = replica.append_marker(**marker._asdict())
         return owner.marker_appended(info.last_offset + 1, marker.producer_id, committed=marker.committed)
 
-    # -- life ----------------------------------------------------------------------------------------
+    # -- lifecycle -----------------------------------------------------------------------------------
 
     def on_image_change(self, delta: MetadataDelta) -> None:
-        """Follow leadership and deleted topics; to be called after the replicas have followed."""
+        """Follow leadership changes and deleted topics; call it after the replicas have followed."""
         super().on_image_change(delta)
         for deleted in delta.deleted_topics:
             for partition, owner in list(self._loaded.items()):
-                if owner.uncommitted:  # commits that are on the way have to be forgotten, too
+                if owner.uncommitted:  # uncommitted commits must be deleted too
                     self._start(self._forget_topic_when_settled(partition, owner, deleted))
                 else:
                     _forget_topic(owner, deleted)
@@ -272,7 +274,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
     ) -> None:
         outcome = owner.settled()
         while isinstance(outcome, asyncio.Future):
-            # what takes longer than clients wait is waited for again
+            # If it takes longer than clients wait, wait again.
             if await outcome is not ErrorCode.REQUEST_TIMED_OUT:
                 break
             outcome = owner.settled()
@@ -293,21 +295,21 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
     def _replay(self, owner: GroupPartition, partition_log: Log, end_offset: int, now_ms: int) -> None:
         group_loader.load(partition_log, end_offset, owner.coordinator, now_ms)
 
-    # -- figures -------------------------------------------------------------------------------------
+    # -- metrics -------------------------------------------------------------------------------------
 
     def group_counts(self) -> Counter[ClassicGroupState]:
-        """Groups by state."""
+        """The number of groups by state."""
         counts: Counter[ClassicGroupState] = Counter()
         for owner in list(self._loaded.values()):
             counts.update(owner.coordinator.state_counts())
         return counts
 
     def offset_count(self) -> int:
-        """Committed offsets held."""
+        """The number of committed offsets held."""
         return sum(owner.coordinator.offset_count for owner in list(self._loaded.values()))
 
     def counters(self) -> Counters:
-        """What all partitions have done since they were loaded."""
+        """The counters of all partitions since they were loaded."""
         total = Counters()
         for owner in list(self._loaded.values()):
             each = owner.coordinator.counters
@@ -319,7 +321,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupPartition]):
 
 
 def coordinator_config(config: BrokerConfig) -> GroupCoordinatorConfig:
-    """What the coordinator needs of the node's configuration."""
+    """The coordinator's settings from the node's configuration."""
     return GroupCoordinatorConfig(
         group_min_session_timeout_ms=config.get_int("group.min.session.timeout.ms"),
         group_max_session_timeout_ms=config.get_int("group.max.session.timeout.ms"),
@@ -332,6 +334,6 @@ def coordinator_config(config: BrokerConfig) -> GroupCoordinatorConfig:
 
 
 def _forget_topic(owner: GroupPartition, deleted: TopicImage) -> None:
-    """Offsets of a topic that is gone go as well."""
+    """Delete the offsets of a deleted topic."""
     records = owner.coordinator.handle_topic_deleted(deleted.name, deleted.topic_id)
     owner.settle(records, atomic=False)

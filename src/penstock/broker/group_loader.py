@@ -1,4 +1,4 @@
-"""Replays one partition of `__consumer_offsets` into a coordinator. Runs in a worker thread."""
+"""Replay one partition of `__consumer_offsets` into a coordinator. Runs in a worker thread."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["load"]
 
 
 def load(partition_log: Log, end_offset: int, coordinator: GroupCoordinator, now_ms: int) -> None:
-    """Replay everything below `end_offset`. Raises KafkaError, MalformedMessage, CorruptBatch."""
+    """Replay all records below `end_offset`. Raises KafkaError, MalformedMessage, CorruptBatch."""
 
     def replay(stored: StoredRecord) -> bool:
         if stored.key is None:
@@ -44,7 +44,7 @@ def load(partition_log: Log, end_offset: int, coordinator: GroupCoordinator, now
 
 
 def _decode(key_bytes: bytes, value_bytes: bytes | None) -> CoordinatorRecord | None:
-    """None for records of group types that are not served here; they stay in the log untouched."""
+    """Decode a record; None for group types that are not served here, whose records stay in the log."""
     try:
         key = decode_coordinator_key(Coordinator.GROUP, key_bytes)
     except UnknownRecordType:

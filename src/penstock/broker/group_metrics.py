@@ -1,4 +1,4 @@
-"""What the group coordinators tell Prometheus."""
+"""The group coordinators' Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["group_metrics"]
 
 
 def group_metrics(groups: GroupCoordinatorRuntime) -> Iterable[Metric]:
-    """Groups by state, offsets, and what has been done with them since their partitions were loaded."""
+    """Groups by state, offsets, and counters since their partitions were loaded."""
     counts, counters = groups.group_counts(), groups.counters()
     by_state = GaugeMetricFamily("penstock_groups", "Classic groups coordinated here.", labels=["state"])
     for state in ClassicGroupState:

@@ -1,4 +1,4 @@
-"""One loaded partition of `__consumer_offsets`: who waits for a group, and what transactions bring."""
+"""One loaded partition of `__consumer_offsets`, with its waiting requests and transactions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["GroupPartition"]
 
 
 class GroupPartition(CoordinatorPartition):
-    """A group coordinator in its place."""
+    """The owner of a group coordinator."""
 
     def __init__(
         self,
@@ -41,14 +41,15 @@ class GroupPartition(CoordinatorPartition):
     def write_in_transaction(
         self, records: Records, producer: tuple[int, int], verification: Verification | None
     ) -> Outcome:
-        """Append offsets that count once the producer's marker comes; NONE, or why they are not in the log.
+        """Append offsets that take effect with the producer's marker; return NONE or the error.
 
-        `producer` is its id and epoch. Nothing rests on the offsets yet: a failed append needs no way back.
+        `producer` is its id and epoch. No state depends on the offsets yet, so a failed append needs no
+        rollback.
         """
         return self._write(records, producer, verification)
 
     def marker_appended(self, end_offset: int, producer_id: int, *, committed: bool) -> Outcome:
-        """A transaction's marker is in the log and ends at `end_offset`; it counts once it is committed."""
+        """Apply a transaction's marker that ends at `end_offset` in the log, once it is committed."""
 
         def replay() -> None:
             self.coordinator.replay_end_transaction(producer_id, committed=committed)
@@ -62,7 +63,7 @@ class GroupPartition(CoordinatorPartition):
         self.coordinator.replay(record, offset, now_ms, producer_id)
 
     def _hold(self, record: CoordinatorRecord) -> Hold:
-        """Commits of a group do not exclude each other: the last one in the log counts."""
+        """Let commits of a group proceed concurrently, since the last one in the log counts."""
         key = record.key
         assert isinstance(key, OffsetCommitKey | GroupMetadataKey)
         return Hold(key.group, blocks=isinstance(key, GroupMetadataKey) or record.value is None)
@@ -70,5 +71,5 @@ class GroupPartition(CoordinatorPartition):
     def _deliver(self) -> None:
         for ticket, response in self.coordinator.take_replies():
             assert isinstance(ticket, asyncio.Future)
-            if not ticket.done():  # its connection may be gone
+            if not ticket.done():  # its connection may be closed
                 ticket.set_result(response)

@@ -1,7 +1,7 @@
-"""AddOffsetsToTxn (25): a transaction is about to commit offsets of a group.
+"""AddOffsetsToTxn (25): prepare a transaction to commit offsets of a group.
 
-Versions 0 to 4. What is added is the group's partition of `__consumer_offsets`. Clients of transactions
-version 2 leave it to TxnOffsetCommit (KIP-890).
+Versions 0 to 4. The request adds the group's partition of `__consumer_offsets` to the transaction. Clients
+that use transactions version 2 leave that to TxnOffsetCommit (KIP-890).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""AddPartitionsToTxn (24): partitions that a transaction is about to be written to.
+"""AddPartitionsToTxn (24): add partitions to a transaction before it writes to them.
 
-Versions 0 to 5. Up to version 3 clients ask; from version 4 on brokers do, for several transactions at once,
-and may only want to know whether the partitions have been added (KIP-890). Unlike Kafka's, a client's request
+Versions 0 to 5. Clients send versions up to 3. Brokers send versions 4 and up, for several transactions at
+once, and may only verify that the partitions have been added (KIP-890). Unlike in Kafka, a client's request
 waits up to 100 ms for the end of its last transaction before it is answered CONCURRENT_TRANSACTIONS.
 """
 
@@ -30,7 +30,7 @@ Transaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
 TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
 PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 Asked = tuple[Transaction, Codes | Awaitable[Codes]]
-"""A transaction and what its coordinator says of its partitions."""
+"""A transaction and its coordinator's error code for each partition."""
 
 
 def handle(
@@ -73,7 +73,7 @@ def _ask(broker: Broker, request: AddPartitionsToTxnRequest, version: int) -> St
 
 
 def _add(broker: Broker, transaction: Transaction, version: int) -> Steps[Codes | Awaitable[Codes]]:
-    """One transaction's partitions: if one of them does not exist none is added."""
+    """Add one transaction's partitions; if one of them does not exist, none is added."""
     yield
     partitions = set()
     missing = set()
@@ -97,7 +97,7 @@ def _add(broker: Broker, transaction: Transaction, version: int) -> Steps[Codes 
         client_version=TV2 if version >= SEVERAL_TRANSACTIONS_VERSION else TV0,
     )
     if version >= SEVERAL_TRANSACTIONS_VERSION:
-        return ask()  # of a broker, which asks for others as well, and asks again by itself
+        return ask()  # the asking broker handles several transactions, and retries by itself
     return broker.transactions.ask_when_ended(transaction.transactional_id, ask, are_concurrent)
 
 

@@ -1,4 +1,4 @@
-"""AllocateProducerIds (67, KIP-730): a block of producer ids for a broker to hand out.
+"""AllocateProducerIds (67, KIP-730): assign a broker a block of producer ids.
 
 Version 0.
 """

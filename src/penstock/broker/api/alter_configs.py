@@ -1,7 +1,7 @@
-"""AlterConfigs (33): replaces all configs of a resource. Clients had better use IncrementalAlterConfigs.
+"""AlterConfigs (33): replace all configs of a resource. Clients should prefer IncrementalAlterConfigs.
 
-Versions 0 to 2. Log levels are changed by IncrementalAlterConfigs only. Configs of a single broker are asked
-of that broker.
+Versions 0 to 2. Only IncrementalAlterConfigs changes log levels. A request for configs of a single broker
+must be sent to that broker.
 """
 
 from __future__ import annotations

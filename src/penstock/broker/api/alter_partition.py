@@ -1,6 +1,6 @@
-"""AlterPartition (56, KIP-497): a leader has followers that fell behind, or caught up.
+"""AlterPartition (56, KIP-497): change a partition's in-sync replicas, as its leader proposes.
 
-Versions 2 and 3, the latter with the epochs of the brokers that shall be in sync (KIP-903).
+Versions 2 and 3. Version 3 names the epochs of the proposed brokers (KIP-903).
 """
 
 from __future__ import annotations

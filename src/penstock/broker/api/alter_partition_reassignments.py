@@ -1,8 +1,7 @@
-"""AlterPartitionReassignments (45, KIP-455): move partitions to other brokers, or leave off moving them.
+"""AlterPartitionReassignments (45, KIP-455): move partitions to other brokers, or cancel their moves.
 
-Versions 0 and 1. What the request asks is answered once it is decided; the moves go on by themselves.
-Different from Kafka: a reassignment that takes the place of another can always complete
-(`metadata.controller.reassignment`).
+Versions 0 and 1. The answer is sent once the request is decided; the moves continue in the background. Unlike
+in Kafka, a reassignment that replaces another one can always complete (`metadata.controller.reassignment`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""ApiVersions (18): which APIs in which versions are served, and which features.
+"""ApiVersions (18): report the APIs, their versions and the features that this node serves.
 
-Versions 0 to 4. A request in a newer version is answered in version 0 by the dispatcher (KIP-511). The table
-is gathered from the handler modules; what a broker passes on to the controller has to be served there too,
-once it is known (`Forwarding.served`). Produce stands there from version 0 on though 0 to 2 are refused
-(KAFKA-18659).
+Versions 0 to 4. The dispatcher answers a request in a newer version in version 0 (KIP-511). The table is
+collected from the handler modules. An API that a broker forwards to the controller is limited to the versions
+that the controller serves, once these are known (`Forwarding.served`). Produce is listed from version 0 on
+although versions 0 to 2 are refused (KAFKA-18659).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 API_KEY = ApiKey.API_VERSIONS
 
 _SOFTWARE_VERSION: Final = 3
-"""Since then clients name themselves (KIP-511), and features are answered (KIP-584)."""
+"""The first version in which clients name their software (KIP-511) and features are answered (KIP-584)."""
 _ZERO_LEVEL_VERSION: Final = 4
-"""Older clients take a feature whose lowest level is 0 for an error (KAFKA-17011)."""
+"""Clients of older versions treat a feature whose lowest level is 0 as an error (KAFKA-17011)."""
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -52,7 +52,7 @@ def _answer(
     image = broker.image
     finalized = advertised_features(image.features)
     if broker.quorum.kraft_version > 0:
-        finalized[KRAFT_VERSION] = broker.quorum.kraft_version  # the quorum's log has it, not the image
+        finalized[KRAFT_VERSION] = broker.quorum.kraft_version  # in the quorum's log, not in the image
     return ApiVersionsResponse(
         api_keys=[
             ApiVersionsResponse.ApiVersion(api_key=key, min_version=lowest, max_version=highest)

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs (73, KIP-858): a broker tells in which log directories its replicas are.
+"""AssignReplicasToDirs (73, KIP-858): a broker reports the log directories of its replicas.
 
 Version 0.
 """

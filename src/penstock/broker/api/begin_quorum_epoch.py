@@ -1,6 +1,7 @@
-"""BeginQuorumEpoch (53): a new leader of the metadata quorum makes itself known.
+"""BeginQuorumEpoch (53): a new leader of the metadata quorum announces itself.
 
-Versions 0 and 1. A second leader in one epoch, which cannot be, hears INVALID_REQUEST; Kafka would end.
+Versions 0 and 1. A second leader in the same epoch, which is impossible without a defect, gets
+INVALID_REQUEST; Kafka would terminate.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""BrokerHeartbeat (63, KIP-631): a broker lives, tells how far it has read, and asks to serve or to stop.
+"""BrokerHeartbeat (63, KIP-631): a broker renews its session and asks to be unfenced or to stop.
 
-Versions 0 to 2. Different from Kafka: a broker that was told to stop may register again at once, without
-waiting for its session to time out; a controller whose process stood still extends all sessions by that; and
-one that finds a broker's port closed need not wait for the session either (`broker_watch`).
+It also reports the metadata offset that it has read. Versions 0 to 2. Differences from Kafka:
+- a broker that was allowed to stop may register again at once, without waiting for its session to time out;
+- a controller whose process stood still extends all sessions by that time;
+- a controller that finds a broker's port closed need not wait for the session timeout (`broker_watch`).
 """
 
 from __future__ import annotations

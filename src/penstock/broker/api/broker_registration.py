@@ -1,6 +1,7 @@
-"""BrokerRegistration (62, KIP-631): a broker introduces itself, and gets an epoch.
+"""BrokerRegistration (62, KIP-631): register a broker and assign it an epoch.
 
-Versions 0 to 4. Registers fenced; since version 3 a broker tells in which epoch it stopped cleanly (KIP-966).
+Versions 0 to 4. The broker is fenced at first. Since version 3 it reports the epoch in which it stopped
+cleanly (KIP-966).
 """
 
 from __future__ import annotations

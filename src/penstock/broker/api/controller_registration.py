@@ -1,4 +1,4 @@
-"""ControllerRegistration (70, KIP-919): a controller tells its addresses and what it supports.
+"""ControllerRegistration (70, KIP-919): register a controller's addresses and supported features.
 
 Version 0.
 """

@@ -1,7 +1,7 @@
-"""CreatePartitions (37): more partitions for a topic, never fewer.
+"""CreatePartitions (37): add partitions to a topic; their number never decreases.
 
-Versions 0 to 3. Partitions are there when the answer goes out. The request's timeout is for the commit:
-REQUEST_TIMED_OUT leaves open whether it still comes.
+Versions 0 to 3. The partitions exist when the answer is sent. The request's timeout limits the wait for the
+commit: after REQUEST_TIMED_OUT the partitions may still be created.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""CreateTopics (19): topics with their partitions and configs, each by itself a success or a failure.
+"""CreateTopics (19): create topics with partitions and configs; each succeeds or fails on its own.
 
-Versions 2 to 7. Records are committed, and this node's logs opened, when the answer goes out. The request's
-timeout is for the commit: REQUEST_TIMED_OUT leaves open whether it still comes.
+Versions 2 to 7. The records are committed and this node's logs are open when the answer is sent. The
+request's timeout limits the wait for the commit: after REQUEST_TIMED_OUT the topics may still be created.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 API_KEY = ApiKey.CREATE_TOPICS
 
 TOPICS_PER_TURN: Final = 100
-"""So many are encoded in a turn of the loop: each is told with all its configs."""
+"""The number of topics encoded per turn of the event loop; each includes all its configs."""
 
 _FLEXIBLE_SINCE: Final = 5
 
@@ -50,11 +50,11 @@ def answer_error(request: CreateTopicsRequest, error: KafkaError, _version: int)
 
 
 async def _encode_in_turns(response: CreateTopicsResponse, version: int) -> bytes:
-    """What `response.encode` gives, with turns for others in between."""
+    """Encode the response as `response.encode` does, yielding to other tasks in between."""
     topics = response.topics
     is_flexible = version >= _FLEXIBLE_SINCE
     count = uvarint_bytes(len(topics) + 1) if is_flexible else len(topics).to_bytes(4, "big")
-    # what a response says before its topics, and after them
+    # the number of bytes before the topics, and after them
     before, after = (4 + 1, 1) if is_flexible else (4 + 4, 0)
     parts = [response.throttle_time_ms.to_bytes(4, "big"), count]
     for start in range(0, len(topics), TOPICS_PER_TURN):

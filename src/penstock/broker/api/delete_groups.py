@@ -1,6 +1,6 @@
 """DeleteGroups (42): delete empty groups with their offsets.
 
-Versions 0 to 2. As Kafka.
+Versions 0 to 2. Behaves as in Kafka.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""DeleteRecords (21): move the start of a partition's log up. Versions 0 to 2.
+"""DeleteRecords (21): advance the log start offset of partitions. Versions 0 to 2.
 
-The low watermark answered is where the last of the live replicas starts; they are waited for. Segments that
-lie wholly below it go with the next retention check.
+The answer waits until the live replicas have advanced too, and its low watermark is the smallest log start
+offset among them. The next retention check deletes segments that lie completely below it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ async def handle(
         (topic.name, [_delete(broker, topic.name, wanted) for wanted in topic.partitions])
         for topic in request.topics
     ]
-    # What was told to be deleted stays so, whatever dies: Kafka writes this down once a minute.
+    # Write the start offsets down, so that a crash does not bring the records back: Kafka does that once a
+    # minute.
     await broker.run_in_worker(broker.logs.checkpoint_log_start_offsets)
     deadline_s = broker.loop.time() + request.timeout_ms / 1000
     return DeleteRecordsResponse(
@@ -48,7 +49,7 @@ async def handle(
 
 
 class _Deleted(NamedTuple):
-    """What became of one partition on this node; `replicated` is what its followers are to follow."""
+    """The result of a deletion on this node; `replicated` is set if followers must delete too."""
 
     result: PartitionResult
     offset: int = 0
@@ -66,7 +67,7 @@ def _delete(broker: Broker, topic: str, wanted: DeleteRecordsRequest.DeleteRecor
 
 
 async def _everywhere(deleted: _Deleted, deadline_s: float) -> PartitionResult:
-    """Wait until all live replicas start there: then no election brings the records back."""
+    """Wait until all live replicas start at the offset, so that no election brings the records back."""
     result, offset, replicated = deleted
     if replicated is None:
         return result
@@ -85,7 +86,7 @@ async def _everywhere(deleted: _Deleted, deadline_s: float) -> PartitionResult:
 
 
 def _delete_before(broker: Broker, topic: str, partition: int, offset: int) -> tuple[Replica, int]:
-    """The replica, and where it was told to start. Raises KafkaError."""
+    """Delete records below an offset; return the replica and the resolved offset. Raises KafkaError."""
     if topic in INTERNAL_TOPICS:
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"cannot delete records of internal topic {topic}"

@@ -1,6 +1,6 @@
-"""DeleteTopics (20): by name, or from version 6 on by id.
+"""DeleteTopics (20): delete topics by name, or from version 6 on by id.
 
-Versions 1 to 6. Answered once the topic is out of the metadata; its files go by and by.
+Versions 1 to 6. The answer is sent once the topic is removed from the metadata; its files are deleted later.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 API_KEY = ApiKey.DELETE_TOPICS
 
 _DISABLED_VERSION = 3
-"""Since then clients know TOPIC_DELETION_DISABLED."""
+"""The first version whose clients know TOPIC_DELETION_DISABLED."""
 
 
 async def handle_as_controller(

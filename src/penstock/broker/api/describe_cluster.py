@@ -1,7 +1,7 @@
-"""DescribeCluster (60): the cluster's id, its brokers, and who to send what concerns the controller.
+"""DescribeCluster (60): report the cluster's id, its nodes, and the node to send controller requests to.
 
-Versions 0 to 2. A listener of brokers describes those, one of controllers these (KIP-919); asked for the
-others it refuses.
+Versions 0 to 2. A broker's listener describes brokers and a controller's listener describes controllers
+(KIP-919). A request for the other kind is refused.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ async def handle_as_controller(
 
 
 def _controllers(broker: Broker, listener_name: str) -> list[DescribeClusterResponse.DescribeClusterBroker]:
-    """Those that have registered an address on this listener."""
+    """The controllers that have registered an address on this listener."""
     return [
         DescribeClusterResponse.DescribeClusterBroker(
             broker_id=controller_id, host=endpoint.host, port=endpoint.port

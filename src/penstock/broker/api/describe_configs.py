@@ -1,6 +1,7 @@
-"""DescribeConfigs (32): configs with their values, where these come from and what they override.
+"""DescribeConfigs (32): report configs with their values, sources and synonyms.
 
-Versions 1 to 4. Secrets are never shown. An empty list of names asks for all configs, like a null one.
+Versions 1 to 4. Values of secrets are never included. An empty list of names requests all configs, like a
+null list.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ def handle(
 async def handle_as_controller(
     broker: Broker, request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResponse:
-    """Any controller answers, from its own image."""
+    """Answer from this controller's own image, whether it is active or not."""
     described = handle(broker, request, context)
     return await described if isinstance(described, Awaitable) else described
 
 
 async def _describe_many(broker: Broker, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """A resource takes a millisecond or two, so others have their turn in between."""
+    """Describe the resources in turns, since each one takes a millisecond or two."""
     results = []
     for number, resource in enumerate(request.resources, 1):
         results.append(_describe(broker, resource, request))
@@ -104,7 +105,7 @@ def _entries(broker: Broker, type_: int, name: str, names: Collection[str] | Non
 
 
 def _check_broker_id(broker: Broker, name: str, unexpected: str) -> None:
-    """A broker describes itself only: the client is to ask the one it means."""
+    """Refuse another broker's id, since a broker describes only itself."""
     try:
         broker_id = int(name)
     except ValueError:

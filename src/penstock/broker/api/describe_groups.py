@@ -1,6 +1,7 @@
-"""DescribeGroups (15): state, protocol, members and assignments of classic groups.
+"""DescribeGroups (15): report state, protocol, members and assignments of classic groups.
 
-Versions 0 to 6. As Kafka. Without an authorizer every operation on a group is allowed, and shown so.
+Versions 0 to 6. Behaves as in Kafka. Without an authorizer, every operation on a group is allowed and
+reported as such.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ API_KEY = ApiKey.DESCRIBE_GROUPS
 
 AUTHORIZED_OPERATIONS_VERSION = 3
 
-#: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: a bit for each AclOperation code.
 GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: one bit for each AclOperation code."""
 
 DescribedGroup = DescribeGroupsResponse.DescribedGroup
 

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (35): which partition lies in which directory, and how large it is. Versions 1 to 5."""
+"""DescribeLogDirs (35): report the directory and the size of each partition. Versions 1 to 5."""
 
 from __future__ import annotations
 

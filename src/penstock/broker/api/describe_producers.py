@@ -1,4 +1,4 @@
-"""DescribeProducers (61): who writes to partitions, and which of their transactions are open (KIP-664).
+"""DescribeProducers (61): report partitions' active producers and open transactions (KIP-664).
 
 Version 0.
 """

@@ -1,6 +1,6 @@
-"""DescribeQuorum (55): leader, voters and observers of the metadata quorum, and how far each is.
+"""DescribeQuorum (55): report leader, voters and observers of the metadata quorum, and their progress.
 
-Versions 0 to 2. Brokers forward it to the active controller.
+Versions 0 to 2. Brokers forward the request to the active controller.
 """
 
 from __future__ import annotations

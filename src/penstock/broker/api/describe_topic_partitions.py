@@ -1,6 +1,6 @@
-"""DescribeTopicPartitions (75, KIP-966): partitions page by page, with their eligible leader replicas.
+"""DescribeTopicPartitions (75, KIP-966): list partitions page by page, with eligible leader replicas.
 
-Version 0. Topics come in the order of their names; a cursor names the partition that comes next.
+Version 0. Topics are sorted by name; a cursor names the next partition.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _cursor(topic: str, partition: int) -> DescribeTopicPartitionsResponse.Curso
 
 
 def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """The cursor is not one of ours: each topic is answered with that, as there is no other place for it."""
+    """Answer an invalid cursor with an error on each topic, as the response has no other place for it."""
     return DescribeTopicPartitionsResponse(
         topics=[Topic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name) for topic in request.topics]
     )

@@ -1,4 +1,4 @@
-"""DescribeTransactions (65): what transactional ids coordinated here are doing (KIP-664). Version 0."""
+"""DescribeTransactions (65): report the state of transactions coordinated here (KIP-664). Version 0."""
 
 from __future__ import annotations
 

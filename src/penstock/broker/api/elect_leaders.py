@@ -1,4 +1,4 @@
-"""ElectLeaders (43, KIP-460): elections of preferred leaders, or unclean ones, on request.
+"""ElectLeaders (43, KIP-460): elect preferred leaders, or run unclean elections.
 
 Versions 0 to 2.
 """

@@ -1,4 +1,4 @@
-"""EndQuorumEpoch (54): the leader of the metadata quorum resigns, and names who should follow it.
+"""EndQuorumEpoch (54): the leader of the metadata quorum resigns and names preferred successors.
 
 Versions 0 and 1.
 """

@@ -1,8 +1,8 @@
 """EndTxn (26): commit or abort a transaction.
 
-Versions 0 to 5. A client that speaks version 5 runs its transactions by version 2 of the protocol (KIP-890):
-it is told the epoch, and now and then the producer id, of its next one. Where a transaction is held here as
-a whole its records are readable when the answer is sent, unlike Kafka's.
+Versions 0 to 5. A client that uses version 5 runs its transactions by version 2 of the protocol (KIP-890):
+the answer contains the epoch, and sometimes a new producer id, of its next transaction. Unlike in Kafka, if
+this node leads all partitions of a transaction, its records are readable when the answer is sent.
 """
 
 from __future__ import annotations

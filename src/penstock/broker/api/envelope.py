@@ -1,4 +1,4 @@
-"""Envelope (58): a client's request that a broker passes on, with the client's principal (KIP-590).
+"""Envelope (58): a request that a broker forwards with its client's principal (KIP-590).
 
 Version 0, on controllers' listeners.
 """

@@ -1,15 +1,16 @@
-"""Fetch (1): record batches from the log to the socket, without a look inside.
+"""Fetch (1): send record batches from the log to the socket without decoding them.
 
-Versions 4 to 18. Records leave as slices of segment files (`sendfile`). A fetch that finds less than
-`min_bytes` waits in the purgatory. What isn't in memory, or was never checked since it came from the disk,
-is read and checked by a worker first (`broker.cold_reads`). Followers read to the log's end, and what they
-ask for tells how far they are (`broker.replication`). Differences from Kafka:
-- damaged batches are never sent: the client hears CORRUPT_MESSAGE where Kafka leaves the finding to it;
+Versions 4 to 18. Records are sent as slices of segment files (`sendfile`). A fetch that finds less than
+`min_bytes` waits in the purgatory. A worker first reads and checks data that is not in memory or was not
+checked since it was read from the disk (`broker.cold_reads`). Followers read to the log's end, and their
+fetch offsets report their progress (`broker.replication`). Differences from Kafka:
+- damaged batches are never sent: the client gets CORRUPT_MESSAGE, while Kafka leaves their detection to it;
 - a response ends with a whole batch, never with a torn one;
-- a session that holds the id of a topic that is gone hears UNKNOWN_TOPIC_ID as everybody does, not first
-  UNKNOWN_TOPIC_OR_PARTITION and, once a topic of that name is back, INCONSISTENT_TOPIC_ID;
+- a session that holds the id of a deleted topic gets UNKNOWN_TOPIC_ID like all other requests, not first
+  UNKNOWN_TOPIC_OR_PARTITION and, once a topic of that name exists again, INCONSISTENT_TOPIC_ID;
 - a partition that a request names twice is answered twice;
-- a follower's request is answered when its next one comes, and a session of one looks at what has news alone.
+- a follower's waiting request is answered when its next one arrives, and a follower's session reads only
+  partitions with changes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ API_KEY = ApiKey.FETCH
 
 
 async def handle_as_controller(broker: Broker, request: FetchRequest, context: RequestContext) -> Message:
-    """Of the metadata log, which is all there is on a controller's listener."""
+    """Answer a fetch of the metadata log, the only log on a controller's listener."""
     return await broker.quorum.handle(request, context)
 
 

@@ -1,6 +1,6 @@
-"""FetchSnapshot (59): a piece of a snapshot of the metadata log, for a node that is too far behind.
+"""FetchSnapshot (59): send a piece of a snapshot of the metadata log to a node that is too far behind.
 
-Versions 0 and 1. Answered by the leader of the quorum; the snapshot that formatting leaves is not given out.
+Versions 0 and 1. The leader of the quorum answers; the snapshot that formatting writes is never sent.
 """
 
 from __future__ import annotations

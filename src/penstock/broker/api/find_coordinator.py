@@ -1,10 +1,10 @@
-"""FindCoordinator (10): which broker coordinates a group or a transactional id.
+"""FindCoordinator (10): find the broker that coordinates a group or a transactional id.
 
 Versions 0 to 6; several keys at once from version 4 on (KIP-699). Differences from Kafka:
-- the first question creates `__consumer_offsets` or `__transaction_state` and is answered when it is there;
-  Kafka answers COORDINATOR_NOT_AVAILABLE until then;
-- share groups have no coordinator on this node yet: COORDINATOR_NOT_AVAILABLE, which is also what Kafka
-  answers while it has none.
+- the first request creates `__consumer_offsets` or `__transaction_state` and is answered when the topic
+  exists; Kafka answers COORDINATOR_NOT_AVAILABLE until then;
+- share groups have no coordinator on this node yet and get COORDINATOR_NOT_AVAILABLE, which is also Kafka's
+  answer while it has none.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class KeyType(IntEnum):
 
 
 class Answer(NamedTuple):
-    """Where a coordinator is, or why that cannot be told."""
+    """The address of a coordinator, or the error if it cannot be found."""
 
     error: ErrorCode
     message: str
@@ -59,7 +59,7 @@ def handle(
 def _coordinators(
     broker: Broker, key_type: int
 ) -> GroupCoordinatorRuntime | TransactionCoordinatorRuntime | None:
-    """Who knows where keys of this type are coordinated."""
+    """The runtime that maps keys of this type to coordinators; None if there is none."""
     if key_type == KeyType.GROUP:
         return broker.groups
     return broker.transactions if key_type == KeyType.TRANSACTION else None
@@ -83,7 +83,7 @@ async def _create_and_answer(
 def _answer(
     broker: Broker, request: FindCoordinatorRequest, context: RequestContext, refusal: Answer | None = None
 ) -> Steps[FindCoordinatorResponse]:
-    """Where the coordinators of the request's keys are, unless nobody is told."""
+    """Find the coordinators of the request's keys; ``refusal`` replaces all answers."""
     answers: dict[str, Answer] = {}
     for key in _keys(request, context):
         yield
@@ -138,7 +138,7 @@ def _find_leader(broker: Broker, topic: str, index: int, context: RequestContext
 
 
 def _is_share_key(key: str) -> bool:
-    """``group:topic id:partition``; the group's own name may hold colons."""
+    """Whether the key has the form ``group:topic id:partition``; the group's own name may contain colons."""
     parts = key.rsplit(":", 2)
     if len(parts) != 3 or not parts[0] or not parts[2].isdigit():
         return False

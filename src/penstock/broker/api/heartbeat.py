@@ -1,7 +1,7 @@
-"""Heartbeat (12): keep a member's session.
+"""Heartbeat (12): renew a member's session.
 
-Versions 0 to 4. As Kafka: while the group's partition is loading the answer is no error, so that members
-of a group that is about to be there do not rejoin.
+Versions 0 to 4. Behaves as in Kafka: while the group's partition is loading, the answer is no error, so that
+members of a group that is about to be available do not rejoin.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""IncrementalAlterConfigs (44, KIP-339): single configs of topics, brokers, groups, client metrics.
+"""IncrementalAlterConfigs (44, KIP-339): change single configs of topics, brokers, groups, client metrics.
 
-Versions 0 and 1. Log levels (resource type BROKER_LOGGER) are this process's own and are set here, not by
-the controller; they are gone with a restart. Configs of a single broker are asked of that broker.
+Versions 0 and 1. Log levels (resource type BROKER_LOGGER) belong to this process and are set here, not by the
+controller; a restart resets them. A request for configs of a single broker must be sent to that broker.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def handle(
 async def handle_as_controller(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
-    """Log levels are those of this controller, active or not; all else the active one decides."""
+    """Set log levels of this controller, active or not; the active controller decides the other configs."""
     decide = partial(incremental_alter_configs, is_forwarded=context.is_forwarded)
     of_loggers = [resource for resource in request.resources if is_of_loggers(resource)]
     if not of_loggers:

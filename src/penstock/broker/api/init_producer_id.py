@@ -1,6 +1,6 @@
-"""InitProducerId (22): an id for an idempotent producer, or a transactional id taken over. Versions 0 to 5.
+"""InitProducerId (22): assign a producer id, or take over a transactional id. Versions 0 to 5.
 
-As in Kafka 4.3 version 6, with transactions that an outside coordinator prepares (KIP-939), is not offered.
+As in Kafka 4.3, version 6 with transactions that an external coordinator prepares (KIP-939) is not served.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""JoinGroup (11): enter a group and wait for its next generation.
+"""JoinGroup (11): join a group and wait for its next generation.
 
-Versions 0 to 9. As Kafka.
+Versions 0 to 9. Behaves as in Kafka.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ async def _later(
 
 
 def _in_version(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
-    """No protocol is an empty name in old versions and null in newer ones."""
+    """Encode a missing protocol as an empty name in old versions and as null in newer ones."""
     if version < NULLABLE_PROTOCOL_VERSION:
         response.protocol_name = response.protocol_name or ""
     else:

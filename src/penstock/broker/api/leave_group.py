@@ -1,6 +1,7 @@
-"""LeaveGroup (13): members leave, or an administrator removes static ones.
+"""LeaveGroup (13): remove members that leave, or static members that an administrator removes.
 
-Versions 0 to 5. As Kafka: up to version 2 one member, whose error is the response's.
+Versions 0 to 5. Behaves as in Kafka: up to version 2, a request removes one member and the response has that
+member's error.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""ListGroups (16): the groups that this node coordinates.
+"""ListGroups (16): list the groups that this node coordinates.
 
-Versions 0 to 5. As Kafka: filters by state (KIP-518) and type (KIP-848) ignore case.
+Versions 0 to 5. Behaves as in Kafka: filters by state (KIP-518) and type (KIP-848) ignore case.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""ListOffsets (2): the offset of a timestamp, or of a place in the log that a negative timestamp names.
+"""ListOffsets (2): find the offset of a timestamp, or of a position that a negative timestamp names.
 
-Versions 1 to 11. Where an index or a segment has to be searched a worker does it. A leader that does not know
-yet what is committed of earlier epochs says so (KIP-207). Nothing is tiered on this node, so the earliest
-local offset is the log start offset and the latest tiered and the earliest pending upload offsets do not
-exist.
+Versions 1 to 11. If an index or a segment must be searched, a worker does it. A leader that does not know yet
+which records of earlier epochs are committed answers with an error (KIP-207). This node has no tiered
+storage, so the earliest local offset is the log start offset, and the latest tiered and the earliest pending
+upload offsets do not exist.
 """
 
 from __future__ import annotations
@@ -126,15 +126,16 @@ def _known_offset(
 
 
 def _replica(broker: Broker, request: ListOffsetsRequest, topic: str, wanted: Wanted) -> Replica:
-    """Raises KafkaError."""
+    """Find the replica that answers. Raises KafkaError."""
     find = broker.replicas.readable if request.replica_id == DEBUGGING else broker.replicas.leader
     return find(topic, wanted.partition_index, wanted.current_leader_epoch)
 
 
 def _uncertain(replica: Replica, request: ListOffsetsRequest, version: int) -> ErrorCode | None:
-    """The error to answer a consumer while more may be committed than this leader knows (KIP-207).
+    """The error for a consumer while more records may be committed than this leader knows (KIP-207).
 
-    That is so from its election until the high watermark has reached where its log ended then.
+    That is the case from the leader's election until the high watermark reaches the log end offset of that
+    moment.
     """
     leading = None if replica.replicated is None else replica.replicated.leading
     if (
@@ -149,7 +150,7 @@ def _uncertain(replica: Replica, request: ListOffsetsRequest, version: int) -> E
 
 
 def _last_fetchable(replica: Replica, request: ListOffsetsRequest) -> int:
-    """The end of the log as this client may see it."""
+    """The end of the log that is visible to this client."""
     if request.replica_id != CONSUMER:
         return replica.log.log_end_offset
     if request.isolation_level == READ_COMMITTED:

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (46, KIP-455): which partitions are being moved.
+"""ListPartitionReassignments (46, KIP-455): list the partitions that are being moved.
 
 Version 0.
 """

@@ -1,7 +1,7 @@
-"""ListTransactions (66): the transactional ids coordinated here (KIP-664).
+"""ListTransactions (66): list the transactional ids coordinated here (KIP-664).
 
-Versions 0 to 2: filters by state and producer id, by how long a transaction has been open (version 1), and
-by a pattern of the transactional id (version 2, KIP-1152), as RE2 has them but for `\\b` and `\\p`.
+Versions 0 to 2: filters by state and producer id, by the time that a transaction has been open (version 1),
+and by a pattern of the transactional id in RE2's syntax except `\\b` and `\\p` (version 2, KIP-1152).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Metadata (3): brokers, topics, and who leads each partition; where every client begins.
+"""Metadata (3): report brokers, topics and the leader of each partition; the first request of every client.
 
-Versions 0 to 13. Topics that do not exist are created on the way if the client and the broker allow it
-(``auto.create.topics.enable``). Kafka answers such a request before the topic is there and lets the client
-ask again; here the first answer has it.
+Versions 0 to 13. The request creates topics that do not exist if the client and the broker allow it
+(``auto.create.topics.enable``). Kafka answers such a request before the topic exists and lets the client
+retry; here the first answer contains the topic.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Partition = MetadataResponse.MetadataResponsePartition
 _TELLING: Final = {
     int(code): code for code in (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_REPLICATION_FACTOR)
 }
-"""Why a topic could not be created, where the client's user can do something about it."""
+"""The errors of topic creation that the client's user can resolve."""
 _AUTO_CREATE_VERSION: Final = 4
-"""Since then the client says whether topics may be created; before, they may."""
+"""The first version in which clients allow the creation of topics or not; before, it is allowed."""
 _LISTENER_NOT_FOUND_VERSION: Final = 6
 _TOPIC_ID_VERSION: Final = 12
-"""10 and 11 have the field, but topics could not be asked for by it."""
+"""Versions 10 and 11 have the field, but cannot request topics by it."""
 
 
 def handle(
@@ -86,7 +86,7 @@ async def _create_and_respond(
 
 
 async def _auto_create(broker: Broker, names: list[str]) -> dict[str, ErrorCode]:
-    """Create topics with the broker's defaults; what to answer for those that could not be."""
+    """Create topics with the broker's defaults; return the errors to answer for those that failed."""
     topics = [
         internal_topic(name, broker.config)
         if name in INTERNAL_TOPICS
@@ -107,7 +107,7 @@ async def _auto_create(broker: Broker, names: list[str]) -> dict[str, ErrorCode]
 def _respond(
     broker: Broker, request: MetadataRequest, context: RequestContext, topics: Iterable[Topic]
 ) -> Steps[MetadataResponse]:
-    """`topics` are looked up one by one."""
+    """Build the response; ``topics`` is evaluated one by one."""
     response = MetadataResponse(
         brokers=[
             MetadataResponse.MetadataResponseBroker(
@@ -210,7 +210,7 @@ def _leader_error(brokers: dict[int, BrokerRegistration], context: RequestContex
 
 
 def offline_replicas(brokers: dict[int, BrokerRegistration], partition: PartitionRegistration) -> list[int]:
-    """The replicas on brokers that are gone or fenced, or in log directories that are offline (KIP-858)."""
+    """The replicas on unregistered or fenced brokers, or in log directories that are offline (KIP-858)."""
     return [
         replica
         for replica, directory in zip(partition.replicas, partition.directories, strict=True)

@@ -1,7 +1,7 @@
 """OffsetCommit (8): commit offsets of topics that exist.
 
-Versions 2 to 10. As Kafka: version 10 names topics by id (KIP-848); partitions that do not exist are
-refused one by one and the rest is committed.
+Versions 2 to 10. Behaves as in Kafka: version 10 names topics by id (KIP-848); partitions that do not exist
+are refused one by one, and the others are committed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ async def _wait(
 def _sort_out(
     broker: Broker, topic: RequestTopic, by_id: bool, known: list[RequestTopic], refused: list[ResponseTopic]
 ) -> None:
-    """Fill in the topic's name or id, and keep apart what does not exist."""
+    """Fill in the topic's name or id, and separate partitions that do not exist."""
     topics = broker.image.topics
     image = topics.by_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)
     if image is None:
@@ -93,7 +93,7 @@ def _refuse(
 
 
 def _merge(response: OffsetCommitResponse, refused: list[ResponseTopic]) -> OffsetCommitResponse:
-    """One entry a topic, whatever became of its partitions."""
+    """Merge the results so that each topic has one entry."""
     by_topic = {(topic.name, topic.topic_id): topic for topic in refused}
     for topic in response.topics:
         earlier = by_topic.setdefault((topic.name, topic.topic_id), topic)

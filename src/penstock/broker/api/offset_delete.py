@@ -1,6 +1,6 @@
-"""OffsetDelete (47): forget offsets of topics that a group does not read (KIP-496).
+"""OffsetDelete (47): delete committed offsets of topics that a group does not read (KIP-496).
 
-Version 0. As Kafka.
+Version 0. Behaves as in Kafka.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """OffsetFetch (9): read committed offsets.
 
-Versions 1 to 10. As Kafka: several groups at once from version 8 on (KIP-709), topics by id in version 10
-(KIP-848). Version 1 has no place for an error of the group, so every partition carries it.
+Versions 1 to 10. Behaves as in Kafka: several groups at once from version 8 on (KIP-709), topics by id in
+version 10 (KIP-848). Version 1 has no field for an error of the group, so every partition has it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _completed(
     by_id: bool,
     unknown: list[ResponseTopics],
 ) -> ResponseGroup:
-    """With ids where the client speaks of topics by them, and what nobody knows."""
+    """Complete the response with topic ids, if the client uses them, and with unknown topics."""
     if by_id and request.topics is None:
         response.topics = _identified(broker, response.topics)
     response.topics += unknown
@@ -100,7 +100,7 @@ def _completed(
 
 
 def _name_topics(broker: Broker, request: RequestGroup) -> list[ResponseTopics]:
-    """Fill in the topics' names; those whose id nobody knows leave the request and are answered here."""
+    """Fill in topic names; remove topics with an unknown id from the request and return their answers."""
     known, unknown = [], []
     for topic in request.topics or ():
         image = broker.image.topics.by_id.get(topic.topic_id)
@@ -119,7 +119,7 @@ def _name_topics(broker: Broker, request: RequestGroup) -> list[ResponseTopics]:
 
 
 def _identified(broker: Broker, topics: list[ResponseTopics]) -> list[ResponseTopics]:
-    """With the ids of today; a topic without one cannot be shown."""
+    """Add the topics' current ids; a topic without an id is left out."""
     shown = []
     for topic in topics:
         image = broker.image.topics.by_name.get(topic.name)
@@ -137,7 +137,7 @@ def _failed_partitions(indexes: list[int], error: int) -> list[ResponsePartition
     ]
 
 
-# -- one group a request, up to version 7 ------------------------------------------------------------
+# -- one group per request, up to version 7 ------------------------------------------------------------
 
 
 def _single_group(request: OffsetFetchRequest) -> RequestGroup:

@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch (23): where a leader epoch ended, so that a client can see that its log was cut.
+"""OffsetForLeaderEpoch (23): find where a leader epoch ended, so that a client detects log truncation.
 
-Versions 2 to 4. For followers and consumers alike: the end of the leader's own epoch is that of its log,
-which may lie above the high watermark.
+Versions 2 to 4. Followers and consumers get the same answer: the current epoch ends at the log end offset,
+which may be above the high watermark.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """Produce (0): append record batches to partitions that this node leads.
 
-Versions 3 to 13; 0 to 2 are advertised and refused, since librdkafka stops compressing when they're missing
+Versions 3 to 13; 0 to 2 are advertised and refused, since librdkafka stops compressing without them
 (KAFKA-18659). Differences from Kafka:
-- a transactional batch in a request that names no transactional id is refused alone, not with all others;
-- records are looked at only where the topic's configuration asks for it (see `produce_conversion`), so a
-  malformed record inside a batch with a good checksum is the consumer's to find, and a header's latest
-  timestamp is believed;
-- a header that makes no sense is refused where Kafka lets it pass or fails inside (see `batch.validate`), and
-  null records, which Kafka never answers, are refused;
-- a refusal says why in `error_message`, which Kafka does for few, but seldom tells where the log starts;
+- a transactional batch in a request without a transactional id is refused alone, not with all others;
+- records are decoded only if the topic's configuration requires it (see `produce_conversion`). So a consumer
+  finds a malformed record inside a batch with a valid checksum, and a header's latest timestamp is trusted;
+- an invalid header is refused where Kafka accepts it or fails internally (see `batch.validate`), and null
+  records, which Kafka never answers, are refused;
+- a refusal has its reason in `error_message`, which Kafka fills for few errors, but rarely has the log start
+  offset;
 - a partition that a request names twice is appended to twice (Kafka keeps the last);
-- a connection's next requests go ahead while acks=all waits for replicas; responses keep their order.
+- while acks=all waits for replicas, a connection's next requests proceed; responses keep their order.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ ABORTABLE_ERROR_SINCE_VERSION = 11
 ADDS_PARTITIONS_SINCE_VERSION = 12
 CLIENT_OF_ADMINS = "__admin_client"
 ALL = -1
-"""acks: the in-sync replicas have to have it."""
+"""acks: all in-sync replicas must have the records."""
 
 BYTES_PER_STEP = 128 * 1024
-"""After so many of them it is asked whether others should have their turn."""
+"""Check after this many bytes whether to yield to other tasks."""
 BYTES_AS_A_PARTITION = 8 * 1024
-"""A batch takes as long as that many bytes of it, however small it is."""
+"""The fixed cost of a batch, expressed in bytes: a small batch takes as long as this many bytes."""
 
 PartitionResponse = ProduceResponse.PartitionProduceResponse
 TopicResponse = ProduceResponse.TopicProduceResponse
@@ -95,7 +95,7 @@ def handle(
 def _verify(
     broker: Broker, request: ProduceRequest, transactional_id: str, context: RequestContext
 ) -> Verified | Awaitable[Verified]:
-    """Ask the coordinator about the partitions in which the request's transaction is to begin."""
+    """Ask the coordinator about partitions in which the transaction begins with this request."""
     batches = _transactional_batches(broker, request, context)
     producers = {(header.producer_id, header.producer_epoch) for header in batches.values()}
     if len(producers) > 1:
@@ -124,7 +124,7 @@ def _verify(
 def _transactional_batches(
     broker: Broker, request: ProduceRequest, context: RequestContext
 ) -> dict[Replica, BatchHeader]:
-    """Their headers, as they came; what must be refused is found when it's to be appended."""
+    """Return the transactional batches' headers, unvalidated; invalid ones are refused at the append."""
     found: dict[Replica, BatchHeader] = {}
     for topic in request.topic_data:
         name = topic.topic_id if context.api_version >= TOPIC_IDS_SINCE_VERSION else topic.name
@@ -140,7 +140,7 @@ def _transactional_batches(
 
 
 def _needs_a_word(replica: Replica, header: BatchHeader) -> bool:
-    """Whether a transaction's coordinator has to know of a batch like this before it is appended."""
+    """Whether the transaction's coordinator must verify a batch like this before it is appended."""
     return header.is_transactional and header.has_producer_id and replica.topic not in INTERNAL_TOPICS
 
 
@@ -151,14 +151,15 @@ async def _append_verified(
 
 
 class Appended(NamedTuple):
-    """What became of a request's batches so far."""
+    """The results of a request's batches so far."""
 
     response: ProduceResponse
     later: list[Awaitable[object]]
-    """What has to end before it can be answered."""
+    """Work that must finish before the request is answered."""
     failed: bool
     uncommitted: list[Uncommitted]
-    """What acks=all waits for, where partitions have several replicas; it grows until `later` has ended."""
+    """The appends that acks=all waits for, in partitions with several replicas; more may be added until
+    `later` has finished."""
 
 
 def _append_in_turns(
@@ -180,7 +181,7 @@ async def _conclude_later(
 async def _settled(
     response: ProduceResponse | Awaitable[ProduceResponse | None] | Promise | None,
 ) -> ProduceResponse | None:
-    """The response, whenever it comes."""
+    """Return the response once it is available."""
     if not isinstance(response, Promise):
         return await response if isinstance(response, Awaitable) else response
     settled: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
@@ -211,7 +212,7 @@ def _conclude(
 def _append_all(
     broker: Broker, request: ProduceRequest, context: RequestContext, verified: Verified
 ) -> Steps[Appended]:
-    """Append the request's batches, one after the other; any may be refused."""
+    """Append the request's batches one after the other; each may be refused."""
     by_id = context.api_version >= TOPIC_IDS_SINCE_VERSION
     topics: list[TopicResponse] = []
     later: list[Awaitable[object]] = []
@@ -236,7 +237,7 @@ def _append_all(
                 _refuse(answer, error)
                 continue
             if info is None:
-                # A copy: should another partition's conversion fail, the frame's memory may be used anew.
+                # A copy, because the frame's memory may be reused if another partition's conversion fails.
                 records = bytearray(wanted.records or b"")
                 waiting = uncommitted if waits_for_commit else None
                 later.append(_convert_and_append(broker, replica, records, answer, verified, waiting))
@@ -253,10 +254,11 @@ def _append_all(
 def _append_single(
     broker: Broker, request: ProduceRequest, by_id: bool, context: RequestContext
 ) -> bytes | ProduceResponse | Promise | None:
-    """The short way for one batch that nothing stands in the way of: the response, encoded, or its promise.
+    """Append a single batch on the fast path and return the encoded response, or its promise.
 
-    Small requests cost what is done around their batch, and a tenth of that is making and encoding the
-    response; its three integers are all that changes. None: nothing was touched yet, take the long way.
+    For a small request most of the time is not spent on the batch itself, and a tenth of that is to build and
+    encode the response, of which only three integers change. Returns None if the batch needs the slow path;
+    nothing has been changed then.
     """
     topic = request.topic_data[0]
     wanted = topic.partition_data[0]
@@ -291,9 +293,9 @@ def _await_single(
     info: AppendInfo,
     response: bytes,
 ) -> Promise:
-    """`_await_commit` for a single batch, whose good response is encoded already.
+    """Do `_await_commit` for a single batch, whose success response is already encoded.
 
-    What waits keeps nothing of the request: its records are the frame's memory.
+    The waiting append must not hold on to the request, because its records are in the frame's memory.
     """
     promise = Promise()
     name, topic_id = request.topic_data[0].name, request.topic_data[0].topic_id
@@ -316,7 +318,7 @@ def _await_single(
 def _encode_around_offsets(
     topic: ProduceRequest.TopicProduceData, partition: int, version: int
 ) -> tuple[bytes, bytes]:
-    """The bytes before and after the three integers of a good response for this partition."""
+    """Encode the bytes before and after the three integers of a success response for this partition."""
     marks = (0x5AFE_0FF5_E701_0203, 0x5AFE_0FF5_E704_0506, 0x5AFE_0FF5_E707_0809)
     answer = PartitionResponse(
         index=partition, base_offset=marks[0], log_append_time_ms=marks[1], log_start_offset=marks[2]
@@ -336,10 +338,10 @@ def _append(
     context: RequestContext,
     verified: Verified | None,
 ) -> AppendInfo | None:
-    """Append one batch. Raises what `Refusal` names.
+    """Append one batch. Raises one of the errors in `Refusal`.
 
-    None if its records have to be looked at first, or if it begins a transaction and nobody has asked the
-    coordinator yet (`verified` is None).
+    Returns None if the records must be decoded first, or if the batch begins a transaction and the
+    coordinator has not been asked yet (`verified` is None).
     """
     acks = request.acks
     if not -1 <= acks <= 1:
@@ -377,12 +379,12 @@ async def _convert_and_append(
     verified: Verified,
     uncommitted: list[Uncommitted] | None,
 ) -> None:
-    """`uncommitted` is where to note what acks=all waits for."""
+    """Convert a batch in a worker and append it; ``uncommitted`` collects what acks=all waits for."""
     try:
         converted = await broker.decode_in_worker(
             produce_conversion.convert, records, replica, broker.clock_ms(), broker.schemas
         )
-        replica.check_leader()  # the topic may be gone by now
+        replica.check_leader()  # the topic may be deleted by now
         headers = batch.check_batches(converted)
         verification = verified.of(replica) if _needs_a_word(replica, headers[0]) else None
         info = replica.append(converted, headers, verification=verification)
@@ -428,7 +430,7 @@ async def _finish(
 def _await_commit(
     broker: Broker, appended: Appended, acks: int, context: RequestContext, timeout_ms: int
 ) -> Promise:
-    """Answer once the in-sync replicas have what was appended, or the producer's time is over."""
+    """Answer once the in-sync replicas have the appended records, or at the producer's timeout."""
     promise = Promise()
     delayed = DelayedProduce(
         broker.purgatory,
@@ -443,7 +445,7 @@ def _await_commit(
 def _with_errors(
     broker: Broker, response: ProduceResponse, acks: int, context: RequestContext
 ) -> ProduceResponse | None:
-    """The response as it is sent when something may have failed; with acks=0 failing means closing."""
+    """Complete a response that may contain errors; with acks=0 an error closes the connection."""
     failures = [
         (topic, partition)
         for topic in response.responses

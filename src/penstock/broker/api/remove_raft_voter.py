@@ -1,6 +1,6 @@
-"""RemoveRaftVoter (81): a voter of the metadata quorum votes no more (KIP-853).
+"""RemoveRaftVoter (81): remove a voter from the metadata quorum (KIP-853).
 
-Version 0. A leader that is removed resigns once that is committed.
+Version 0. A leader that is removed resigns once the removal is committed.
 """
 
 from __future__ import annotations

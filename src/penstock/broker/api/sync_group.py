@@ -1,6 +1,6 @@
-"""SyncGroup (14): bring or take the assignment of a generation.
+"""SyncGroup (14): send the leader's assignment of a generation, or receive a member's.
 
-Versions 0 to 5. As Kafka: from version 5 on protocol type and name are mandatory (KIP-559).
+Versions 0 to 5. Behaves as in Kafka: from version 5 on, protocol type and name are mandatory (KIP-559).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""TxnOffsetCommit (28): offsets that a group has read up to, as part of a transaction.
+"""TxnOffsetCommit (28): commit a group's offsets as part of a transaction.
 
-Versions 0 to 5. From version 3 on the member is checked, too (KIP-447); in version 5 the partition of
-`__consumer_offsets` is added to the transaction by the way (KIP-890).
+Versions 0 to 5. From version 3 on the member is checked too (KIP-447). Version 5 also adds the partition of
+`__consumer_offsets` to the transaction (KIP-890).
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ LOADING_ERROR_VERSION = 2
 """Older producers fail at COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
 
 PARTITIONS_PER_TURN = 200
-"""Encoding, appending and replaying the record of one takes ten microseconds or more."""
+"""Partitions committed per turn: encoding, appending and replaying one record takes at least ten
+microseconds."""
 
 RequestTopic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 ResponseTopic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
@@ -53,7 +54,7 @@ def handle(
 async def _commit_in_turns(
     broker: Broker, request: TxnOffsetCommitRequest, version: int, refused: list[ResponseTopic]
 ) -> TxnOffsetCommitResponse:
-    """As many commits: they count together, with the transaction."""
+    """Commit in several steps; they take effect together, with the transaction."""
     answered = TxnOffsetCommitResponse(topics=refused)
     for topics in _portions(request.topics):
         request.topics = topics
@@ -69,7 +70,7 @@ async def _commit_in_turns(
 
 
 def _portions(topics: list[RequestTopic]) -> Iterator[list[RequestTopic]]:
-    """The same partitions, so many at a time."""
+    """Split the topics into portions of at most `PARTITIONS_PER_TURN` partitions."""
     portion: list[RequestTopic] = []
     room = PARTITIONS_PER_TURN
     for topic in topics:
@@ -105,7 +106,7 @@ def _failed(request: TxnOffsetCommitRequest, error: KafkaError, version: int) ->
 
 
 def _take_out_unknown(broker: Broker, request: TxnOffsetCommitRequest) -> list[ResponseTopic]:
-    """Answer for the partitions that do not exist, and leave the others in the request."""
+    """Remove partitions that do not exist from the request, and return their answers."""
     refused, known = [], []
     for topic in request.topics:
         image = broker.image.topics.by_name.get(topic.name)
@@ -123,7 +124,7 @@ def _take_out_unknown(broker: Broker, request: TxnOffsetCommitRequest) -> list[R
 
 
 def _merge(response: TxnOffsetCommitResponse, refused: list[ResponseTopic]) -> TxnOffsetCommitResponse:
-    """One entry a topic, whatever became of its partitions."""
+    """Merge the results so that each topic has one entry."""
     by_name = {topic.name: topic for topic in refused}
     for topic in response.topics:
         earlier = by_name.setdefault(topic.name, topic)

@@ -1,4 +1,4 @@
-"""UnregisterBroker (64, KIP-732): forget a broker that will not come back.
+"""UnregisterBroker (64, KIP-732): remove the registration of a broker that will not return.
 
 Version 0.
 """

@@ -1,7 +1,7 @@
-"""UpdateFeatures (57): finalize levels of features (KIP-584, KIP-778).
+"""UpdateFeatures (57): finalize feature levels (KIP-584, KIP-778).
 
-Versions 0 to 2. Differences from Kafka: `metadata.version` is never lowered, and `kraft.version` stays as the
-directory was made.
+Versions 0 to 2. Unlike in Kafka, `metadata.version` is never lowered. The quorum itself raises
+`kraft.version` (KIP-853).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""UpdateRaftVoter (82): a voter tells the leader its endpoints and the versions it knows (KIP-853).
+"""UpdateRaftVoter (82): a voter reports its endpoints and supported versions (KIP-853).
 
 Version 0.
 """

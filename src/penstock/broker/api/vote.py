@@ -1,6 +1,7 @@
-"""Vote (52): a candidate for the leadership of the metadata quorum asks for this node's vote.
+"""Vote (52): a candidate for the leadership of the metadata quorum requests this node's vote.
 
-Versions 0 to 2: from 1 voters have directory ids (KIP-853), from 2 it may be a pre-vote (KIP-996).
+Versions 0 to 2: from version 1 on voters have directory ids (KIP-853), from version 2 on the request may be a
+pre-vote (KIP-996).
 """
 
 from __future__ import annotations

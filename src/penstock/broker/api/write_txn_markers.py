@@ -1,8 +1,8 @@
-"""WriteTxnMarkers (27): how transactions ended, told to the leaders of their partitions.
+"""WriteTxnMarkers (27): write the outcome of transactions to the partitions that this node leads.
 
-Versions 1 and 2. Coordinators send it to other brokers, and administrators to end a transaction that nobody
-coordinates any more. Version 2 says by which protocol the transaction was run (KIP-1228). Answered once the
-markers are committed, or REQUEST_TIMED_OUT after `request.timeout.ms`.
+Versions 1 and 2. Coordinators send it to other brokers, and administrators send it to end a transaction that
+has no coordinator any more. Version 2 names the protocol version of the transaction (KIP-1228). The answer is
+sent once the markers are committed, or with REQUEST_TIMED_OUT after `request.timeout.ms`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
 PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 
 Place = tuple[int, str, int]
-"""Producer id, topic and partition."""
+"""The producer id, the topic and the partition."""
 Outcomes = dict[Place, Outcome]
 
 COORDINATOR_ERRORS = frozenset(
@@ -39,7 +39,7 @@ COORDINATOR_ERRORS = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""Of the group coordinator; who sends markers expects errors of a log."""
+"""The group coordinator's errors; the sender of markers only expects errors of a log."""
 
 
 def handle(
@@ -68,7 +68,7 @@ def _code_of(outcome: Outcome) -> ErrorCode:
 
 
 def _codes_now(outcomes: Outcomes) -> dict[Place, ErrorCode] | None:
-    """None if something is not committed yet."""
+    """The error codes of all outcomes; None if a marker is not committed yet."""
     codes = {}
     for place, outcome in outcomes.items():
         if not isinstance(outcome, ErrorCode):
@@ -96,7 +96,7 @@ def _write_all(broker: Broker, request: WriteTxnMarkersRequest) -> Steps[Outcome
 
 def _write(broker: Broker, topic: str, index: int, marker: Marker) -> Outcome:
     if marker.producer_id < 0 or marker.producer_epoch < 0:
-        return ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which cannot make a batch of it
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # as in Kafka, which cannot build a batch with such ids
     return write_marker(broker, topic, index, marker)
 
 

@@ -1,4 +1,7 @@
-"""Other nodes, as this one speaks to them: links, peers on them, and the way to the active controller."""
+"""Connections from this node to other nodes: links, peers on them, and the channel to the active controller.
+
+Code enters this package if it sends requests to other nodes and does not depend on their content.
+"""
 
 from penstock.broker.peers.controller_channel import ControllerAddress, ControllerChannel
 from penstock.broker.peers.errors import PeerError, PeerTimedOut, PeerUnreachable, PeerViolation

@@ -1,8 +1,8 @@
-"""`ControllerChannel`: requests to the active controller, wherever it is, for as long as it takes.
+"""`ControllerChannel` sends requests to the active controller, wherever it is, and retries until it answers.
 
-As Kafka's NodeToControllerChannelManager: who the active controller is, the quorum knows. A request that
-fails because it has moved, or cannot be reached, is sent again to whoever it is then. So a request may be
-carried out twice; those that go this way bear epochs, or fail harmlessly the second time.
+It works like Kafka's NodeToControllerChannelManager; the quorum knows the active controller. If a request
+fails because the controller has moved or is unreachable, it is sent again to the controller of that moment.
+So a request may be carried out twice; requests sent this way have epochs, or fail harmlessly the second time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 Response = TypeVar("Response", bound=Message)
 
 RETRY_BACKOFF_MS: Final = 100
-"""Before a request is sent again, unless news of another controller come first."""
+"""The pause before a request is sent again, unless the quorum reports another controller first."""
 
 
 class ControllerAddress(NamedTuple):
@@ -41,11 +41,11 @@ class ControllerChannel:
     """One connection to the active controller.
 
     Args:
-        leader: who it is as the quorum knows; None for now.
-        handle_here: what answers a request while that is this node. Raises KafkaError NOT_CONTROLLER when it
-            is so no more.
-        attempt_timeout_ms: after which a single attempt is given up and made again.
-        problem: why no leader is known, where that is known.
+        leader: returns the active controller as the quorum knows it; None while it is unknown.
+        handle_here: answers a request while this node is the active controller. Raises KafkaError
+            NOT_CONTROLLER when it is not any more.
+        attempt_timeout_ms: the timeout of a single attempt, after which the next one is made.
+        problem: returns the reason why no leader is known, if that is known.
     """
 
     def __init__(
@@ -79,10 +79,10 @@ class ControllerChannel:
     async def call(
         self, request: Message, response_type: type[Response], timeout_ms: float | None = None
     ) -> Response:
-        """The active controller's response.
+        """Return the active controller's response.
 
-        Raises PeerTimedOut when there is none within ``timeout_ms`` (None: as long as it takes) or this is
-        closed, PeerViolation where the controller does not know the API, KafkaError that this node's own
+        Raises PeerTimedOut if there is none within ``timeout_ms`` (None: no limit) or the channel is closed,
+        PeerViolation if the controller does not serve the API, and any KafkaError that this node's own
         controller raised.
         """
         deadline_s = float("inf") if timeout_ms is None else self._loop.time() + timeout_ms / 1000
@@ -113,18 +113,18 @@ class ControllerChannel:
 
     @property
     def is_here(self) -> bool:
-        """Whether the active controller is this node, as the quorum knows now."""
+        """Whether this node is the active controller, as the quorum knows now."""
         leader = self._leader()
         return leader is not None and leader.node_id == self._node_id
 
     @property
     def versions(self) -> PeerVersions | None:
-        """What the active controller serves; None where it is this node, or is not connected to."""
+        """The APIs of the active controller; None if it is this node or is not connected."""
         peer = self._peer
         return None if peer is None or self._leader() != self._peer_is else peer.versions
 
     def leader_changed(self) -> None:
-        """The quorum has news: who waits for an answer of the former leader asks the new one."""
+        """Make calls that wait for the former leader's answer ask the new leader."""
         if self._peer is not None and self._leader() != self._peer_is:
             self._drop_peer("the active controller has moved")
         if self._closed:
@@ -133,7 +133,7 @@ class ControllerChannel:
         moved.set_result(None)
 
     def close(self) -> None:
-        """Drop the connection; who waits gets PeerTimedOut."""
+        """Drop the connection; waiting calls fail with PeerTimedOut."""
         self._closed = True
         self._drop_peer("closed here")
         if not self._moved.done():
@@ -169,7 +169,7 @@ class ControllerChannel:
             raise PeerTimedOut(f"{type(request).__name__} was not answered on this node in time") from None
 
     async def wait_for_news(self, at_most_ms: float) -> None:
-        """Until the quorum has news of the active controller, or for a while."""
+        """Wait until the quorum reports a change of the active controller, at most ``at_most_ms``."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(at_most_ms / 1000):
                 await asyncio.shield(self._moved)

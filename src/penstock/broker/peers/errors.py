@@ -1,8 +1,8 @@
-"""Why another node did not answer. What an answer itself complains of is in its error codes."""
+"""The reasons why another node did not answer. Errors within an answer are in its error codes."""
 
 
 class PeerError(Exception):
-    """No answer. Whether the request had an effect there cannot be told."""
+    """The node did not answer. The request may or may not have had an effect there."""
 
 
 class PeerUnreachable(PeerError):
@@ -10,8 +10,8 @@ class PeerUnreachable(PeerError):
 
 
 class PeerTimedOut(PeerError):
-    """No answer within the time given."""
+    """The node did not answer within the timeout."""
 
 
 class PeerViolation(PeerError):
-    """The other side does not speak as it should, or not the API that is needed."""
+    """The other node violates the protocol, or does not serve the required API."""

@@ -1,8 +1,8 @@
-"""A link to another node: whole frames out, whole frames in, and the news that it is lost.
+"""A link to another node: it sends and receives whole frames, and reports when it is lost.
 
-This is the seam between a node and the network: `tcp` has the real one, and a simulator puts its own in its
-place. What a link promises is what TCP does: frames arrive whole, in the order sent, or not at all once the
-link is lost. It does not promise that a loss is noticed; that is what timeouts are for.
+This is the boundary between a node and the network: `tcp` has the real link, and a simulator replaces it by
+its own. A link promises what TCP promises: frames arrive whole and in the order sent, or not at all once the
+link is lost. It does not promise that a loss is noticed; timeouts are for that.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class LinkEnd(Protocol):
-    """Who is told what happens on a link, in turns of the event loop of their own."""
+    """The receiver of a link's events, each called in its own turn of the event loop."""
 
     def frame_received(self, frame: memoryview) -> None:
-        """A frame came, without its size. The memory is the receiver's: it may keep slices of it."""
+        """Handle a frame, without its size. The receiver owns the memory and may keep slices of it."""
 
     def link_lost(self, reason: str) -> None:
-        """The link is gone; said once, and not after `Link.close`."""
+        """Handle the loss of the link. Called once, and not after `Link.close`."""
 
 
 class Link(Protocol):
-    """One open connection."""
+    """One open connection to another node."""
 
     def send(self, frame: Sequence[Buffer]) -> None:
-        """Send a frame, its size included, given in pieces. Never blocks: what is not sent yet is kept.
+        """Send a frame, its size included, given in pieces. Never blocks: unsent bytes are buffered.
 
-        Never raises: if the link is gone, `LinkEnd.link_lost` says so in a later turn.
+        Never raises: if the link is lost, `LinkEnd.link_lost` is called in a later turn.
         """
 
     def close(self) -> None:
-        """Drop the connection, and what is still to be sent. Safe to repeat."""
+        """Drop the connection and all unsent bytes. Safe to repeat."""
 
 
 class Dial(Protocol):
-    """Opens links."""
+    """A function that opens links."""
 
     def __call__(self, host: str, port: int, end: LinkEnd) -> Awaitable[Link]:
-        """A link to an address. Raises OSError. Cancelled, it leaves nothing behind."""
+        """Open a link to an address. Raises OSError. If cancelled, it leaves nothing behind."""

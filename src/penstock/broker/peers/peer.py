@@ -1,9 +1,9 @@
-"""`Peer`: another node at one address, over one connection that is made when it is needed.
+"""`Peer`: another node at one address, with one connection that is made when it is needed.
 
-Requests are pipelined: each is sent as it comes, and answers come in the order of the requests. A connection
-that is lost, or on which an answer is overdue, fails everything that waits on it; the next call connects
-again, after a pause that doubles as long as connecting fails. Nothing is repeated here: who calls knows what
-may be.
+Requests are pipelined: each is sent at once, and answers arrive in the order of the requests. If the
+connection is lost or an answer is overdue, all requests that wait on it fail. The next call connects again,
+after a pause that doubles as long as connecting fails. No request is retried here, because only the caller
+knows which may be.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _SOFTWARE_VERSION: Final = "0.1.0"
 
 @dataclass(frozen=True, slots=True)
 class PeerSettings:
-    """Times of a connection, in milliseconds; the defaults are those that Kafka uses towards controllers."""
+    """The times of a connection in milliseconds; the defaults are Kafka's towards controllers."""
 
     setup_timeout_ms: int = 10_000
-    """Longest a connection, its ApiVersions included, may take to be made."""
+    """The longest time to make a connection, including its ApiVersions."""
     reconnect_backoff_ms: int = 50
-    """Pause after the first failure to connect."""
+    """The pause after the first failure to connect."""
     reconnect_backoff_max_ms: int = 500
 
 
@@ -63,7 +63,7 @@ class _Waiting:
 
 
 class _Session:
-    """One link and what waits for an answer on it."""
+    """One link and the requests that wait for an answer on it."""
 
     def __init__(self, peer: Peer) -> None:
         self.link: Link | None = None
@@ -73,11 +73,14 @@ class _Session:
         self._waiting: deque[_Waiting] = deque()
         self._correlation_id = 0
         self._timer: asyncio.TimerHandle | None = None
-        """One for all that wait, left as it is when an answer comes: nearly all come in time."""
+        """One timer for all waiting requests. It is not reset when an answer arrives, since nearly all arrive
+        in time."""
 
     def send(self, request: Message, version: int, deadline_s: float) -> asyncio.Future[Message]:
-        """Send a request; who will have its response, or PeerTimedOut. UnencodableMessage leaves the link as
-        it was."""
+        """Send a request and return the future of its response, which may fail with PeerTimedOut.
+
+        An UnencodableMessage leaves the link as it was.
+        """
         assert self.link is not None, "dialled before anything is sent"
         correlation_id = self._correlation_id
         self._correlation_id = (correlation_id + 1) & 0x7FFFFFFF
@@ -95,7 +98,7 @@ class _Session:
         self._timer = self._peer.loop.call_at(deadline_s, self._expire)
 
     def _expire(self) -> None:
-        """Tell those whose answer is overdue; wait for the next one's time."""
+        """Fail the requests whose answer is overdue, and set the timer for the next deadline."""
         self._timer = None
         now_s = self._peer.loop.time()
         next_s = float("inf")
@@ -111,7 +114,7 @@ class _Session:
             self._arm(next_s)
 
     def frame_received(self, frame: memoryview) -> None:
-        """The answer to the oldest request."""
+        """Complete the oldest request with its answer."""
         if self.failure is not None:
             return
         try:
@@ -122,7 +125,7 @@ class _Session:
             waiting = self._waiting.popleft()
             version = waiting.version
             if waiting.key is ApiKey.API_VERSIONS and _is_refusal(frame):
-                version = 0  # KIP-511: a version it does not know, it answers in the first
+                version = 0  # KIP-511: a node answers an unknown version in version 0
             try:
                 response = wire.decode_response(waiting.key, version, frame)
             except PeerViolation as violation:
@@ -139,7 +142,7 @@ class _Session:
         self.fail(reason)
 
     def fail(self, reason: str) -> None:
-        """End the link; all that wait on it get PeerUnreachable."""
+        """Close the link; all requests that wait on it fail with PeerUnreachable."""
         if self.failure is not None:
             return
         self.failure = reason
@@ -152,17 +155,19 @@ class _Session:
         for each in waiting:
             if not each.answer.done():
                 each.answer.set_exception(PeerUnreachable(f"{self._peer}: {reason}"))
-                each.answer.exception()  # who waited may have given up: nobody need complain then
+                each.answer.exception()  # prevents a warning if the caller stopped waiting
 
 
 class Peer:
-    """Another node at ``host:port``. One connection for one purpose: a slow answer holds up those behind it.
+    """Another node at ``host:port``.
+
+    Use one connection for one purpose, because a slow answer delays those behind it.
 
     Args:
         dial: opens connections.
-        node_id: whose address it is, for messages; None where only the address is known.
-        client_id: what requests bear, for instance ``broker-1-fetcher-0``.
-        rng: spreads the pauses between attempts to connect.
+        node_id: the node at this address, for messages; None if only the address is known.
+        client_id: the client id of requests, for instance ``broker-1-fetcher-0``.
+        rng: randomizes the pauses between attempts to connect.
     """
 
     def __init__(
@@ -196,20 +201,20 @@ class Peer:
 
     @property
     def versions(self) -> wire.PeerVersions | None:
-        """What the other side serves, as it said when it was connected to; None without a connection."""
+        """The APIs that the other node reported when the connection was made; None without a connection."""
         session = self._session
         return None if session is None or session.failure is not None else session.versions
 
     async def call(self, request: Message, response_type: type[Response], timeout_ms: float) -> Response:
-        """Send a request and return its response, whatever error codes that bears.
+        """Send a request and return its response, whatever error codes it has.
 
-        The request goes out in the highest version that both sides know. While there is a pause after a
-        failure to connect, the call waits for its end, and fails if the next attempt does.
+        The request has the highest version that both sides know. During a pause after a failure to connect,
+        the call waits until the pause ends, and fails if the next attempt does.
 
         Raises:
             PeerUnreachable: there is no connection, or it was lost before the answer.
             PeerTimedOut: no answer within ``timeout_ms``; the connection is dropped.
-            PeerViolation: it does not serve the API in a version known here, or answered what cannot be read.
+            PeerViolation: the node does not serve the API in a known version, or its answer is malformed.
         """
         key = ApiKey(request.ID)
         deadline_s = self.loop.time() + timeout_ms / 1000
@@ -225,7 +230,7 @@ class Peer:
         return response
 
     def close(self) -> None:
-        """Drop the connection for good; whatever waits on it, and whatever comes, gets PeerUnreachable."""
+        """Drop the connection for good; waiting requests and later ones fail with PeerUnreachable."""
         self._closed = True
         if self._connecting is not None:
             self._connecting.cancel()
@@ -237,7 +242,7 @@ class Peer:
             self._session = None
 
     async def _answered(self, session: _Session, answer: asyncio.Future[Message], key: ApiKey) -> Message:
-        """The answer, or PeerTimedOut: then those behind it would wait in vain too."""
+        """Return the answer. On PeerTimedOut the link is closed, since the answers behind it are late too."""
         try:
             return await answer
         except PeerTimedOut:
@@ -245,7 +250,7 @@ class Peer:
             raise
 
     async def _connected(self, deadline_s: float, key: ApiKey) -> _Session:
-        """The session, made if there is none. Several that wait share one attempt."""
+        """Return the session, connecting first if there is none. Concurrent callers share one attempt."""
         if self._session is not None and self._session.failure is None:
             return self._session
         if self._closed:
@@ -281,7 +286,7 @@ class Peer:
             log.error("connecting failed peer=%s", self, exc_info=error)
 
     async def _connect(self) -> _Session:
-        """Wait for the pause to end, dial, agree on versions."""
+        """Wait until the pause ends, connect, and agree on versions."""
         pause_s = self._try_again_s - self.loop.time()
         if pause_s > 0:
             await asyncio.sleep(pause_s)
@@ -304,7 +309,7 @@ class Peer:
         return session
 
     async def _agree(self, session: _Session, deadline_s: float) -> wire.PeerVersions:
-        """ApiVersions, newest version first; an older node answers in version 0 what it does serve."""
+        """Send ApiVersions, newest version first; an older node answers with its versions in version 0."""
         key = ApiKey.API_VERSIONS
         version = api_range(key)[1]
         request = ApiVersionsRequest(

@@ -1,8 +1,8 @@
 """Links over TCP: raw sockets on the event loop's callbacks.
 
-A frame is received into memory of its own, with as few copies as there can be: the first bytes come into a
-small buffer, and once the size is known the rest goes straight where it will stay. Memory that nobody refers
-to any more takes the next large frame: new pages would cost as much as receiving.
+A frame is received into its own memory with as few copies as possible: the first bytes arrive in a small
+buffer, and once the size is known, the rest is received directly into its final place. Memory without
+references is reused for the next large frame, because new pages would cost as much as receiving.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Final
 from penstock.broker.peers.link import Buffer, Link, LinkEnd
 
 FRAME_BYTES_MAX: Final = 1 << 30
-"""A larger one is no answer of a Kafka node."""
+"""No Kafka node answers with a larger frame."""
 _SIZE: Final = Struct(">i")
 _START_BYTES: Final = 16 * 1024
 _REUSED_BYTES_MAX: Final = 4 * 1024 * 1024
-"""What is kept for the next large frame is at most that much."""
+"""The largest memory that is kept for the next large frame."""
 _READS_PER_TURN: Final = 8
 _BUFFERS_PER_SEND: Final = 512  # below IOV_MAX everywhere
 
 
 class TcpDial:
-    """Opens links over TCP. ``receive_buffer_bytes`` is SO_RCVBUF; -1 leaves it to the kernel."""
+    """The dialer of TCP links. ``receive_buffer_bytes`` is SO_RCVBUF; -1 leaves it to the kernel."""
 
     def __init__(self, receive_buffer_bytes: int = -1) -> None:
         self._receive_buffer_bytes = receive_buffer_bytes
@@ -66,7 +66,7 @@ class TcpLink:
         self._started = 0
         self._frame: memoryview | None = None
         self._memory: bytearray | None = None
-        """That of the last large frame."""
+        """The memory of the last large frame."""
         self._received = 0
         self._unsent: deque[memoryview] = deque()
         self._writing = False
@@ -123,7 +123,7 @@ class TcpLink:
             self._lose(str(error))
 
     def _receive(self) -> bool:
-        """One read; whether there may be more: not where it brought less than asked for. Raises OSError."""
+        """Read once; return whether more may be available, as after a full read. Raises OSError."""
         if self._frame is not None:
             wanted = len(self._frame) - self._received
             count = self._socket.recv_into(self._frame[self._received :])
@@ -141,7 +141,7 @@ class TcpLink:
         return count == wanted and not self._closed
 
     def _take_frames(self) -> None:
-        """Hand over what is whole of the first bytes, and give a frame that goes on a place to arrive."""
+        """Pass on the whole frames among the first bytes, and allocate memory for an incomplete one."""
         position, started = 0, self._started
         while started - position >= _SIZE.size and not self._closed:
             (size,) = _SIZE.unpack_from(self._start, position)
@@ -162,7 +162,7 @@ class TcpLink:
         self._started = rest
 
     def _place_for(self, size: int) -> memoryview:
-        """As many bytes that nobody else refers to."""
+        """Return ``size`` bytes of memory that have no other references."""
         if not _START_BYTES < size <= _REUSED_BYTES_MAX:
             return memoryview(bytearray(size))
         memory = self._memory
@@ -177,7 +177,7 @@ class TcpLink:
 
 
 def _is_referred_to(memory: bytearray) -> bool:
-    """Whether there are views of it: then it cannot change its size."""
+    """Whether views of the memory exist: then its size cannot change."""
     try:
         memory.append(memory.pop())
     except BufferError:
@@ -188,7 +188,7 @@ def _is_referred_to(memory: bytearray) -> bool:
 async def _addresses(
     loop: asyncio.AbstractEventLoop, host: str, port: int
 ) -> list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[str, int]]]:
-    """What the name stands for; an IPv4 address stands for itself, without a thread that looks it up."""
+    """Resolve the name; an IPv4 address needs no thread for a lookup."""
     try:
         socket.inet_pton(socket.AF_INET, host)
     except OSError:

@@ -1,4 +1,4 @@
-"""Requests to bytes and bytes to responses, for links to other nodes."""
+"""Encode requests and decode responses for links to other nodes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from penstock.protocol.frames import CORRELATION_ID, ServedRanges, request_parts
 
 
 def encode_request(request: Message, version: int, correlation_id: int, client_id: str) -> list[Buffer]:
-    """A whole frame, size included, in pieces to be sent one after the other."""
+    """Encode a whole frame, size included, in pieces to be sent one after the other."""
     return cast("list[Buffer]", request_parts(request, version, correlation_id, client_id))
 
 
 def correlation_id_of(frame: memoryview) -> int:
-    """The id that a response bears. Raises PeerViolation."""
+    """Return a response's correlation id. Raises PeerViolation."""
     if len(frame) < CORRELATION_ID.size:
         raise PeerViolation(f"a response of {len(frame)} bytes, expected at least {CORRELATION_ID.size}")
     return int(CORRELATION_ID.unpack_from(frame)[0])
 
 
 def decode_response(key: ApiKey, version: int, frame: memoryview) -> Message:
-    """The response in a frame; its records are slices of the frame. Raises PeerViolation."""
+    """Decode the response in a frame; its records are slices of the frame. Raises PeerViolation."""
     try:
         return response_in(key, version, frame)
     except MalformedMessage as malformed:
@@ -32,10 +32,10 @@ def decode_response(key: ApiKey, version: int, frame: memoryview) -> Message:
 
 
 class PeerVersions(ServedRanges):
-    """What a node serves, from its ApiVersions response."""
+    """The API versions that a node serves, from its ApiVersions response."""
 
     def choose(self, key: ApiKey) -> int:
-        """The highest version that both sides know. Raises PeerViolation where there is none."""
+        """Choose the highest version that both sides know. Raises PeerViolation if there is none."""
         version = self.newest(key)
         if version is None:
             raise PeerViolation(self.mismatch(key, "this node"))

@@ -1,4 +1,7 @@
-"""Brings the listener what is committed, in order: from memory what this node appended, else from the log."""
+"""Deliver committed batches to the listener in order.
+
+Batches that this node appended come from memory, all others are read from the log.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 READ_HERE_RECORDS: Final = 500
-"""So many are read and decoded on the loop; more are left to a worker."""
+"""Up to this many records are read and decoded on the loop; a worker reads more than that."""
 
 
 class Delivery:
-    """Follows the high watermark.
+    """The delivery of one node's metadata log to its listener, up to the high watermark.
 
     Args:
         delivered: called after each piece, in the same turn.
-        failed: called when what is committed cannot be read.
+        failed: called when committed records cannot be read.
     """
 
     def __init__(
@@ -39,10 +42,10 @@ class Delivery:
         failed: Callable[[BaseException], None],
     ) -> None:
         self.offset: int | None = None
-        """Up to which the listener has the log; None before it has anything."""
+        """The offset up to which the listener has the log; None before it has anything."""
         self.epoch = -1
         self.timestamp_ms = -1
-        """Of the last record the listener has."""
+        """The timestamp of the last record that the listener has."""
         self._host = host
         self._log = metadata_log
         self._listener = listener
@@ -50,11 +53,12 @@ class Delivery:
         self._failed = failed
         self._high_watermark = 0
         self._recent: deque[CommittedBatch] = deque()
-        """What this node appended as the leader and the listener has not seen, without a gap to the end."""
+        """Batches that this node appended as the leader and the listener has not seen, without a gap up to
+        the end."""
         self._reading: asyncio.Task[None] | None = None
 
     def appended(self, batch: CommittedBatch) -> None:
-        """This node appended a batch."""
+        """Take note of a batch that this node appended."""
         if self._recent and (
             self._recent[-1].last_offset + 1 != batch.base_offset or self._recent[-1].epoch != batch.epoch
         ):
@@ -62,11 +66,11 @@ class Delivery:
         self._recent.append(batch)
 
     def lost_leadership(self) -> None:
-        """What was appended may not be what is committed in its place."""
+        """Drop the batches in memory, since other batches may be committed at their offsets."""
         self._recent.clear()
 
     def advance(self, high_watermark: int) -> None:
-        """Everything below is committed: tell what is not told yet, at once if that is quick."""
+        """Deliver all batches below the high watermark, at once if that is quick."""
         self._high_watermark = max(high_watermark, self._high_watermark)
         if self.offset == self._high_watermark or self.is_reading:
             return
@@ -85,7 +89,7 @@ class Delivery:
         return self._reading is not None and not self._reading.done()
 
     async def finish(self) -> None:
-        """Return when what is committed has been told. Raises what reading it raised."""
+        """Return once all committed batches are delivered. Raises any error of reading them."""
         if self._reading is not None:
             await self._reading
 
@@ -95,7 +99,7 @@ class Delivery:
             await asyncio.wait((self._reading,))
 
     def _has_gap(self) -> bool:
-        """Whether the listener needs something before what is in memory."""
+        """Whether the listener needs batches before those in memory."""
         while self._recent and self.offset is not None and self._recent[0].base_offset < self.offset:
             self._recent.popleft()
         if self.offset is None or not self._recent:
@@ -103,13 +107,13 @@ class Delivery:
         return self._recent[0].base_offset > self.offset
 
     def _limit(self) -> int:
-        """Up to where the log has to be read."""
+        """The offset up to which the log must be read."""
         if self._recent:
             return min(self._high_watermark, self._recent[0].base_offset)
         return self._high_watermark
 
     def _read_here(self) -> bool:
-        """Deliver from the log on the loop, if that is little; whether all that was needed is delivered."""
+        """Deliver from the log on the loop if that is quick; return whether no gap is left."""
         if self.offset is None or self.offset < self._log.start_offset:
             return False
         while self.offset < (limit := self._limit()):
@@ -119,7 +123,7 @@ class Delivery:
         return True
 
     async def _read(self) -> None:
-        """Read for the listener, in a worker, until it has come to what is in memory or to the end."""
+        """Read the log in a worker for the listener, up to the batches in memory or the end."""
         while True:
             if self.offset is None or self.offset < self._log.start_offset:
                 await self._load_snapshot()
@@ -129,7 +133,7 @@ class Delivery:
             try:
                 batches = await self._host.run_in_worker(self._log.read_batches, self.offset, self._limit())
             except OffsetOutOfRange:
-                continue  # a snapshot has taken the log's place meanwhile
+                continue  # a snapshot has replaced the log meanwhile
             self._tell(batches)
         self._deliver_recent()
 
@@ -138,7 +142,7 @@ class Delivery:
         return self._read_here()
 
     async def _load_snapshot(self) -> None:
-        """Begin with the newest snapshot; with nothing, if there is none."""
+        """Start with the newest snapshot, or with an empty state if there is none."""
         at = self._log.latest_snapshot
         if at is None or at == BOOTSTRAP_SNAPSHOT:
             self.offset = 0
@@ -146,7 +150,7 @@ class Delivery:
         try:
             records = await self._host.run_in_worker(self._log.read_snapshot, at)
         except FileNotFoundError:
-            return  # a newer one has replaced it
+            return  # a newer snapshot has replaced it
         self._listener.handle_snapshot(at, records)
         self.offset, self.epoch = at.end_offset, at.epoch
         self._high_watermark = max(self._high_watermark, at.end_offset)

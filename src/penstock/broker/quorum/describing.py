@@ -1,4 +1,4 @@
-"""DescribeQuorum (KIP-595, KIP-836, KIP-853): leader, voters and observers, and how far each is."""
+"""Answer DescribeQuorum (KIP-595, KIP-836, KIP-853): leader, voters and observers, and their progress."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ PartitionData = DescribeQuorumResponse.PartitionData
 
 
 def describe(raft: Raft, request: DescribeQuorumRequest, now_ms: int, wall_ms: int) -> DescribeQuorumResponse:
-    """As the leader knows it; ``now_ms`` is the state machine's clock, ``wall_ms`` the wall's."""
+    """Describe the quorum as its leader sees it.
+
+    ``now_ms`` is the time of the state machine's clock, ``wall_ms`` the time of the wall clock.
+    """
     try:
         only_partition(request.topics, "topic_name", "partition_index")
     except NotTheMetadataLog:

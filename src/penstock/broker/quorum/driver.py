@@ -1,8 +1,8 @@
-"""Feeds the state machine of `consensus` one thing at a time, and carries out what it wants done.
+"""Feed the state machine of `consensus` one event at a time, and carry out its effects.
 
-What happens meanwhile waits in line: an effect may take the disk's time, and until it is done nothing else is
-fed in. A leader's own appends are the exception: they are flushed beside all that, one flush for all that
-gathered.
+Events that happen meanwhile are queued: an effect may have to wait for the disk, and until it is done no
+other event is fed in. A leader's own appends are the exception: they are flushed concurrently, and one flush
+covers all that have accumulated.
 """
 
 from __future__ import annotations
@@ -43,25 +43,26 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Event: TypeAlias = Callable[[int], None]
-"""Something that happened, told to the state machine at a time in ms."""
+"""An event to feed to the state machine, called with the time in ms."""
 
 _WORKERS: Final = 2
-"""One for what the state machine waits for, one for a leader's flushes. They are its own, so that no election
-is lost because the node's workers have other things to do."""
+"""One worker for the effects that the state machine waits for, one for a leader's flushes. The quorum has its
+own workers so that it loses no election because the node's workers are busy."""
 
 _FATAL: Final = (LogError, OSError, CommittedRecordsLost, CorruptBatch)
 
 
 class QuorumStopped(Exception):
-    """This node takes no part in the quorum any more; the message says why."""
+    """This node does not take part in the quorum any more; the message gives the reason."""
 
 
 class Driver:
-    """Runs one `Raft`.
+    """The driver of one `Raft`.
 
     Args:
-        settled: called when all that came in has been dealt with, in the same turn.
-        failed: called once, when the disk or the log's content makes going on impossible.
+        settled: called when all queued events have been handled, in the same turn.
+        failed: called once, when an error of the disk or of the log's content makes it impossible to
+            continue.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Driver:
         self._blocking: asyncio.Future[object] | None = None
         self._flusher: asyncio.Task[None] | None = None
         self._flushed = (-1, -1)
-        """Epoch and end offset of the newest flush as the leader."""
+        """The epoch and end offset of the newest flush as the leader."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = inf
         self._replies: dict[int, asyncio.Future[Response]] = {}
@@ -100,10 +101,10 @@ class Driver:
     def is_stopped(self) -> bool:
         return self._stopped is not None
 
-    # In
+    # Events
 
     def feed(self, event: Event) -> None:
-        """Tell the state machine, now or when it is this event's turn."""
+        """Feed an event to the state machine, now or when the events before it are handled."""
         if self._stopped is not None:
             return
         self._inbox.append(event)
@@ -111,7 +112,7 @@ class Driver:
             self._work()
 
     async def ask(self, request: Request) -> Response:
-        """The state machine's answer to a request, at once or later. Raises QuorumStopped."""
+        """Return the state machine's answer to a request, which may take time. Raises QuorumStopped."""
         if self._stopped is not None:
             raise QuorumStopped(self._stopped)
         self._token += 1
@@ -125,15 +126,15 @@ class Driver:
             self._replies.pop(token, None)
 
     def _now_ms(self) -> int:
-        """A clock that nobody sets, for timeouts."""
+        """The time of a monotonic clock, for timeouts."""
         return int(self._host.loop.time() * 1000)
 
     # Work
 
     def _work(self) -> None:
-        """Go on until there is nothing to do, or the disk has to be waited for.
+        """Work until there is nothing to do or an effect blocks.
 
-        What listeners feed in while they are told comes after they have been told.
+        Events that listeners feed in while they are notified are handled after all listeners are notified.
         """
         self._is_busy = True
         try:
@@ -152,7 +153,7 @@ class Driver:
         self._is_busy = False
 
     def _advance(self) -> bool:
-        """Deal with all that came in; False when the disk has to be waited for."""
+        """Handle all queued events and effects; return False if an effect blocks."""
         while True:
             if self._effects:
                 effect = self._effects.popleft()
@@ -171,7 +172,7 @@ class Driver:
                     return True
 
     def _carry_out(self, effect: Effect) -> asyncio.Future[object] | None:
-        """Do it; or begin what blocks, in a worker."""
+        """Carry out an effect, or start it in a worker if it blocks."""
         in_worker = self._in_worker
         match effect:
             case Send():
@@ -195,7 +196,7 @@ class Driver:
         return None
 
     def _resume(self, effect: Effect, blocking: asyncio.Future[object]) -> None:
-        """What blocked is done."""
+        """Continue after a blocking effect is done."""
         self._blocking = None
         if self._stopped is not None or blocking.cancelled():
             return
@@ -213,7 +214,7 @@ class Driver:
             log.error("metadata quorum failed", exc_info=error)
         self._failed(error if isinstance(error, Exception) else RuntimeError(str(error)))
 
-    # Out
+    # Requests and timers
 
     def _send(self, send: Send) -> None:
         def answered(response: Response | None) -> None:
@@ -224,7 +225,7 @@ class Driver:
         self._senders.send(send.to, send.request, answered)
 
     def _wake_at(self, at_ms: float) -> None:
-        """Poll again at a time, if nothing happens before."""
+        """Poll again at the given time, unless another event happens before."""
         if at_ms == self._timer_at_ms:
             return
         if self._timer is not None:
@@ -247,12 +248,15 @@ class Driver:
         return self._stopped is None and isinstance(role, Leader) and role.has_begun
 
     def appended(self) -> None:
-        """The leader's log has grown."""
+        """Take note that the leader's log has grown."""
         self.feed(self.raft.appended)
 
     @property
     def _is_unflushed(self) -> bool:
-        """What was flushed in an earlier epoch does not count: the log may have been cut since."""
+        """Whether records must be flushed.
+
+        A flush in an earlier epoch does not count, because the log may have been truncated since.
+        """
         return self._flushed < (self.raft.epoch, self._log.end_offset)
 
     def _flush_appended(self) -> None:
@@ -260,7 +264,7 @@ class Driver:
             self._flusher = self._host.loop.create_task(self._flush())
 
     async def _flush(self) -> None:
-        """Flush until all is durable; each flush covers all that was appended before it began."""
+        """Flush until all records are durable; each flush covers those appended before it began."""
         while self.can_append and self._is_unflushed:
             epoch = self.raft.epoch
             try:
@@ -268,21 +272,21 @@ class Driver:
             except _FATAL as error:
                 self._fail(error)
                 return
-            if self.can_append and self.raft.epoch == epoch:  # else what was flushed may be cut by now
+            if self.can_append and self.raft.epoch == epoch:  # else they may be truncated by now
                 self._flushed = (epoch, end_offset)
                 self.feed(partial(self.raft.flushed, end_offset))
 
-    # The end
+    # Stopping
 
     async def finish(self) -> None:
-        """Wait until what was appended is durable, and no effect is under way."""
+        """Wait until the appended records are durable and no effect is running."""
         if self._flusher is not None:
             await self._flusher
         if self._blocking is not None:
             await asyncio.wait((self._blocking,))
 
     def stop(self, reason: str) -> None:
-        """Take no part any more; who waits for an answer is told."""
+        """Stop taking part, and fail the requests that wait for an answer."""
         if self._stopped is not None:
             return
         self._stopped = reason
@@ -298,7 +302,7 @@ class Driver:
 
 
 def _nothing(now_ms: int) -> None:
-    """Time alone."""
+    """Do nothing: the event only makes the driver poll the state machine."""
 
 
 def _any(future: asyncio.Future[object]) -> asyncio.Future[object]:

@@ -1,8 +1,7 @@
-"""Nodes of another cluster: who they are is said, with both clusters' ids and where they come from.
+"""Report nodes of another cluster in the log, with both cluster ids and the source of each.
 
-A node whose directories were formatted for one cluster, and whose settings name the controllers of another,
-gets INCONSISTENT_CLUSTER_ID for an answer and nothing else. Without these words it would only find no active
-controller.
+A node whose directories were formatted for one cluster, but whose settings name the controllers of another,
+only gets INCONSISTENT_CLUSTER_ID for an answer. Without this report it would only find no active controller.
 """
 
 from __future__ import annotations
@@ -23,41 +22,41 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PERIOD_S: Final = 60.0
-"""Between two lines in the log on the same."""
+"""The least time between two log lines about the same node, or about requests from foreign nodes."""
 
 _CONTROLLERS: Final = 2
-"""The type of endpoints, in DescribeCluster."""
+"""The endpoint type of controllers in DescribeCluster."""
 
 
 class ForeignNodes:
-    """What one member of the quorum knows of nodes that are none of its cluster."""
+    """The nodes of other clusters that one member of the quorum has met."""
 
     def __init__(self, host: QuorumHost, timeout_ms: float) -> None:
         self._host = host
         self._timeout_ms = timeout_ms
         self._refusing: dict[Node, str] = {}
-        """Members that refuse this node, and the words on it."""
+        """The members that refuse this node, with the text of the problem."""
         self._asking: dict[Node, asyncio.Task[None]] = {}
         self._said_at_s: dict[object, float] = {}
 
     @property
     def problem(self) -> str | None:
-        """Why there is no quorum to be found; None where that is not the reason."""
+        """The reason why no quorum is found; None if it is not a foreign cluster."""
         return "; ".join(self._refusing.values()) or None
 
     def refused_by(self, node: Node, peer: Callable[[], Peer]) -> None:
-        """A member answered INCONSISTENT_CLUSTER_ID: ask it by ``peer`` which cluster it belongs to."""
+        """Ask a member that answered INCONSISTENT_CLUSTER_ID, by ``peer``, which cluster it belongs to."""
         if node in self._asking or self._was_said(node):
             return
         task = self._asking[node] = self._host.loop.create_task(self._ask(node, peer()))
         task.add_done_callback(lambda _done: self._asking.pop(node, None))
 
     def accepted_by(self, node: Node) -> None:
-        """A member has answered as one of the same cluster does."""
+        """Take note that a member answered as one of the same cluster."""
         self._refusing.pop(node, None)
 
     def asked_by(self, cluster_id: str, context: RequestContext) -> None:
-        """A node of another cluster has sent a request of the quorum here."""
+        """Log that a node of another cluster has sent a request of the quorum to this node."""
         if not self._was_said("asked"):
             self._say("asked")
             log.warning(

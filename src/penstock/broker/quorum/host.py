@@ -1,4 +1,4 @@
-"""What the metadata quorum needs of the node it runs in."""
+"""The interface through which the metadata quorum uses its node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class QuorumHost(Protocol):
-    """`broker.node.Broker` is one."""
+    """The node of a quorum member, which `broker.node.Broker` implements."""
 
     config: BrokerConfig
     node_id: int
@@ -22,7 +22,7 @@ class QuorumHost(Protocol):
     loop: asyncio.AbstractEventLoop
     environment: Environment
     died: asyncio.Future[str]
-    """Why the node can't go on."""
+    """The reason why the node cannot continue."""
 
     def clock_ms(self) -> int: ...
 
@@ -31,4 +31,4 @@ class QuorumHost(Protocol):
     ) -> asyncio.Future[T]: ...
 
     def advertised(self, listener_name: str) -> tuple[str, int]:
-        """Where a listener of this node is reached. Raises KeyError for one there isn't."""
+        """The address at which clients reach a listener of this node. Raises KeyError if there is none."""

@@ -1,4 +1,4 @@
-"""Who this node is in the quorum, and who the others are, by its configuration and its metadata directory."""
+"""This node's identity in the quorum and its peers, from its configuration and its metadata directory."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
 
 FETCH_MAX_WAIT_MS: Final = 500
+"""The longest time that a leader may hold a Fetch, as in Kafka."""
 
 
 def listener_name(config: BrokerConfig) -> str:
-    """The listener on which the members reach each other."""
+    """The listener on which the members connect to each other."""
     return config.controller_listener_names[0]
 
 
 def static_voters(config: BrokerConfig) -> VoterSet:
-    """Of ``controller.quorum.voters``; without it a node that knows of no other controller votes alone."""
+    """The voters of ``controller.quorum.voters``; without it, a sole controller votes alone."""
     name = listener_name(config)
     if config.quorum_voters:
         return VoterSet(
@@ -40,7 +41,10 @@ def static_voters(config: BrokerConfig) -> VoterSet:
 
 
 def raft_settings(host: QuorumHost) -> RaftSettings:
-    """Raises LogDirectoryError for a metadata directory without an id."""
+    """The settings of this node's Raft state machine.
+
+    Raises LogDirectoryError for a metadata directory without an id.
+    """
     config = host.config
     fetch_timeout_ms = config.get_int("controller.quorum.fetch.timeout.ms")
     return RaftSettings(
@@ -60,7 +64,7 @@ def raft_settings(host: QuorumHost) -> RaftSettings:
         retry_backoff_ms=config.get_int("controller.quorum.retry.backoff.ms"),
         fetch_max_bytes=config.get_int("controller.quorum.fetch.max.bytes"),
         fetch_snapshot_max_bytes=config.get_int("controller.quorum.fetch.snapshot.max.bytes"),
-        # As long as Kafka's, unless the timeout leaves no time for that: an answer proves the leader alive.
+        # Kafka's wait, unless the fetch timeout is too short: an answer proves that the leader is alive.
         fetch_max_wait_ms=min(FETCH_MAX_WAIT_MS, fetch_timeout_ms // 4),
     )
 
@@ -74,7 +78,7 @@ def _directory_id(config: BrokerConfig) -> bytes:
 
 
 def _endpoints(host: QuorumHost) -> dict[str, Address]:
-    """Where this controller is reached, with the ports its listeners were given for 0."""
+    """The addresses of this controller's listeners; a listener configured with port 0 has its bound port."""
     endpoints = {}
     for listener in host.config.advertised_controller_listeners:
         name, port = listener.host, listener.port
@@ -87,9 +91,9 @@ def _endpoints(host: QuorumHost) -> dict[str, Address]:
 
 
 def check_alone(metadata_log: MetadataLog, config: BrokerConfig, election: ElectionState | None) -> None:
-    """Raise LogDirectoryError if others vote too and this node's settings name none of them.
+    """Raise LogDirectoryError if there are other voters and this node's settings name none of them.
 
-    A voter of a quorum of several that went on alone would fork the cluster's log.
+    A voter of a quorum of several nodes that continued alone would fork the cluster's log.
     """
     history = metadata_log.history
     if history.voters_offset is not None:

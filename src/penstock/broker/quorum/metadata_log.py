@@ -1,9 +1,9 @@
 """The metadata log on disk: ``__cluster_metadata-0`` with its quorum-state file and snapshots.
 
-It is the `RaftLog` of this node's member of the quorum: who may append and what counts as committed is
-decided by `consensus`. `open`, `flush`, `write_election`, `write_snapshot`, `read_snapshot`, `truncate_to`,
-`install_snapshot` and `close` block: they run in a worker, while nothing else writes; the rest runs on the
-loop.
+It is the `RaftLog` of this node's member of the quorum: `consensus` decides who may append and which records
+count as committed. `open`, `flush`, `write_election`, `write_snapshot`, `read_snapshot`, `truncate_to`,
+`install_snapshot` and `close` block: they run in a worker, while nothing else writes. All other methods run
+on the loop.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ TOPIC_ID: Final = bytes(15) + b"\x01"
 """Kafka's fixed id of the metadata topic."""
 
 SERVED_BYTES_MAX: Final = 8 << 20
-"""So much at once is read for another node, whatever it asks for; Kafka's nodes ask for 1 MiB."""
+"""The most bytes read at once for another node, whatever it requests; Kafka's nodes request 1 MiB."""
 _READ_BYTES: Final = 1 << 20
 _LEADER_CHANGE_VERSION: Final = 0
-"""The only one Kafka writes, and the only one it reads, however the voters are kept."""
+"""The only version that Kafka writes and reads, however the voters are stored."""
 
 
 class MetadataLog:
-    """Opened by `open`, which recovers the log; closed by `close`.
+    """The metadata log of one node. `open` recovers the log, `close` closes it.
 
-    ``static_voters`` are those of the configuration, in force as long as the log says nothing of voters.
+    ``static_voters`` are the configured voters, in force as long as the log has no record of voters.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class MetadataLog:
         self._clock_ms = clock_ms
         self._files = files
         self.on_append: Callable[[CommittedBatch], None] = lambda appended: None
-        """Told of each batch that this node appends as the leader."""
+        """Called with each batch that this node appends as the leader."""
         segment_bytes = config["internal.metadata.log.segment.bytes"]
         self._log_config = LogConfig(
             segment_bytes=(
@@ -95,7 +95,7 @@ class MetadataLog:
         assert self._log is not None, "the metadata log is not open"
         return self._log
 
-    # What there is
+    # State
 
     @property
     def start_offset(self) -> int:
@@ -137,7 +137,7 @@ class MetadataLog:
     def open(self) -> None:
         """Recover the log and read the quorum's own records in it.
 
-        Raises LogDirectoryError for files that cannot be understood, OSError.
+        Raises LogDirectoryError for files that cannot be interpreted, and OSError.
         """
         self._files.mkdir(self.directory, exist_ok=True)
         self.snapshots.scan()
@@ -161,7 +161,7 @@ class MetadataLog:
             if latest is not None and not OffsetAndEpoch(self.end_offset, self.last_epoch).reaches(
                 OffsetAndEpoch(*latest)
             ):
-                self.log.truncate_fully_and_start_at(start)  # it was received, and is newer than the log
+                self.log.truncate_fully_and_start_at(start)  # it was received and is newer than the log
             if self.log.log_start_offset > start:
                 raise LogDirectoryError(
                     f"{self.directory}: the log begins at offset {self.log.log_start_offset} and the newest "
@@ -172,7 +172,7 @@ class MetadataLog:
             raise LogDirectoryError(f"{self.directory} cannot be read: {error}") from error
 
     def _load_quorum(self, at: SnapshotId, quorum: QuorumRecords) -> None:
-        """What a snapshot says of version and voters, from its end on."""
+        """Load a snapshot's version and voters, in force from its end on."""
         self.history.clear()
         offset = at.end_offset - 1 if at.end_offset else BOOTSTRAP_OFFSET
         if quorum.kraft_version:
@@ -203,7 +203,7 @@ class MetadataLog:
     # Reading
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from ``offset`` on, at least one; nothing at the end. Raises LogError."""
+        """Read whole batches from ``offset`` on, at least one; nothing at the log's end. Raises LogError."""
         piece = self.log.read(offset, min(max_bytes, SERVED_BYTES_MAX))
         return b"" if piece is None else bytes(piece.read())
 
@@ -213,7 +213,7 @@ class MetadataLog:
         return bytes(piece.read())
 
     def read_batches(self, offset: int, up_to_offset: int) -> list[CommittedBatch]:
-        """The batches from ``offset``, which begins one, on: a piece of the log, decoded. Any thread."""
+        """Read a piece of the log and decode its batches; ``offset`` must begin one. Runs in any thread."""
         data = self._read(offset, up_to_offset)
         return [
             _decoded(data, position, header)
@@ -222,7 +222,7 @@ class MetadataLog:
         ]
 
     def read_snapshot(self, at: SnapshotId) -> list[Message]:
-        """The metadata records of a snapshot. Blocks. Raises LogDirectoryError, OSError."""
+        """Return the metadata records of a snapshot. Blocks. Raises LogDirectoryError, OSError."""
         try:
             return self.snapshots.read(at).records
         except SnapshotError as error:
@@ -234,7 +234,7 @@ class MetadataLog:
     # The quorum's state
 
     def read_election(self) -> ElectionState | None:
-        """What the quorum-state file holds; None before the first election. Raises LogDirectoryError."""
+        """The quorum-state file's content; None before the first election. Raises LogDirectoryError."""
         path = self.directory / QUORUM_STATE
         try:
             return ElectionState.from_json(path.read_text(encoding="utf-8"))
@@ -249,9 +249,9 @@ class MetadataLog:
         self._files.write_atomically(self.directory / QUORUM_STATE, text.encode())
 
     def bootstrap(self) -> list[Message]:
-        """The records a new cluster begins with; written to bootstrap.checkpoint unless formatting did.
+        """Return the records that a new cluster begins with.
 
-        Blocks. Raises LogDirectoryError, OSError.
+        Writes them to bootstrap.checkpoint, unless formatting did. Blocks. Raises LogDirectoryError, OSError.
         """
         path = self.log_dir / BOOTSTRAP_FILE
         try:
@@ -274,7 +274,7 @@ class MetadataLog:
     # Writing as the leader
 
     def append_records(self, epoch: int, records: Sequence[Message], metadata_version: int) -> None:
-        """Append records as one batch, not durable before a `flush`. Raises LogError."""
+        """Append records as one batch, which becomes durable with the next `flush`. Raises LogError."""
         now_ms = self._clock_ms()
         data = encode_records(records, metadata_version, now_ms)
         self._append(data, epoch, now_ms, records)
@@ -316,13 +316,13 @@ class MetadataLog:
     # Writing as a follower
 
     def append_fetched(self, records: bytes) -> bool:
-        """Append the leader's batches as they are; False on a disk that is full. Raises LogError."""
+        """Append the leader's batches unchanged; return False if the disk is full. Raises LogError."""
         try:
             self._append_fetched(records)
         except StorageFailed as error:
             if self.log.failure is not None:
                 raise
-            # Storage complains where somebody sees it, and not each time.
+            # Storage logs a full disk itself, at a higher level and not each time.
             log.debug("metadata records not appended, they will be fetched again: %s", error)
             return False
         return True
@@ -367,7 +367,7 @@ class MetadataLog:
             start += header.size_bytes
 
     def truncate_to(self, offset: int) -> None:
-        """Blocks. Raises LogError."""
+        """Truncate the log and its history to ``offset``. Blocks. Raises LogError."""
         self.log.truncate_to(offset)
         self.history.truncate_to(offset)
 
@@ -382,7 +382,7 @@ class MetadataLog:
         self.snapshots.receive_piece(data)
 
     def install_snapshot(self) -> bool:
-        """Keep the snapshot that was received, and let the log go on from it; False if it is damaged.
+        """Keep the received snapshot and restart the log at its end; return False if it is damaged.
 
         Blocks. Raises LogError, OSError.
         """
@@ -399,20 +399,20 @@ class MetadataLog:
         return True
 
     def flush(self) -> int:
-        """Make what has been appended durable; the end offset up to which it is. Blocks. Raises LogError."""
+        """Make all appended records durable and return their end offset. Blocks. Raises LogError."""
         end_offset = self.end_offset
         self.log.flush()
         return end_offset
 
     def close(self) -> None:
-        """Blocks. Raises LogError."""
+        """Close the log. Blocks. Raises LogError."""
         if self._log is not None:
             self._log.close()
 
     # Writing snapshots
 
     def quorum_records(self, end_offset: int) -> QuorumRecords:
-        """Version and voters as of a snapshot's end."""
+        """Return the version and the voters in force at a snapshot's end."""
         voters = self.history.voters_at(end_offset - 1)
         return QuorumRecords(
             self.history.kraft_version_at(end_offset - 1), None if voters is None else voters.to_record()
@@ -426,7 +426,10 @@ class MetadataLog:
         last_timestamp_ms: int,
         quorum: QuorumRecords,
     ) -> int:
-        """Write a snapshot file; its size in bytes. Blocks. Raises OSError. `keep_snapshot` follows."""
+        """Write a snapshot file and return its size in bytes. Blocks. Raises OSError.
+
+        The caller must call `keep_snapshot` next, on the loop.
+        """
         content = snapshots.encode_snapshot(
             records,
             epoch=at.epoch,
@@ -438,11 +441,11 @@ class MetadataLog:
         return self.snapshots.write(at, content)
 
     def keep_snapshot(self, at: SnapshotId) -> None:
-        """A snapshot is on disk."""
+        """Take note that a snapshot is on disk."""
         self.snapshots.add(at)
 
     def forget_oldest_snapshot(self, now_ms: int) -> None:
-        """Let go of the oldest snapshot, and of the log up to the next one's end.
+        """Remove the oldest snapshot, and the log up to the next snapshot's end.
 
         Raises LogError, OSError.
         """

@@ -1,6 +1,7 @@
-"""What all of the quorum's messages have in common: a list of topics with a list of partitions.
+"""Find the metadata log in the quorum's messages, which all have a list of topics with a list of partitions.
 
-There is one, the metadata log. A request that names another is answered INVALID_REQUEST as a whole.
+The metadata log is the only partition. A request that names another one is answered INVALID_REQUEST as a
+whole.
 """
 
 from __future__ import annotations
@@ -10,15 +11,19 @@ from typing import Any, Final
 from penstock.storage.names import CLUSTER_METADATA_TOPIC
 
 NOBODY: Final = -1
-"""In place of a node id."""
+"""The value in place of a node id if there is no node."""
 
 
 class NotTheMetadataLog(Exception):
-    """A message about another partition than the one there is."""
+    """The message names another partition than the metadata log."""
 
 
 def only_partition(topics: list[Any], name: str | None, index: str) -> Any:
-    """The metadata log's part of a message, whose fields for topic and partition have these names."""
+    """Return the metadata log's part of a message.
+
+    ``name`` and ``index`` are the names of the message's fields for topic and partition. Raises
+    NotTheMetadataLog.
+    """
     if (
         len(topics) != 1
         or (name is not None and getattr(topics[0], name) != CLUSTER_METADATA_TOPIC)

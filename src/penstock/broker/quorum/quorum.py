@@ -1,7 +1,7 @@
-"""The metadata quorum as this node takes part in it, voter or observer: the one way to the metadata log.
+"""This node's member of the metadata quorum, a voter or an observer: the only access to the metadata log.
 
-`consensus` decides, `driver` carries it out, `delivery` tells the listener. To the rest of the node a
-`Quorum` is what Kafka's RaftClient is to a Kafka node.
+`consensus` decides, `driver` carries the decisions out, `delivery` notifies the listener. A `Quorum` is to
+the rest of the node what Kafka's RaftClient is to a Kafka node.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SHUTDOWN_TIMEOUT_MS: Final = 5000
-"""How long a leader that stops waits for another to be elected, as Kafka's raft client does."""
+"""The time that a stopping leader waits for the election of another, as Kafka's raft client does."""
 _SHUTDOWN_STEP_S: Final = 0.01
 
 
 class Quorum:
     """One member of the metadata quorum.
 
-    `open` recovers the log, `listen` names who follows it, `start` takes part; `close` ends in good order.
+    `open` recovers the log, `listen` registers its listener, `start` joins the quorum; `close` shuts down
+    cleanly.
     """
 
     def __init__(self, host: QuorumHost) -> None:
@@ -69,11 +70,11 @@ class Quorum:
         self._snapshotting: Snapshotting | None = None
         self._retention = MetadataRetention(host, self._log)
         self.failure: str | None = None
-        """Why this node does not follow the metadata log any more."""
+        """The reason why this node does not follow the metadata log any more."""
         self._is_started = False
         self._told_leader: tuple[int | None, int] = (None, -1)
 
-    # Life
+    # Lifecycle
 
     async def open(self) -> None:
         """Recover the metadata log. Raises LogDirectoryError, OSError."""
@@ -83,13 +84,13 @@ class Quorum:
         members.check_alone(self._log, self._host.config, election)
         settings = members.raft_settings(self._host)
         if not self._log.history.voters.is_only_voter(settings.local):
-            # A voter's Fetch says that its log is durable; what a crash left may be in memory only.
+            # A voter's Fetch states that its log is durable, but after a crash the log may be in memory only.
             await in_worker(self._log.flush)
         raft = Raft(settings, self._log, self._host.environment.rng, election)
         self._driver = Driver(self._host, raft, self._log, self._senders, self._settled, self._fail)
 
     def listen(self, listener: QuorumListener) -> None:
-        """Tell ``listener`` everything from the beginning, and all that follows. Before `start`, once."""
+        """Register the listener, which gets all committed records. Call it once, before `start`."""
         assert self._listener is None, "the metadata log has one listener"
         self._listener = listener
         self._delivery = Delivery(self._host, self._log, listener, self._delivered, self._cannot_read)
@@ -97,7 +98,7 @@ class Quorum:
         self._snapshotting = Snapshotting(self._host, self._log, listener, self._delivery, self._retention)
 
     async def start(self) -> None:
-        """Take part. A sole voter is elected, and its listener told all there is, when this returns.
+        """Join the quorum. A sole voter is elected, and its listener up to date, when this returns.
 
         Raises LogDirectoryError for a log that cannot be read, LogError, OSError.
         """
@@ -119,11 +120,14 @@ class Quorum:
         return self._told_leader == (self._host.node_id, self.epoch)
 
     async def bootstrap_records(self) -> list[m.Message]:
-        """What the first leader of a new cluster appends. Raises LogDirectoryError, OSError."""
+        """Return the records that the first leader of a new cluster appends.
+
+        Raises LogDirectoryError, OSError.
+        """
         return await self._host.run_in_worker(self._log.bootstrap)
 
     async def close(self) -> None:
-        """Commit what is pending, have another leader elected, close the log. Safe at any stage."""
+        """Commit pending records, hand over the leadership, and close the log. Safe at any stage."""
         if self._snapshotting is not None:
             await self._snapshotting.stop()
         await self._retention.stop()
@@ -142,7 +146,7 @@ class Quorum:
             log.error("metadata log not closed cleanly error=%s", error)
 
     async def _hand_over(self, driver: Driver) -> None:
-        """As the leader of others, wait until another leads, but not for ever."""
+        """As the leader of others, wait until another member leads, but not longer than the timeout."""
         if not driver.raft.is_leader or driver.raft.is_shut_down or driver.is_stopped:
             return
         deadline_s = self._host.loop.time() + SHUTDOWN_TIMEOUT_MS / 1000
@@ -153,7 +157,7 @@ class Quorum:
                 return
             await asyncio.sleep(_SHUTDOWN_STEP_S)
 
-    # What there is
+    # State
 
     @property
     def _raft(self) -> Raft:
@@ -162,7 +166,7 @@ class Quorum:
 
     @property
     def leader_id(self) -> int | None:
-        """Who leads as far as this node knows; None from a node that has resigned."""
+        """The leader that this node knows; None on a node that has resigned."""
         if self._driver is None:
             return None
         leader_id = self._raft.leader_id
@@ -170,14 +174,14 @@ class Quorum:
 
     @property
     def leader_address(self) -> Address | None:
-        """The leader's address on the listener of controllers, None where it isn't known."""
+        """The leader's address on the controller listener; None while it is unknown."""
         if self.leader_id is None:
             return None
         return self._raft.role.leader_endpoints.get(self._raft.settings.listener_name)
 
     @property
     def problem(self) -> str | None:
-        """Why no leader is found, where it is known: the members named belong to another cluster."""
+        """The reason why no leader is found, if known: the named members belong to another cluster."""
         return self._foreign.problem
 
     @property
@@ -191,7 +195,7 @@ class Quorum:
 
     @property
     def voter_ids(self) -> frozenset[int]:
-        """Those of the log's end, committed or not."""
+        """The voters at the log's end, committed or not."""
         return frozenset(self._log.history.voters.ids)
 
     @property
@@ -201,12 +205,12 @@ class Quorum:
 
     @property
     def high_watermark(self) -> int:
-        """Everything below it is committed; 0 while this node doesn't know."""
+        """The offset below which all records are committed; 0 while this node does not know it."""
         return 0 if self._driver is None else self._raft.high_watermark or 0
 
     @property
     def leader_high_watermark(self) -> int | None:
-        """What the leader of this epoch told of what is committed; None before it has been heard."""
+        """The high watermark that the leader of this epoch reported; None before its first report."""
         if self._driver is None:
             return None
         match self._raft.role:
@@ -216,18 +220,21 @@ class Quorum:
 
     @property
     def log_end_offset(self) -> int:
-        """Where the next record goes: the broker epoch of a registration that is appended now."""
+        """The next record's offset, which is the broker epoch of a registration that is appended now."""
         return self._log.end_offset
 
     # Appending
 
     def append(self, records: Sequence[m.Message], metadata_version: int) -> int:
-        """Append records as one batch: all of it is committed, or nothing. The log's end after it.
+        """Append records as one batch and return the log's end offset after it.
 
-        Each is written in the version that ``metadata_version`` calls for. They are committed when
-        `QuorumListener.handle_commit` brings them. Raises KafkaError: NOT_CONTROLLER unless this node leads,
-        UNKNOWN_SERVER_ERROR when the log cannot be written. A leader whose disk is full gives way to a member
-        that may have room; who has no others raises KAFKA_STORAGE_ERROR until there is room.
+        The batch is committed completely or not at all. Each record is written in the version that
+        ``metadata_version`` calls for. The records are committed when `QuorumListener.handle_commit` brings
+        them.
+
+        Raises KafkaError: NOT_CONTROLLER unless this node leads, UNKNOWN_SERVER_ERROR if the log cannot be
+        written. A leader whose disk is full resigns in favor of a member that may have room; a sole voter
+        raises KAFKA_STORAGE_ERROR until there is room.
         """
         if self.failure is not None:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, self.failure)
@@ -245,7 +252,7 @@ class Quorum:
         return end_offset
 
     def resign(self, epoch: int, reason: str) -> None:
-        """Lead no more, if ``epoch`` is the one this node leads: for a controller that cannot go on."""
+        """Resign if this node leads ``epoch``, because its controller cannot continue."""
         driver = self._driver
         if driver is not None and driver.raft.is_leader and driver.raft.epoch == epoch:
             log.warning("metadata quorum leader resigns epoch=%d reason=%s", epoch, reason)
@@ -273,9 +280,10 @@ class Quorum:
     # Requests
 
     async def handle(self, request: m.Message, context: RequestContext) -> m.Message:
-        """Answer a request of another member or of an operator: Vote, BeginQuorumEpoch, EndQuorumEpoch,
-        Fetch of the metadata log, FetchSnapshot, DescribeQuorum, AddRaftVoter, RemoveRaftVoter,
-        UpdateRaftVoter.
+        """Answer a request of another member or of an operator.
+
+        These are Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch of the metadata log, FetchSnapshot,
+        DescribeQuorum, AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter.
         """
         driver = self._driver
         if driver is None or driver.is_stopped or not self._is_started:
@@ -297,15 +305,15 @@ class Quorum:
         return response_to(request, answer, context.listener_name)
 
     def _refuse(self, request: m.Message) -> m.Message:
-        """This node takes no part, not yet or not any more."""
+        """Refuse a request because this node does not take part in the quorum yet or any more."""
         if isinstance(request, m.DescribeQuorumRequest):
             return m.DescribeQuorumResponse(error_code=ErrorCode.BROKER_NOT_AVAILABLE)
         return refusal(request, ErrorCode.BROKER_NOT_AVAILABLE)
 
-    # What the driver tells
+    # Notifications of the driver
 
     def _settled(self) -> None:
-        """Something may have changed: commits, the leader."""
+        """Check for new commits and a new leader."""
         delivery = self._delivery
         assert delivery is not None, "listen comes first"
         if not self._raft.is_leader:
@@ -321,7 +329,10 @@ class Quorum:
             self._snapshotting.committed(sum(batch.size_bytes for batch in batches))
 
     def _tell_leader(self) -> None:
-        """Tell of a new leader; of this node itself only once the listener has all of earlier epochs."""
+        """Notify the listener of a new leader.
+
+        If it is this node, the listener must have all records of earlier epochs first.
+        """
         assert self._listener is not None
         assert self._delivery is not None
         role = self._raft.role
@@ -335,9 +346,10 @@ class Quorum:
             self._listener.handle_leader_change(*told)
 
     def _fail(self, error: Exception) -> None:
-        """The log cannot be trusted with more: append nothing, go on telling what is committed.
+        """Stop appending because the log is unreliable; continue to deliver committed records.
 
-        Alone the node goes on with what it knows. Among others it ends: the cluster would change without it.
+        A sole voter's node continues with the state that it has. Another node stops, because the cluster
+        would change without it.
         """
         self.failure = f"the metadata log cannot be written: {error}"
         log.critical("metadata quorum stopped error=%s", error)
@@ -348,7 +360,7 @@ class Quorum:
             self._host.died.set_result(self.failure)
 
     def _cannot_read(self, error: BaseException) -> None:
-        """What is committed does not come to this node any more: it must not go on with what was."""
+        """Stop the node because it cannot read committed records, so its state would be outdated."""
         self.failure = f"the metadata log cannot be read: {error}"
         log.critical("metadata quorum stopped error=%s", error, exc_info=error)
         if not self._host.died.done():

@@ -1,4 +1,4 @@
-"""The quorum's requests as Kafka's messages, and back."""
+"""Convert the quorum's requests to Kafka's messages, and back."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from penstock.protocol import messages as m
 from penstock.protocol.messages import Message
 from penstock.storage.names import CLUSTER_METADATA_TOPIC
 
-# Those that come in
+# Incoming
 
 
 def request_of(message: Message, api_version: int) -> q.Request:
-    """What a message of another member asks. Raises NotTheMetadataLog."""
+    """Convert another member's message to a request. Raises NotTheMetadataLog."""
     match message:
         case m.VoteRequest():
             return _vote_of(message)
@@ -131,11 +131,11 @@ def _endpoints(listeners: Iterable[Any]) -> Endpoints:
     return {listener.name: Address(listener.host, listener.port) for listener in listeners}
 
 
-# Those that go out
+# Outgoing
 
 
 def message_of(request: q.Request) -> Message:
-    """The message for another member."""
+    """Convert a request to the message for another member."""
     match request:
         case q.VoteRequest():
             return _vote_message(request)

@@ -1,4 +1,4 @@
-"""The quorum's responses as Kafka's messages, and back."""
+"""Convert the quorum's responses to Kafka's messages, and back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KRAFT_VERSION: Final = "kraft.version"
 Fields: TypeAlias = dict[str, Any]
 
 
-# Those that go out
+# Outgoing
 
 
 def refusal(message: Message, error: ErrorCode) -> Message:
@@ -45,7 +45,7 @@ def refusal(message: Message, error: ErrorCode) -> Message:
 
 
 def response_to(message: Message, response: q.Response, listener: str) -> Message:
-    """The message that answers ``message``; endpoints are those of the listener it came by."""
+    """Convert the response to ``message``; endpoints are those of ``listener``, where the request arrived."""
     view = getattr(response, "view", None)
     if view is not None and view.top_level:
         return refusal(message, view.error)
@@ -171,11 +171,11 @@ def _update_response(response: q.UpdateVoterResponse, listener: str) -> m.Update
     return m.UpdateRaftVoterResponse(error_code=view.error, current_leader=leader)
 
 
-# Those that come in
+# Incoming
 
 
 def response_of(request: q.Request, message: Message, listener: str) -> q.Response | None:
-    """What a member answered to ``request``; None for what cannot be understood."""
+    """Convert a member's answer to ``request``; None if it cannot be interpreted."""
     match message:
         case m.VoteResponse():
             found = _answered(message, listener)

@@ -1,8 +1,9 @@
-"""What newer snapshots make superfluous in the metadata log, and when it goes (KIP-630).
+"""Remove snapshots and the parts of the metadata log that newer snapshots make superfluous (KIP-630).
 
-The oldest snapshot goes, and with it the log up to the one after it, as long as log and snapshots together
-are beyond `metadata.max.retention.bytes`, or the newest record it stands for is older than
-`metadata.max.retention.ms`. The newest snapshot stays, and the log from its end on. -1 turns either rule off.
+The oldest snapshot is removed together with the log up to the end of the next one, as long as the log and the
+snapshots together exceed `metadata.max.retention.bytes`, or the newest record that the snapshot covers is
+older than `metadata.max.retention.ms`. The newest snapshot and the log from its end on stay. -1 disables
+either rule.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PERIOD_S: Final = 60.0
-"""Between two looks, as in Kafka."""
+"""The time between two checks, as in Kafka."""
 
 
 class MetadataRetention:
-    """Looks from time to time, and whenever there is another snapshot."""
+    """The retention of one metadata log. It checks periodically, and after each new snapshot."""
 
     def __init__(self, host: QuorumHost, metadata_log: MetadataLog) -> None:
         self._host = host
@@ -38,7 +39,7 @@ class MetadataRetention:
         self._timer = self._host.loop.call_later(PERIOD_S, self._on_time)
 
     async def stop(self) -> None:
-        """Remove nothing any more."""
+        """Stop removing snapshots; return once no removal is running."""
         if self._timer is not None:
             self._timer.cancel()
         if self._removing is not None:
@@ -54,7 +55,7 @@ class MetadataRetention:
             log.error("files of the metadata log not removed error=%s", error)
 
     def clean(self) -> None:
-        """Let go of what is superfluous; files of the log are removed when their delay is over."""
+        """Remove superfluous snapshots and log; the log's files are deleted when their delay is over."""
         now_ms = self._host.clock_ms()
         try:
             while self._is_superfluous(now_ms):
@@ -66,7 +67,7 @@ class MetadataRetention:
             self._removing.add_done_callback(self._removed)
 
     def _is_superfluous(self, now_ms: int) -> bool:
-        """Whether the oldest snapshot is; there is a newer one then."""
+        """Whether the oldest snapshot is superfluous; then a newer one exists."""
         snapshots = self._log.snapshots
         oldest = snapshots.earliest
         if oldest is None or oldest == snapshots.latest:

@@ -1,7 +1,7 @@
-"""Requests of the quorum to other members, over connections of their own.
+"""Send the quorum's requests to other members, over dedicated connections.
 
-A Fetch may wait for half a second at the other side, and what follows it on the same connection with it: so
-fetches have one connection, and everything else another.
+The other side may hold a Fetch for half a second, and with it all later requests on the same connection. So
+fetches have one connection, and all other requests another one.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SETTINGS: Final = PeerSettings(setup_timeout_ms=2000, reconnect_backoff_ms=20, reconnect_backoff_max_ms=200)
-"""Attempts are spaced by the state machine; the peer's own pauses must not outlast an election."""
+"""The state machine spaces the attempts; the peer's own pauses must not outlast an election."""
 
 
 class Senders:
-    """One `Peer` for each member, address and purpose."""
+    """The connections to other members: one `Peer` for each member, address and purpose."""
 
     def __init__(
         self, host: QuorumHost, listener_name: str, request_timeout_ms: int, foreign: ForeignNodes
@@ -93,7 +93,7 @@ class Senders:
         return peer
 
     def close(self) -> None:
-        """Drop all connections; nothing is answered any more."""
+        """Drop all connections; requests in flight get no answer."""
         for task in self._calls:
             task.cancel()
         for peer in self._peers.values():

@@ -1,6 +1,6 @@
-"""The snapshots beside the metadata log: which there are, written here, sent in pieces, received in pieces.
+"""The snapshots beside the metadata log: list, write, send in pieces and receive in pieces.
 
-`write`, `read` and `complete` block: for a worker; the rest is for the loop.
+`write`, `read` and `complete` block and run in a worker; the rest runs on the loop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.storage.files import FileSystem
 log = logging.getLogger(__name__)
 
 _HEADER_BYTES_MAX: Final = 64 * 1024
-"""The batch with a snapshot's header, and with the voters, is shorter."""
+"""More than the size of the batch that holds a snapshot's header and its voters."""
 
 
 class SnapshotFiles:
@@ -34,7 +34,7 @@ class SnapshotFiles:
         self._receiving: tuple[SnapshotId, int] | None = None
 
     def scan(self) -> None:
-        """Find what there is, and remove what was not finished. Blocks. Raises OSError."""
+        """List the snapshots and remove unfinished ones. Blocks. Raises OSError."""
         for path in self._directory.glob("*.checkpoint.part"):
             with contextlib.suppress(FileNotFoundError):
                 self._files.unlink(path)
@@ -51,7 +51,7 @@ class SnapshotFiles:
 
     @property
     def after_earliest(self) -> SnapshotId:
-        """The one that would be the earliest without the earliest: there are two at least."""
+        """The second oldest snapshot, which becomes the earliest next. At least two must exist."""
         return self._ids[1]
 
     def path(self, at: SnapshotId) -> Path:
@@ -61,14 +61,14 @@ class SnapshotFiles:
         path = self.path(at)
         return path.with_name(path.name + ".part")
 
-    # Whole ones
+    # Whole snapshots
 
     def read(self, at: SnapshotId) -> Snapshot:
-        """Raises SnapshotError for a damaged file, which it names, OSError."""
+        """Read a snapshot. Raises SnapshotError, which names the file, if it is damaged, and OSError."""
         return self.decode(self.path(at))
 
     def decode(self, path: Path) -> Snapshot:
-        """Any file of this form. Raises SnapshotError, OSError."""
+        """Read any snapshot file. Raises SnapshotError, OSError."""
         try:
             content = snapshots.decode_snapshot(path.read_bytes())
         except SnapshotError as error:
@@ -78,7 +78,7 @@ class SnapshotFiles:
         return content
 
     def write(self, at: SnapshotId, batches: Iterable[bytes]) -> int:
-        """Write a snapshot whole and durable, or not at all; its size in bytes. `add` follows on the loop."""
+        """Write a snapshot durably, or not at all; return its size in bytes. Call `add` next, on the loop."""
         data = b"".join(batches)
         self._files.write_file(self._part(at), data, sync=True)
         self._put_in_place(at)
@@ -95,11 +95,11 @@ class SnapshotFiles:
         return [found for found in self._ids if found < at]
 
     def size_bytes(self) -> int:
-        """Of all of them. Raises OSError."""
+        """The size of all snapshots in bytes. Raises OSError."""
         return sum(self.path(at).stat().st_size for at in self._ids)
 
     def last_timestamp_ms(self, at: SnapshotId) -> int | None:
-        """When the newest record that a snapshot stands for was appended; None if its file does not say.
+        """When the newest record that a snapshot covers was appended; None if its file lacks the time.
 
         Raises OSError.
         """
@@ -118,9 +118,9 @@ class SnapshotFiles:
     # In pieces
 
     def piece(self, at: SnapshotId, position: int, max_bytes: int) -> tuple[bytes, int] | None:
-        """Bytes of a snapshot from ``position`` on, and its whole size; None where it cannot be read.
+        """Return bytes of a snapshot from ``position`` on, and its whole size; None if it cannot be read.
 
-        Both numbers are what another node asked for: there may be nothing at that place.
+        Another node requested ``position`` and ``max_bytes``, so there may be no data there.
         """
         if at not in self._ids:
             return None
@@ -142,11 +142,11 @@ class SnapshotFiles:
 
     @property
     def receiving(self) -> tuple[SnapshotId, int] | None:
-        """The one that is being received, and how many bytes of it are here."""
+        """The snapshot that is being received, and the number of bytes received so far."""
         return self._receiving
 
     def receive(self, at: SnapshotId) -> bool:
-        """Begin one from its beginning; False where it is here already. Raises OSError."""
+        """Start to receive a snapshot; return False if it is already here. Raises OSError."""
         if at in self._ids:
             return False
         self._files.write_file(self._part(at), b"", sync=False)
@@ -154,7 +154,7 @@ class SnapshotFiles:
         return True
 
     def receive_piece(self, data: bytes | memoryview) -> None:
-        """Raises OSError."""
+        """Append the next piece to the snapshot that is being received. Raises OSError."""
         assert self._receiving is not None, "no snapshot is being received"
         at, position = self._receiving
         fd = self._files.open(self._part(at), os.O_WRONLY)
@@ -165,7 +165,7 @@ class SnapshotFiles:
         self._receiving = (at, position + len(data))
 
     def complete(self) -> tuple[SnapshotId, Snapshot]:
-        """Check and keep what was received. Blocks. Raises SnapshotError for a damaged one, OSError."""
+        """Check and keep the received snapshot. Blocks. Raises SnapshotError if damaged, OSError."""
         assert self._receiving is not None, "no snapshot is being received"
         (at, _), self._receiving = self._receiving, None
         content = self.decode(self._part(at))

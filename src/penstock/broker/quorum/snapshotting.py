@@ -1,4 +1,4 @@
-"""When a snapshot of the metadata log is written (KIP-630): after so many bytes, or so much time."""
+"""Write a snapshot of the metadata log after a number of bytes or an interval (KIP-630)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ log = logging.getLogger(__name__)
 
 
 class Snapshotting:
-    """Asks the listener for its state and has a worker write it. One at a time."""
+    """The snapshot writer of one metadata log.
+
+    It gets the listener's state, and a worker writes it. One snapshot is written at a time.
+    """
 
     def __init__(
         self,
@@ -38,7 +41,7 @@ class Snapshotting:
         self._delivery = delivery
         self._retention = retention
         self._bytes = 0
-        """Of committed batches since the last snapshot."""
+        """The bytes of committed batches since the last snapshot."""
         self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.Future[int] | None = None
 
@@ -48,14 +51,14 @@ class Snapshotting:
             self._timer = self._host.loop.call_later(interval_ms / 1000, self._on_time)
 
     async def stop(self) -> None:
-        """Write no more; return when none is being written."""
+        """Stop writing snapshots; return once none is being written."""
         if self._timer is not None:
             self._timer.cancel()
         if self._writing is not None:
             await asyncio.wait((self._writing,))
 
     def committed(self, size_bytes: int) -> None:
-        """Batches of so many bytes have been delivered."""
+        """Count delivered batches of `size_bytes` bytes; write a snapshot if there are enough."""
         self._bytes += size_bytes
         limit_bytes = self._host.config.get_int("metadata.log.max.record.bytes.between.snapshots")
         if self._bytes >= limit_bytes:

@@ -1,8 +1,8 @@
-"""Changes of in-sync replicas on their way to the controller (AlterPartition, KIP-497 and KIP-903).
+"""Send changes of in-sync replicas to the controller (AlterPartition, KIP-497 and KIP-903).
 
-One request is under way at a time and carries all that gathered meanwhile, each partition's latest proposal.
-It is repeated until it is answered: a proposal that the metadata log has made void meanwhile is known by its
-epochs, to the controller and to the partition.
+One request is in flight at a time. The next one carries the latest proposal of each partition that submitted
+one meanwhile. A request is retried until it is answered. If the metadata log has made a proposal void
+meanwhile, the controller and the partition recognize that by its epochs.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ log = logging.getLogger(__name__)
 Response = TypeVar("Response", bound=Message)
 
 RETRY_S: Final = 0.05
-"""After a request that was refused as a whole; it doubles with each in a row."""
+"""The pause after a request that was refused as a whole; it doubles with each refusal in a row."""
 RETRY_MAX_S: Final = 1.0
 
 PartitionKey = tuple[bytes, int]
-"""Topic id and partition."""
+"""The topic id and the partition number."""
 
 
 class Controller(Protocol):
-    """The way to the active controller."""
+    """The connection to the active controller."""
 
     async def call(self, request: Message, response_type: type[Response]) -> Response:
-        """Its response, for as long as it takes. Raises PeerError when the node stops."""
+        """Return its response, however long that takes. Raises PeerError when the node stops."""
 
 
 class IsrStats:
-    """What became of proposals since the start."""
+    """Counters of the outcomes of proposals since the start."""
 
     __slots__ = ("expands", "failed", "shrinks")
 
@@ -57,11 +57,11 @@ class _Item(NamedTuple):
 
 
 class AlterPartitionManager:
-    """Belongs to the event loop.
+    """The sender of AlterPartition requests. It belongs to the event loop.
 
     Args:
-        controller: the way to the active controller, once there is one.
-        broker_epoch: that of this node's registration.
+        controller: returns the connection to the active controller, once there is one.
+        broker_epoch: returns the epoch of this node's registration.
     """
 
     def __init__(
@@ -80,13 +80,13 @@ class AlterPartitionManager:
         self._sending: asyncio.Task[None] | None = None
 
     def submit(self, partition: ReplicatedPartition, proposal: IsrProposal) -> None:
-        """Send the proposal with the next request, in place of an earlier one of the partition."""
+        """Send the proposal with the next request; it replaces an earlier one of the partition."""
         self._unsent[partition.replica.topic_id, partition.replica.partition] = _Item(partition, proposal)
         if self._sending is None:
             self._sending = self._loop.create_task(self._send_all())
 
     async def close(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         if self._sending is not None:
             self._sending.cancel()
             await asyncio.gather(self._sending, return_exceptions=True)
@@ -107,9 +107,10 @@ class AlterPartitionManager:
             self._sending = None
 
     async def _send(self, items: dict[PartitionKey, _Item]) -> bool:
-        """One request; whether nothing of it has to be sent again. Proposals made since go first.
+        """Send one request and return whether no proposal of it must be sent again.
 
-        A proposal is never dropped: its partition makes no other before it has heard of this one.
+        Newer proposals replace those to retry. A proposal is never dropped: its partition makes no other one
+        before it has received the outcome of this one.
         """
         request = self._request(items)
         try:
@@ -156,7 +157,7 @@ class AlterPartitionManager:
         )
 
     def _take(self, item: _Item, answer: AlterPartitionResponse.PartitionData) -> bool:
-        """Whether to send it again."""
+        """Pass the answer to the partition and return whether to send the proposal again."""
         partition, proposal = item
         replica = partition.replica
         if answer.error_code == ErrorCode.NONE:

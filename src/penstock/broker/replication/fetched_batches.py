@@ -1,4 +1,4 @@
-"""Batches as a leader sends them, checked from their headers; no record is decoded."""
+"""Check batches that a leader sent by their headers, without decoding records."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from penstock.protocol.batch import BatchHeader, CorruptBatch, crc_is_valid, ite
 
 
 class FetchedBatches(NamedTuple):
-    """What of a response may be appended; it may be nothing."""
+    """The part of a response that may be appended; it may be empty."""
 
     headers: list[BatchHeader]
     size_bytes: int
 
 
 def check_fetched(records: memoryview, leader_epoch: int) -> FetchedBatches:
-    """The whole batches at the beginning of `records` that were written up to `leader_epoch`.
+    """Return the whole batches at the beginning of `records` that were written up to `leader_epoch`.
 
-    A torn batch at the end is left for the next fetch. One of a later epoch means that the leader has
-    followed another one between two reads, so what comes from there on is not of its own leadership's log
-    as asked for (KAFKA-18723). Raises CorruptBatch where a checksum fails.
+    A torn batch at the end is left for the next fetch. A batch of a later epoch means that the leader became
+    a follower of another leader between two reads. So the data from there on is not from the log of its own
+    leadership that was requested (KAFKA-18723). Raises CorruptBatch if a checksum fails.
     """
     headers = []
     end = 0

@@ -1,7 +1,8 @@
-"""A follower's fetches from one leader: one task, one connection.
+"""Fetch from one leader: one task with one connection.
 
-One request is under way, which the leader may hold for a while. When partitions are added meanwhile, as after
-an election, a second one follows at once: a leader of ours then answers the first, another one after it.
+One request is in flight, which the leader may hold for a while. If partitions are added meanwhile, for
+example after an election, a second request follows at once. Our leader then answers the first one early;
+other leaders answer the second after the first.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BYTES_PER_TURN: Final = 1024 * 1024
-"""After so many appended bytes others have their turn."""
+"""The fetcher yields to other tasks after appending this many bytes."""
 
 SESSION_ERRORS: Final = frozenset(
     {ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH}
 )
-"""The leader has forgotten the session: a new one is begun at once."""
+"""The leader has dropped the session; a new one is opened at once."""
 
 
 class FetcherSettings(NamedTuple):
@@ -49,7 +50,7 @@ class FetcherSettings(NamedTuple):
 
 
 class FollowerContext(Protocol):
-    """What following takes from the node."""
+    """The parts of the node that a fetcher needs."""
 
     @property
     def node_id(self) -> int: ...
@@ -65,28 +66,31 @@ class FollowerContext(Protocol):
 
     @property
     def settled(self) -> Callable[[], Awaitable[None]] | None:
-        """Waits until what was appended is durable, where the leader shall hear of nothing else.
+        """Waits until the appended records are durable; None if the leader may learn of them before.
 
         Raises StorageFailed.
         """
 
     @property
     def note_log_starts(self) -> Callable[[], Awaitable[None]]:
-        """Writes down where all logs begin. Raises OSError."""
+        """Writes down the start offsets of all logs. Raises OSError."""
 
     def peer(self, leader_id: int, former: Peer | None, fetcher: int) -> Peer | None:
-        """A connection to where a broker is now: `former` if that is right; None if it is nowhere."""
+        """A connection to the broker's current address (`former` if still correct); None if it has none."""
 
 
 class _Call(NamedTuple):
-    """A request under way."""
+    """A request in flight."""
 
     number: int
     response: asyncio.Task[FetchResponse]
 
 
 class Fetcher:
-    """Follows one leader in the partitions it is given; ``number`` tells it from the leader's others."""
+    """The follower of one leader in the partitions that were added to it.
+
+    ``number`` distinguishes it from the node's other fetchers of that leader.
+    """
 
     def __init__(self, leader_id: int, context: FollowerContext, number: int) -> None:
         self.leader_id = leader_id
@@ -104,25 +108,25 @@ class Fetcher:
         self._news = asyncio.Event()
         self._peer: Peer | None = None
         self._is_waiting = False
-        """Whether a request is under way."""
+        """Whether a request is in flight."""
         self._hurry_handle: asyncio.Handle | None = None
         self._hurried: _Call | None = None
-        """The second request under way."""
+        """The second request in flight."""
         self._task: asyncio.Task[None] = context.loop.create_task(self._run())
 
     def add(self, partition: ReplicatedPartition) -> None:
         """Follow the leader in a partition; see `Following.add`."""
         self.following.add(partition)
         self._news.set()
-        if self._hurry_handle is None:  # at the end of this turn, with what else comes
+        if self._hurry_handle is None:  # at the end of this turn, with all partitions added by then
             self._hurry_handle = self._context.loop.call_soon(self._hurry)
 
     def remove(self, key: PartitionKey) -> None:
-        """Follow the leader in that partition no longer."""
+        """Stop following the leader in the partition."""
         self.following.remove(key)
 
     async def close(self) -> None:
-        """Stop, with nothing under way any more."""
+        """Stop, and cancel requests in flight."""
         tasks = [self._task] if self._hurried is None else [self._task, self._hurried.response]
         if self._hurry_handle is not None:
             self._hurry_handle.cancel()
@@ -155,7 +159,7 @@ class Fetcher:
                 return
             self._peer = self._context.peer(self.leader_id, self._peer, self.number)
             if self._peer is None:
-                self._rest_all()  # until it is registered again
+                self._rest_all()  # until the leader is registered again
                 return
         try:
             number, response = await self._call(now_s)
@@ -173,7 +177,7 @@ class Fetcher:
             self._rest_all()
 
     async def _call(self, now_s: float) -> tuple[int, FetchResponse]:
-        """The answer to the request that was sent in a hurry, else to a new one. Raises PeerError."""
+        """Return the answer to the second request, if one was sent, or to a new one. Raises PeerError."""
         if self._hurried is not None:
             (number, response), self._hurried = self._hurried, None
             return number, await response
@@ -187,7 +191,7 @@ class Fetcher:
             self._is_waiting = False
 
     def _hurry(self) -> None:
-        """While the leader holds a request, tell it what it doesn't know yet."""
+        """Send a second request with newly added partitions while the leader holds the first one."""
         self._hurry_handle = None
         session = self.following.session
         if self._is_waiting and self._hurried is None and session.is_open and session.has_news:
@@ -206,7 +210,7 @@ class Fetcher:
         return response
 
     async def _pause(self, wait_s: float | None) -> None:
-        """Until a partition is added, or has rested enough."""
+        """Wait until a partition is added, or for `wait_s` seconds."""
         self._news.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
@@ -217,7 +221,7 @@ class Fetcher:
         wait_ms = settings.replica_fetch_wait_max_ms
         session = self.following.session
         if not session.is_open and not session.is_refused:
-            wait_ms = 0  # a session first: what comes while a request waits can be asked for in one alone
+            wait_ms = 0  # open a session first: only within one can partitions be added while a request waits
         if wakes_in_s is not None:
             wait_ms = min(wait_ms, int(wakes_in_s * 1000) + 1)
         return FetchRequest(
@@ -246,7 +250,7 @@ class Fetcher:
             await self._find_range(out_of_range, number)
 
     async def _settle(self, settled: Callable[[], Awaitable[None]]) -> None:
-        """By `penstock.acks.fsync`: what the next request says is here survives this machine."""
+        """Make the appended records durable before the next request reports them (`penstock.acks.fsync`)."""
         try:
             await settled()
         except LogError as error:
@@ -254,7 +258,10 @@ class Fetcher:
             self._rest_all()
 
     async def _note_starts(self) -> bool:
-        """Write down where logs begin, so that no kill brings back what was deleted. Whether it is done."""
+        """Write down the start offsets of logs and return whether that succeeded.
+
+        So deleted records do not reappear after the process is killed.
+        """
         self.following.starts_moved = False
         try:
             await self._context.note_log_starts()

@@ -1,7 +1,7 @@
-"""A node's fetchers: `num.replica.fetchers` for each leader, among which its partitions are dealt out.
+"""A node's fetchers: `num.replica.fetchers` for each leader, with the leader's partitions spread among them.
 
-A partition goes where Kafka's AbstractFetcherManager has it: by the hash of its topic's name and its number.
-One fetcher has a request under way at a time; several help where the way to a leader is long.
+A partition is assigned as in Kafka's AbstractFetcherManager: by the hash of its topic's name and its number.
+A fetcher has one request in flight at a time; several fetchers help if a leader is far away.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _INT_MAX: Final = 0x7FFFFFFF
 
 
 def fetcher_number(topic: str, partition: int, per_leader: int) -> int:
-    """Which of a leader's fetchers has a partition, counted from 0."""
+    """The number of the leader's fetcher that a partition belongs to, counted from 0."""
     mixed = (31 * java_hash_code(topic) + partition) & 0xFFFFFFFF
     signed = mixed - (1 << 32) if mixed > _INT_MAX else mixed
     return (0 if signed == -(1 << 31) else abs(signed)) % per_leader
 
 
 class Fetchers:
-    """Follows leaders in partitions, each by the fetcher it belongs to."""
+    """The fetchers of one node. Each partition is followed by the fetcher that it belongs to."""
 
     def __init__(self, context: FollowerContext, per_leader: int) -> None:
         self._context = context
         self._per_leader = per_leader
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
-        """By leader and number."""
+        """The fetchers by leader id and number."""
         self._followed: dict[PartitionKey, tuple[Fetcher, ReplicatedPartition]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -45,7 +45,7 @@ class Fetchers:
         return key in self._followed
 
     def follow(self, key: PartitionKey, partition: ReplicatedPartition) -> None:
-        """Fetch from the leader that the partition has. Raises KafkaError where it cannot be followed."""
+        """Fetch from the partition's leader. Raises KafkaError if it cannot be followed."""
         replica = partition.replica
         number = fetcher_number(replica.topic, replica.partition, self._per_leader)
         place = (replica.leader_id, number)
@@ -56,13 +56,13 @@ class Fetchers:
         self._followed[key] = (fetcher, partition)
 
     def leave(self, key: PartitionKey) -> None:
-        """Fetch that partition no longer, if it was."""
+        """Stop fetching the partition, if it is fetched."""
         found = self._followed.pop(key, None)
         if found is not None:
             found[0].remove(key)
 
     def resize(self, per_leader: int) -> list[tuple[PartitionKey, ReplicatedPartition]]:
-        """Have so many for each leader; the partitions that were left for it, to be followed anew."""
+        """Set the number of fetchers per leader; return the partitions that must be followed again."""
         if per_leader == self._per_leader:
             return []
         self._per_leader = per_leader
@@ -72,7 +72,7 @@ class Fetchers:
         return left
 
     def close_idle(self) -> None:
-        """After a change was followed: leave the leaders that lead nothing here any more."""
+        """Close the fetchers of leaders that lead no partition here any more, after a metadata change."""
         for place, fetcher in list(self._fetchers.items()):
             if not len(fetcher.following):
                 del self._fetchers[place]
@@ -81,7 +81,7 @@ class Fetchers:
                 closing.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
-        """Follow nobody any more, with nothing under way."""
+        """Stop following all leaders and cancel requests in flight."""
         fetchers = list(self)
         self._fetchers.clear()
         self._followed.clear()

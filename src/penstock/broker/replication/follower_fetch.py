@@ -1,4 +1,4 @@
-"""A follower's Fetch, as its leader answers it: to the log's end, and it tells how far the follower is."""
+"""Answer a follower's Fetch: read to the log's end, and take note of how far the follower is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FollowerFetch(ConsumerFetch):
-    """A follower's request: to the log's end, from the leader alone, and it says what the follower has."""
+    """A follower's Fetch: it reads to the log's end, from the leader only, and reports the follower's end."""
 
     __slots__ = ("_broker_epoch", "_broker_id", "_is_first_read", "_news")
 
@@ -49,17 +49,18 @@ class FollowerFetch(ConsumerFetch):
             self._is_first_read = False
             if news.times_told == told_before:
                 return found
-            # What the follower has may commit records, and who waited for that has appended more: nobody
-            # would be woken for it, as this fetch does not wait yet. The second time no follower is further.
+            # The follower's progress may have committed records, and requests that waited for that may have
+            # appended more. This fetch does not wait yet, so it would not be woken: read again. The second
+            # time no follower makes progress.
             self.keep_untold(found[0])
 
     def _read_partition(
         self, place: int, replica: Replica, target: FetchTarget, left_bytes: int, may_exceed: bool
     ) -> PartitionData:
-        """Also notes how far the follower is, before anything is waited for."""
+        """Read as for a consumer, and take note of how far the follower is before the fetch waits."""
         partition = replica.replicated
         if partition is None or partition.leading is None:
-            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)  # its partition has got other replicas
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)  # the replicas of its partition have changed
         partition.leading.follower(self._broker_id, target.current_leader_epoch)
         end_offset = replica.log.log_end_offset
         data = super()._read_partition(place, replica, target, left_bytes, may_exceed)
@@ -76,7 +77,7 @@ class FollowerFetch(ConsumerFetch):
             self._news.watch(target, partition)
             is_settled = target.fetch_offset >= end_offset and self._broker_id in partition.leading.isr
             if is_settled and data.diverging_epoch.end_offset < 0:
-                self._news.fresh.pop(target, None)  # once this is told
+                self._news.fresh.pop(target, None)  # until the next change, once this answer is sent
         if self._must_pause(replica, partition.leading):
             data.records = NO_RECORDS
             if self.cold and self.cold[-1].place == place:
@@ -84,7 +85,7 @@ class FollowerFetch(ConsumerFetch):
         return data
 
     def _must_pause(self, replica: Replica, leading: Leadership) -> bool:
-        """Whether a throttled follower has to wait (KIP-73); not one that is in sync."""
+        """Whether a throttled follower must wait (KIP-73); followers in sync never wait."""
         throttle = self._broker.replication.leader_throttle
         return (
             not throttle.is_idle
@@ -112,7 +113,7 @@ class FollowerFetch(ConsumerFetch):
                 replica = self._broker.replicas.get(target.topic, target.partition)
                 if replica is not None and throttle.is_throttled(replica.topic, replica.partition):
                     throttle.record(len(data.records or NO_RECORDS))
-        if self._news is not None:  # an error may have come after the partition was settled
+        if self._news is not None:  # an error may have occurred after the partition was settled
             self._news.fresh.update({target: None for target, data in results if data.error_code})
             self._news.answered_ms = self._broker.replication.now_ms()
         return super().respond(results)

@@ -1,19 +1,19 @@
-"""What a leader knows of one follower, from its fetches alone."""
+"""Track one follower's progress as its leader sees it, from its fetches alone."""
 
 from __future__ import annotations
 
 from typing import Final
 
 UNKNOWN: Final = -1
-"""An offset nobody has told yet; a broker epoch that its sender does not know."""
+"""An offset that is not known yet, or a broker epoch that its sender does not know."""
 
 
 class FollowerProgress:
-    """How far one follower has come, and since when it has kept up.
+    """The progress of one follower, and the time at which it was last caught up.
 
-    A follower is caught up at a moment if it asks for what lies at the leader's end at that moment, or has
-    since got as far as the end was then: so one that is always a little behind a busy leader counts as in
-    step. Times are milliseconds of a clock that never goes back.
+    A follower is caught up at a moment if it fetches at the leader's end offset of that moment, or has
+    reached that offset since. So a follower that is always slightly behind a busy leader counts as in sync.
+    Times are milliseconds of a monotonic clock.
     """
 
     __slots__ = (
@@ -31,11 +31,11 @@ class FollowerProgress:
         self.log_start_offset = UNKNOWN
         self.log_end_offset = UNKNOWN
         self.last_fetch_end_offset = UNKNOWN
-        """The leader's end when the follower fetched last."""
+        """The leader's end offset at the follower's last fetch."""
         self.last_fetch_ms: float = 0
         self.last_caught_up_ms: float = 0
         self.broker_epoch: int | None = None
-        """That of its last fetch (KIP-903); None before the first."""
+        """The broker epoch of its last fetch (KIP-903); None before the first."""
 
     def fetched(
         self,
@@ -45,7 +45,7 @@ class FollowerProgress:
         broker_epoch: int,
         now_ms: float,
     ) -> None:
-        """Note a fetch: all below `fetch_offset` is in the follower's log."""
+        """Take note of a fetch: the follower's log has all records below `fetch_offset`."""
         if fetch_offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif fetch_offset >= self.last_fetch_end_offset:
@@ -57,7 +57,7 @@ class FollowerProgress:
         self.broker_epoch = broker_epoch
 
     def was_caught_up(self, at_ms: float) -> None:
-        """It had all there was, and fetched at that time."""
+        """Take note that the follower had all records and fetched at `at_ms`."""
         self.last_caught_up_ms = max(self.last_caught_up_ms, at_ms)
         self.last_fetch_ms = max(self.last_fetch_ms, at_ms)
 
@@ -66,7 +66,7 @@ class FollowerProgress:
         return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= lag_time_max_ms
 
     def reset(self, leader_end_offset: int, now_ms: float, *, is_new_leader: bool, in_isr: bool) -> None:
-        """A new leader epoch begins. One in the ISR has its time to catch up; others hold nothing back."""
+        """Begin a new leader epoch. A follower in the ISR gets time to catch up; others hold nothing back."""
         since_ms = now_ms if in_isr else float("-inf")
         self.last_caught_up_ms = since_ms
         if is_new_leader:

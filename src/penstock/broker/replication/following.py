@@ -1,8 +1,9 @@
-"""What a follower makes of one leader's answers, partition by partition.
+"""Apply one leader's fetch responses to a follower's partitions.
 
-It appends what came, cuts where the leader says that the logs diverge, follows high watermark and log start,
-and leaves a partition alone for `replica.fetch.backoff.ms` where something fails. A partition whose leader
-epoch is over rests until the metadata log brings the next one. The network is the `fetcher`'s.
+The follower appends the batches, truncates where the leader reports that the logs diverge, and adopts the
+high watermark and the log start offset. If a partition fails, it pauses for `replica.fetch.backoff.ms`. A
+partition whose leader epoch is over pauses until the metadata log brings the next epoch. The network belongs
+to `fetcher`.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ EXPECTED_ERRORS: Final = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
-"""One of the two nodes is behind the other with the metadata log: not for long, as a rule."""
+"""One of the two nodes lags behind in the metadata log, usually for a short time."""
 
 FIRST_PAUSE_S: Final = 0.02
-"""After the first of these errors; it doubles up to `replica.fetch.backoff.ms`. A record that waits for its
-replicas after an election waits for this too."""
+"""The pause after the first of these errors; it doubles up to `replica.fetch.backoff.ms`. It is short because
+a record that waits for its replicas after an election waits for this pause too."""
 
 
 class Place(NamedTuple):
@@ -49,7 +50,7 @@ class Place(NamedTuple):
 
 
 class OffsetsAtLeader(NamedTuple):
-    """Where the leader's log begins and ends, or why it does not say."""
+    """Where the leader's log begins and ends, or the error that it answered."""
 
     log_start_offset: int
     end_offset: int
@@ -57,7 +58,7 @@ class OffsetsAtLeader(NamedTuple):
 
 
 class FollowingStats:
-    """Counters of what came from one leader."""
+    """Counters of what one leader sent."""
 
     __slots__ = ("fetched_bytes", "truncations")
 
@@ -67,7 +68,7 @@ class FollowingStats:
 
 
 class FollowedPartition:
-    """One partition, and where it stands with the leader."""
+    """One partition and its state with the leader."""
 
     __slots__ = ("failures", "lag", "leader_epoch", "partition", "position", "rests_until_s")
 
@@ -78,9 +79,9 @@ class FollowedPartition:
         self.lag: int | None = None
         """Records between the log's end and the leader's high watermark; None before the first answer."""
         self.failures = 0
-        """Expected errors, one after the other."""
+        """The number of expected errors in a row."""
         self.rests_until_s = 0.0
-        """When it is fetched again after a failure."""
+        """When fetching resumes after a failure."""
 
     @property
     def key(self) -> PartitionKey:
@@ -89,7 +90,7 @@ class FollowedPartition:
 
     @property
     def end(self) -> FetchPosition:
-        """The end of what is here."""
+        """The end of the local log."""
         replica_log = self.partition.replica.log
         return FetchPosition(replica_log.log_end_offset, replica_log.leader_epochs.latest)
 
@@ -99,7 +100,7 @@ class FollowedPartition:
 
 
 class Following:
-    """All partitions that this node has a replica of and one leader leads. Times in seconds of one clock.
+    """All partitions that one leader leads and this node follows. Times are in seconds of one clock.
 
     Args:
         fetch_max_bytes: `replica.fetch.max.bytes`.
@@ -119,7 +120,8 @@ class Following:
         self._resting: dict[PartitionKey, None] = {}
         self._throttled: dict[PartitionKey, None] = {}
         self.starts_moved = False
-        """Whether logs begin elsewhere than is written down: the leader shall not hear of it before."""
+        """Whether log start offsets have moved but are not written down yet. They must be before the leader
+        learns of them."""
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -130,9 +132,9 @@ class Following:
     # --- which partitions are fetched
 
     def add(self, partition: ReplicatedPartition) -> None:
-        """Follow the leader in a partition, in the leader epoch that the replica is in now. Blocks.
+        """Follow the leader in a partition, in the replica's current leader epoch. Blocks.
 
-        What an old log has above its high watermark without an epoch is cut: LogError.
+        In an old log without epochs, records above the high watermark are cut off. Raises LogError.
         """
         replica = partition.replica
         replica_log = replica.log
@@ -148,16 +150,16 @@ class Following:
         self._want(key, followed)
 
     def remove(self, key: PartitionKey) -> None:
-        """Follow the leader in that partition no longer."""
+        """Stop following the leader in the partition."""
         if self._followed.pop(key, None) is not None:
             self.session.forget(key)
             self._resting.pop(key, None)
             self._throttled.pop(key, None)
 
     def prepare(self, now_s: float) -> bool:
-        """Before a request: take up who has rested enough, leave out who is throttled.
+        """Resume paused partitions, exclude throttled ones, and return whether a request is needed.
 
-        Whether there is anything to fetch, or to tell.
+        A request is needed if there is something to fetch or the leader must learn of a change.
         """
         for key in [key for key in self._resting if self._followed[key].rests_until_s <= now_s]:
             del self._resting[key]
@@ -167,20 +169,20 @@ class Following:
         return bool(self.session.wanted) or self.session.has_news
 
     def wakes_in_s(self, now_s: float) -> float | None:
-        """When there may be more to fetch than now; None where nobody rests."""
+        """Seconds until more may be fetched than now; None if no partition pauses."""
         wakes = [self._followed[key].rests_until_s - now_s for key in self._resting]
         if self._throttled:
             wakes.append(self._backoff_s)
         return max(0.0, min(wakes)) if wakes else None
 
     def rest_all(self, now_s: float) -> None:
-        """There was no answer: begin anew with all partitions after a while."""
+        """Pause all partitions and open a new session later, since there was no answer."""
         self.session.failed()
         for key in list(self.session.wanted):
             self._rest(key, now_s)
 
     def _rest(self, key: PartitionKey, now_s: float, pause_s: float | None = None) -> None:
-        """Leave a partition alone for a while."""
+        """Pause a partition for a while."""
         self.session.forget(key)
         self._followed[key].rests_until_s = now_s + (self._backoff_s if pause_s is None else pause_s)
         self._resting[key] = None
@@ -199,7 +201,7 @@ class Following:
         )
 
     def _obey_throttle(self) -> None:
-        """Take out of the session what has to go slower, and put it back when it may go on."""
+        """Remove throttled partitions from the session, and add them again once the rate allows it."""
         if not self._throttle.is_exceeded:
             throttled, self._throttled = self._throttled, {}
             for key in throttled:
@@ -215,12 +217,12 @@ class Following:
     # --- answers
 
     def take(self, key: PartitionKey, data: FetchResponse.PartitionData, number: int, now_s: float) -> bool:
-        """One partition's part of the answer to a request, which `number` tells.
+        """Apply one partition's part of the answer to request `number`.
 
-        Whether its range has to be asked for (`go_into_range`).
+        Returns whether the leader must be asked for the range of its log (`go_into_range`).
         """
         if not self.session.is_current(key, number):
-            return False  # it is followed no more, or from another place
+            return False  # it is no longer followed, or was requested from another position
         followed = self._followed[key]
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return True
@@ -259,7 +261,7 @@ class Following:
         self.session.forget(followed.key)
 
     def _append(self, followed: FollowedPartition, data: FetchResponse.PartitionData) -> None:
-        """Append what came, and follow the leader's offsets. Raises CorruptBatch, LogError."""
+        """Append the records and adopt the leader's offsets. Raises CorruptBatch or LogError."""
         partition = followed.partition
         replica_log = partition.replica.log
         records = data.records
@@ -275,8 +277,8 @@ class Following:
                     )
                     if not is_past or error.last_offset < replica_log.log_end_offset:
                         raise
-                    # The leader's log starts in the middle of a batch (DeleteRecords), and nothing that is
-                    # here has not been deleted there.
+                    # The leader's log starts in the middle of a batch (DeleteRecords), and it has deleted all
+                    # records that are here.
                     partition.truncate_fully_and_start_at(error.first_offset)
                     partition.append_as_follower(records[:size_bytes], headers)
                 epoch = headers[-1].partition_leader_epoch
@@ -295,7 +297,7 @@ class Following:
             throttle.record(size_bytes)
 
     def _truncate(self, followed: FollowedPartition, diverging: FetchResponse.EpochEndOffset) -> None:
-        """Cut the log where the leader's went another way. Raises LogError."""
+        """Truncate the log where it diverges from the leader's. Raises LogError."""
         replica_log = followed.partition.replica.log
         offset = truncation_offset(
             replica_log.leader_epochs,
@@ -315,7 +317,7 @@ class Following:
         self._cut(followed, offset)
 
     def _cut(self, followed: FollowedPartition, offset: int) -> None:
-        """Drop all from `offset` on, and go on there. Raises LogError."""
+        """Discard all records from `offset` on and continue to fetch there. Raises LogError."""
         self.stats.truncations += 1
         replica = followed.partition.replica
         if offset < replica.high_watermark:
@@ -329,7 +331,7 @@ class Following:
         self._go_on_at(followed, followed.end)
 
     def _go_on_at(self, followed: FollowedPartition, position: FetchPosition) -> None:
-        """Fetch on from there, and have the leader know if that, or the log's start, is news to it."""
+        """Fetch from `position` next, and notify the leader if that or the log start offset changed."""
         key = followed.key
         log_start_offset = followed.partition.replica.log.log_start_offset
         known = self.session.wanted[key]
@@ -342,7 +344,7 @@ class Following:
     # --- out of range
 
     def places(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, Place]:
-        """What to ask for by name, of those that are still followed."""
+        """The topic, partition and leader epoch of the keys that are still followed."""
         places = {}
         for key in keys:
             followed = self._followed.get(key)
@@ -354,7 +356,7 @@ class Following:
     def go_into_range(
         self, key: PartitionKey, leader: OffsetsAtLeader | None, number: int, now_s: float
     ) -> None:
-        """The leader's log begins above, or ends below: go where it is. None: it could not be asked."""
+        """Move into the range of the leader's log; `leader` is None if the leader could not be asked."""
         if not self.session.is_current(key, number):
             return
         followed = self._followed[key]
@@ -372,11 +374,11 @@ class Following:
                 self._rest(key, now_s)
 
     def _go_between(self, followed: FollowedPartition, leader: OffsetsAtLeader) -> None:
-        """Raises LogError."""
+        """Truncate or restart the log so that its end lies in the leader's range. Raises LogError."""
         partition = followed.partition
         end_offset = followed.end.offset
         if leader.end_offset < end_offset:
-            # An unclean election: its leader never had what lies above.
+            # After an unclean election the new leader never had the records above its end.
             log.warning("leader %d ends at %d, cutting %s", self.leader_id, leader.end_offset, followed)
             self._cut(followed, leader.end_offset)
         elif leader.log_start_offset > end_offset:

@@ -1,4 +1,4 @@
-"""Other brokers, as the metadata image has them."""
+"""The other brokers' state, from the metadata image."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 class ImageBrokers:
-    """`image` and `own_epoch` are asked each time: both change."""
+    """The brokers of the current metadata image.
+
+    `image` and `own_epoch` are called each time, because both values change.
+    """
 
     __slots__ = ("_image", "_own_epoch")
 

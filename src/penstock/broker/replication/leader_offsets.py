@@ -1,4 +1,4 @@
-"""Where a leader's log begins and ends, as a follower asks that has lost it (ListOffsets)."""
+"""Ask a leader where its log begins and ends, for a follower that is out of range (ListOffsets)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EARLIEST_LOCAL: Final = -4
 async def ask_offsets(
     peer: Peer, node_id: int, places: Sequence[Place], timeout_ms: float
 ) -> dict[tuple[str, int], OffsetsAtLeader]:
-    """The leader's offsets by topic and partition. Raises PeerError."""
+    """Request the leader's offsets by topic and partition. Raises PeerError."""
     latest = await _ask(peer, node_id, places, LATEST, timeout_ms)
     earliest = await _ask(peer, node_id, places, EARLIEST_LOCAL, timeout_ms)
     found = {}

@@ -1,9 +1,9 @@
-"""A follower's fetch session with one leader (KIP-227): requests that name only what has changed.
+"""A follower's fetch session with one leader (KIP-227): each request names only the partitions that changed.
 
-Pure. The first request names every partition and opens a session, if the leader has room for one. Those that
-follow name partitions whose position changed and such as are no longer wanted. Whatever goes wrong, the next
-request is a full one. Requests have numbers: several may be under way, and an answer counts for what was
-asked until its request.
+Pure. The first request names every partition and opens a session, if the leader has room for one. Later
+requests name the partitions whose position changed and those that are no longer wanted. After any error the
+next request is a full one. Requests are numbered, because several may be in flight: an answer applies to what
+the follower wanted up to its request.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import FetchRequest
 
 PartitionKey = tuple[bytes, int]
-"""Topic id and partition."""
+"""The topic id and the partition number."""
 
 NO_SESSION: Final = 0
 FIRST_EPOCH: Final = 0
@@ -24,7 +24,7 @@ _MAX_EPOCH: Final = 2**31 - 1
 
 
 class Wanted(NamedTuple):
-    """What is fetched of one partition."""
+    """The position from which to fetch one partition, and the epochs and the limit to send with it."""
 
     fetch_offset: int
     last_fetched_epoch: int
@@ -32,24 +32,25 @@ class Wanted(NamedTuple):
     current_leader_epoch: int
     max_bytes: int
     high_watermark: int
-    """As it is known here (KIP-1166): what an answer told that was passed over, the leader tells again."""
+    """The high watermark known here (KIP-1166). If the follower discarded an answer, the leader thereby knows
+    to send its high watermark again."""
 
 
 class LeaderSession:
-    """What the leader knows of this follower's wishes."""
+    """The follower's side of the session: what the leader knows that this follower wants."""
 
     def __init__(self) -> None:
         self.session_id = NO_SESSION
         self.epoch = FIRST_EPOCH
-        """Of the next request."""
+        """The epoch of the next request."""
         self.is_refused = False
         """Whether the leader has no room for a session."""
         self.wanted: dict[PartitionKey, Wanted] = {}
         self._number = 0
         self._begun = 0
-        """The request that began the session."""
+        """The number of the request that began the session."""
         self._asked_in: dict[PartitionKey, int] = {}
-        """Which request named each partition last."""
+        """The number of the last request that named each partition."""
         self._changed: dict[PartitionKey, None] = {}
         self._forgotten: dict[PartitionKey, None] = {}
 
@@ -60,7 +61,7 @@ class LeaderSession:
         self._forgotten.pop(key, None)
 
     def forget(self, key: PartitionKey) -> None:
-        """Fetch it no longer."""
+        """Stop fetching the partition."""
         if self.wanted.pop(key, None) is not None:
             self._changed.pop(key, None)
             self._asked_in.pop(key, None)
@@ -68,7 +69,7 @@ class LeaderSession:
 
     @property
     def has_news(self) -> bool:
-        """Whether the leader has to hear of something."""
+        """Whether the leader must be notified of a change."""
         return bool(self._changed) or (self.epoch != FIRST_EPOCH and bool(self._forgotten))
 
     @property
@@ -77,7 +78,7 @@ class LeaderSession:
         return self.epoch != FIRST_EPOCH
 
     def fill(self, request: FetchRequest) -> int:
-        """Name in `request` what the leader has to hear; the request's number."""
+        """Name the changed partitions in `request` and return the request's number."""
         self._number += 1
         request.session_id, request.session_epoch = self.session_id, self.epoch
         named = self._changed
@@ -93,27 +94,27 @@ class LeaderSession:
         return self._number
 
     def answered(self, number: int, error: ErrorCode, session_id: int) -> bool:
-        """Go on as the leader's answer to that request says; whether there is anything in it."""
+        """Apply the leader's answer to request `number` to the session; return whether to use its content."""
         if number < self._begun or (number > self._begun and self.epoch == FIRST_EPOCH):
-            return False  # the session it was asked in is over
+            return False  # the session of that request is over
         if error is not ErrorCode.NONE:
-            # naming the old session has the leader drop it
+            # Naming the old session makes the leader drop it.
             self._begin_anew(NO_SESSION if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND else self.session_id)
             return False
         if number == self._begun:
             self.is_refused = session_id == NO_SESSION
-        if session_id == NO_SESSION:  # refused, or over as nothing was left in it
+        if session_id == NO_SESSION:  # refused, or closed because it was empty
             self._begin_anew(NO_SESSION)
         elif number == self._begun:
             self.session_id, self.epoch = session_id, 1
         return True
 
     def failed(self) -> None:
-        """There is no answer: what the leader knows now is not known here."""
+        """Start over with a full request, because without an answer the leader's state is unknown."""
         self._begin_anew(self.session_id)
 
     def is_current(self, key: PartitionKey, number: int) -> bool:
-        """Whether the partition is wanted as that request said, or one before; else it answers old wishes."""
+        """Whether the partition is still wanted as in request `number` or an earlier one."""
         return key in self._asked_in and key not in self._changed and self._asked_in[key] <= number
 
     def _begin_anew(self, session_id: int) -> None:

@@ -1,13 +1,13 @@
 """The leader's view of a partition with several replicas: followers, in-sync replicas, high watermark.
 
-Pure. The in-sync replicas (ISR) change by the controller's word alone: the leader proposes (AlterPartition,
-KIP-497), and until it hears the high watermark obeys the **maximal** ISR, all who may be in it. Whoever
-carries proposals to the controller comes back with `accepted` or `refused`; a change in the metadata log may
-come first, and makes the proposal void.
+Pure. Only the controller changes the in-sync replicas (ISR). The leader proposes a change (AlterPartition,
+KIP-497). Until the controller answers, the high watermark obeys the **maximal** ISR: every replica that may
+be in the ISR by then. `accepted` or `refused` takes the controller's answer. A change in the metadata log
+may arrive first; it makes the proposal void.
 
-What is committed has to be where every possible leader of the next epoch has it. So the high watermark is the
-smallest log end of the maximal ISR, waits for followers that are about to join, and stands still below
-`min.insync.replicas` (KIP-966).
+Each possible leader of the next epoch must have every committed record. So the high watermark is the smallest
+log end of the maximal ISR, waits for followers that are about to join, and stands still while the ISR is
+smaller than `min.insync.replicas` (KIP-966).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.metadata.image import PartitionRegistration
 
 NOT_APPLIED: Final = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
-"""The controller says that the partition is as the leader thought, and stays so."""
+"""The controller did not apply the proposal: the partition's state stays as the leader assumed."""
 
 AWAITS_METADATA: Final = frozenset(
     {
@@ -34,11 +34,11 @@ AWAITS_METADATA: Final = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-"""What has become of the partition is in the metadata log; until that comes the proposal stays pending."""
+"""The partition has changed; the proposal stays pending until the metadata log brings the change."""
 
 
 class Brokers(Protocol):
-    """What is known of the cluster's brokers."""
+    """The cluster's brokers as this node knows them."""
 
     @property
     def own_epoch(self) -> int:
@@ -52,19 +52,22 @@ class Brokers(Protocol):
 
 
 class IsrProposal(NamedTuple):
-    """A change of the ISR as AlterPartition asks for it."""
+    """A change of the ISR as the leader requests it with AlterPartition."""
 
     isr: tuple[int, ...]
     broker_epochs: tuple[int, ...]
-    """Of each broker in `isr`, -1 where this leader has not heard from it (KIP-903)."""
+    """The epoch of each broker in `isr`, -1 if the broker has not fetched from this leader (KIP-903)."""
     leader_epoch: int
     partition_epoch: int
     joins: int | None
-    """Who is to join; None where others are to leave."""
+    """The broker that is to join; None where brokers are to leave."""
 
 
 class Leadership:
-    """One partition as its leader sees it, from its election on. Times in milliseconds, never going back."""
+    """One partition as its leader sees it, from its election on.
+
+    Times are in milliseconds of a monotonic clock.
+    """
 
     __slots__ = (
         "_brokers",
@@ -87,14 +90,14 @@ class Leadership:
         self._maximal_isr: frozenset[int] = frozenset()
         self.followers: dict[int, FollowerProgress] = {}
         self.isr: tuple[int, ...] = ()
-        """As the controller has committed it."""
+        """The ISR as the controller has committed it."""
         self.pending: IsrProposal | None = None
         self.leader_epoch = UNKNOWN
         self.partition_epoch = UNKNOWN
         self.since_ms = float("-inf")
-        """When this node heard that this epoch had begun."""
+        """When this node learned of the current leader epoch."""
         self.epoch_start_offset = UNKNOWN
-        """Where the log ended when this epoch began: who has not come as far may lack committed records."""
+        """Where the log ended when this epoch began: a follower below it may lack committed records."""
 
     def update(
         self,
@@ -104,9 +107,10 @@ class Leadership:
         *,
         is_new_leader: bool,
     ) -> None:
-        """Obey the metadata log. What is no news is passed over: a proposal may be pending on top of it.
+        """Apply the partition's state in the metadata log, unless it is not newer than the known state.
 
-        Nor is what the controller has answered already, before the log brought it.
+        The known state may include an answer of the controller that the log repeats later, and a proposal may
+        be pending on top of it.
         """
         known = (self.partition_epoch, self.leader_epoch)
         if (registration.partition_epoch, registration.leader_epoch) <= known:
@@ -136,25 +140,25 @@ class Leadership:
 
     @property
     def maximal_isr(self) -> frozenset[int]:
-        """All who are, or may be by now, in the ISR."""
+        """All replicas that are in the ISR, or may be by now."""
         return self._maximal_isr
 
     @property
     def is_alone(self) -> bool:
-        """Whether no follower can be in the ISR: then an append may commit itself."""
+        """Whether no follower can be in the ISR, so that an append commits itself."""
         return len(self._maximal_isr) <= 1
 
     def effective_min_isr(self, min_insync_replicas: int) -> int:
-        """`min.insync.replicas`, but never more than there are replicas."""
+        """`min.insync.replicas`, but at most the number of replicas."""
         return min(min_insync_replicas, len(self.followers) + 1)
 
     # --- followers' fetches
 
     def follower(self, broker_id: int, current_leader_epoch: int) -> FollowerProgress:
-        """The follower that fetches. Raises KafkaError for one that has no replica here.
+        """The follower that fetches. Raises KafkaError if the broker has no replica here.
 
-        With the leader's epoch it knows something that this node will hear of: UNKNOWN_LEADER_EPOCH, which
-        has it ask again.
+        A follower that names a leader epoch may know a change that has not reached this node yet. It gets
+        UNKNOWN_LEADER_EPOCH, so that it retries.
         """
         follower = self.followers.get(broker_id)
         if follower is None:
@@ -177,7 +181,7 @@ class Leadership:
                 )
 
     def _may_join(self, follower: FollowerProgress) -> bool:
-        """Neither fenced nor leaving, and no earlier life of the broker that is registered now."""
+        """Whether the broker is neither fenced nor leaving, and fetched since its last registration."""
         epoch = self._brokers.live_epoch(follower.broker_id)
         return (
             epoch is not None
@@ -185,13 +189,13 @@ class Leadership:
             and not self._brokers.is_leaving(follower.broker_id)
         )
 
-    # --- what is committed
+    # --- the watermarks
 
     def high_watermark(self, log_end_offset: int, min_insync_replicas: int, now_ms: float) -> int:
-        """How far the high watermark may be now, -1 if it has to stay. It never goes back for this.
+        """The highest possible high watermark, or -1 if it must not move. It never moves back.
 
-        A follower that keeps up is waited for as if it were in the ISR already: else the high watermark
-        would run away from it for ever while the leader is alone.
+        A follower that keeps up counts as if it were in the ISR already. Otherwise a leader that is alone in
+        the ISR would advance the high watermark past it forever, and the follower could never join.
         """
         if len(self.isr) < self.effective_min_isr(min_insync_replicas):
             return UNKNOWN
@@ -208,7 +212,7 @@ class Leadership:
         return lowest
 
     def low_watermark(self, log_start_offset: int) -> int:
-        """The smallest log start of this and all live replicas: below it nothing can be read any more."""
+        """The smallest log start offset of this and all live replicas; no record below it is readable."""
         live = self._brokers.live_epoch
         starts = [log_start_offset]
         starts += [f.log_start_offset for f in self.followers.values() if live(f.broker_id) is not None]
@@ -217,10 +221,10 @@ class Leadership:
     # --- the in-sync replicas
 
     def propose_join(self, follower: FollowerProgress, high_watermark: int) -> IsrProposal | None:
-        """What to ask of the controller when this follower has fetched; None where there is nothing to ask.
+        """The proposal that this follower joins the ISR, after it has fetched; None if it may not join now.
 
-        It must have reached the high watermark and the beginning of this epoch: what lies between may be
-        committed already without this leader knowing.
+        The follower must have reached the high watermark and the start of this epoch: records in between may
+        be committed without this leader's knowledge.
         """
         if (
             self.pending is not None
@@ -230,22 +234,22 @@ class Leadership:
         ):
             return None
         proposal = self._propose((*self.isr, follower.broker_id), joins=follower.broker_id)
-        # It may be in the ISR before this leader hears so.
+        # The follower may be in the ISR before this leader gets the controller's answer.
         self._maximal_isr = frozenset(proposal.isr)
         return proposal
 
     def propose_leave(self, log_end_offset: int, now_ms: float) -> IsrProposal | None:
-        """What to ask of the controller at intervals: those that have lagged too long shall leave."""
+        """The proposal that lagging followers leave the ISR; None if there is none. Called at intervals."""
         if self.pending is not None:
             return None
         lagging = self.lagging(log_end_offset, now_ms)
         if not lagging:
             return None
-        # They count until the controller has put them out: it might not.
+        # They count until the controller has removed them, since it may refuse.
         return self._propose(tuple(broker_id for broker_id in self.isr if broker_id not in lagging))
 
     def lagging(self, log_end_offset: int, now_ms: float) -> set[int]:
-        """Who of the ISR has not been caught up for `replica.lag.time.max.ms`."""
+        """The members of the ISR that have not been caught up for `replica.lag.time.max.ms`."""
         return {
             broker_id
             for broker_id in self.isr
@@ -261,8 +265,8 @@ class Leadership:
         for broker_id in isr:
             follower = self.followers.get(broker_id)
             epoch = self._brokers.own_epoch if follower is None else follower.broker_epoch
-            # One that this leader has not heard from was put into the ISR by the controller, which notices by
-            # the partition epoch if it has taken it out since.
+            # The controller itself put a replica that has not fetched from this leader into the ISR. If it
+            # has removed the replica since, it notices that by the partition epoch.
             epochs.append(UNKNOWN if epoch is None else epoch)
         self.pending = IsrProposal(isr, tuple(epochs), self.leader_epoch, self.partition_epoch, joins)
         return self.pending
@@ -270,7 +274,7 @@ class Leadership:
     def accepted(
         self, proposal: IsrProposal, isr: Iterable[int], leader_epoch: int, partition_epoch: int
     ) -> bool:
-        """The controller's answer; whether it is news. The high watermark may have to move then."""
+        """Take the controller's answer and return whether it is new; the high watermark may have to move."""
         if (
             self.pending is not proposal
             or leader_epoch != self.leader_epoch
@@ -282,7 +286,7 @@ class Leadership:
         return True
 
     def refused(self, proposal: IsrProposal, error: ErrorCode) -> bool:
-        """The controller's refusal; whether to send the proposal again."""
+        """Take the controller's refusal and return whether to send the proposal again."""
         if self.pending is not proposal or error in AWAITS_METADATA:
             return False
         if error in NOT_APPLIED:

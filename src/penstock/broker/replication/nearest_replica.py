@@ -1,4 +1,4 @@
-"""Which replica a consumer had better read from: one in its own rack (KIP-392). Pure."""
+"""Choose the replica that a consumer should read from: one in its own rack (KIP-392). Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 def nearest_replica(
     leading: Leadership, rack: str, own_rack: str | None, rack_of: Callable[[int], str | None], offset: int
 ) -> int | None:
-    """The broker to send a consumer in `rack` to that asks for `offset`; None where the leader will do.
+    """The broker that a consumer in `rack` should fetch `offset` from; None if the leader will do.
 
-    Only in-sync replicas that have the offset: one that lags would hold its readers back for as long as it
-    lags. Of several the one that has come farthest, then the one that was caught up last.
+    Only in-sync replicas that have the offset qualify: a lagging replica would delay its readers for as long
+    as it lags. Among several, the one with the highest log end offset wins, then the one that was caught up
+    most recently.
     """
     if not rack or rack == own_rack:
         return None

@@ -1,7 +1,7 @@
-"""What a replica has beside its log where its partition has several: followers or a leader, and who waits.
+"""A replica's state beside its log if its partition has several replicas: followers or leader, and waiters.
 
-It joins the pure parts to the replica: offsets move here, and whoever waits for that hears of it. A partition
-with one replica has none of this.
+The module connects the pure parts to the replica. It moves offsets and wakes the requests that wait for that.
+A partition with one replica has none of this state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class LeaderContext(Protocol):
-    """What leading takes from the node."""
+    """The parts of the node that a leader needs."""
 
     @property
     def node_id(self) -> int: ...
@@ -32,14 +32,14 @@ class LeaderContext(Protocol):
     @property
     def lag_time_max_ms(self) -> int: ...
     def now_ms(self) -> float:
-        """A clock that never goes back."""
+        """The time of a monotonic clock."""
 
     def alter(self, partition: ReplicatedPartition, proposal: IsrProposal) -> None:
-        """Carry a proposal to the controller; its answer comes to `accepted` or `refused`."""
+        """Send a proposal to the controller; `accepted` or `refused` takes its answer."""
 
 
 class ReplicatedPartition:
-    """Belongs to the event loop, as the replica does."""
+    """The replication state of one replica. It belongs to the event loop, as the replica does."""
 
     __slots__ = (
         "_context",
@@ -58,21 +58,21 @@ class ReplicatedPartition:
         self.replica = replica
         self.leading: Leadership | None = None
         self.log_end_waiters = WaitList()
-        """Followers without a session, who read to the log's end."""
+        """Followers without a session, which read to the log's end."""
         self.watchers: dict[FetchTarget, SessionNews] = {}
-        """Sessions of followers that have to hear of news here, by what each asks for."""
+        """Followers' sessions to notify of changes here, by the target that each one fetches."""
         self.low_watermark_waiters = CommitWaiters()
-        """DeleteRecords, until all live replicas start where it said."""
+        """DeleteRecords requests that wait until all live replicas start at their offset."""
         self._uncommitted = Uncommitted(replica.appended_bytes)
         self._stable_bytes = replica.appended_bytes
         self._opened_at_bytes = dict.fromkeys(replica.log.producer_state.open_offsets, replica.appended_bytes)
-        """By first offset of each transaction that is open, or whose marker is not committed, how many bytes
-        had been appended before it."""
+        """The bytes appended before each transaction that is open or whose marker is not committed, by the
+        transaction's first offset."""
 
     # --- leading
 
     def lead(self, registration: PartitionRegistration) -> None:
-        """Lead the partition, or go on leading it, as the metadata log says."""
+        """Start or continue to lead the partition, as the metadata log says."""
         context, replica = self._context, self.replica
         is_new_leader = self.leading is None
         if self.leading is None:
@@ -83,13 +83,13 @@ class ReplicatedPartition:
         self._isr_changed()
 
     def follow(self) -> None:
-        """Another node leads, or none."""
+        """Stop leading: another node leads, or none."""
         self.leading = None
         self.wake_followers()
         self.low_watermark_waiters.failed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def appended(self, first_offset: int, size_bytes: int) -> None:
-        """The leader has appended a batch."""
+        """Take note that the leader has appended a batch."""
         replica = self.replica
         self._uncommitted.appended(replica.log.log_end_offset, replica.appended_bytes)
         if replica.log.producer_state.is_opened_at(first_offset):
@@ -102,22 +102,23 @@ class ReplicatedPartition:
             self.advance()
 
     def wake_followers(self) -> None:
-        """Something else than an append has happened that followers must hear at once."""
+        """Notify followers at once of a change other than an append."""
         self.log_end_waiters.changed()
         for target, news in self.watchers.items():
             news.changed(target)
 
     def _tell_followers(self) -> None:
-        """Have followers hear of news with what they are answered next."""
+        """Have the next answer to each follower include this partition."""
         for target, news in self.watchers.items():
             news.fresh[target] = None
 
     def fetched(
         self, broker_id: int, fetch_offset: int, log_start_offset: int, leader_end_offset: int, epoch: int
     ) -> None:
-        """A follower fetches: it has all below `fetch_offset`. `epoch` is its broker's.
+        """Take note of a follower's fetch: it has all records below `fetch_offset`.
 
-        Raises KafkaError where its fetch is from before its last registration.
+        `epoch` is the epoch of its broker. Raises KafkaError if the fetch is from before the broker's last
+        registration.
         """
         leading = self.leading
         assert leading is not None, "who follows fetches from the leader"
@@ -136,14 +137,15 @@ class ReplicatedPartition:
 
     @property
     def low_watermark(self) -> int:
-        """Where the last of all live replicas starts; this one's start where it does not lead."""
+        """The smallest log start offset of all live replicas; on a follower, this replica's own."""
         log_start_offset = self.replica.log.log_start_offset
         return log_start_offset if self.leading is None else self.leading.low_watermark(log_start_offset)
 
     def is_surely_leader(self, silence_max_ms: float) -> bool:
-        """Whether every replica that could have been elected has followed this one a moment ago.
+        """Whether every replica that could have been elected has followed this leader recently.
 
-        A node that stood still, or is cut off, leads on in its own eyes when others have elected a successor.
+        A node that stood still or is cut off still considers itself the leader when others have elected a
+        successor.
         """
         leading = self.leading
         if leading is None:
@@ -157,15 +159,15 @@ class ReplicatedPartition:
         return all(followed_ms >= since_ms for followed_ms in followed.values())
 
     def brokers_changed(self) -> None:
-        """A broker was fenced or came back: who waits for it need not, or has to."""
+        """Recompute the watermarks, since fenced brokers do not hold them back but unfenced ones do."""
         self.advance()
         if len(self.low_watermark_waiters):
             self.low_watermark_waiters.passed(self.low_watermark)
 
     def shrink_if_lagging(self) -> None:
-        """Propose to put out of the ISR who has lagged too long. To be called at intervals."""
+        """Propose to remove followers from the ISR that have lagged too long. To be called at intervals."""
         if self.leading is not None:
-            self.advance()  # who was waited for outside of the ISR may have lagged too long as well
+            self.advance()  # it also considers followers outside the ISR that may lag too long by now
             proposal = self.leading.propose_leave(self.replica.log.log_end_offset, self._context.now_ms())
             if proposal is not None:
                 self._context.alter(self, proposal)
@@ -173,7 +175,7 @@ class ReplicatedPartition:
     def accepted(
         self, proposal: IsrProposal, isr: list[int], leader_epoch: int, partition_epoch: int
     ) -> bool:
-        """The controller's answer to a proposal; whether it was news."""
+        """Take the controller's answer to a proposal and return whether it was new."""
         leading = self.leading
         if leading is None or not leading.accepted(proposal, isr, leader_epoch, partition_epoch):
             return False
@@ -181,7 +183,7 @@ class ReplicatedPartition:
         return True
 
     def refused(self, proposal: IsrProposal, error: ErrorCode) -> bool:
-        """The controller's refusal of a proposal; whether to send it again."""
+        """Take the controller's refusal of a proposal and return whether to send it again."""
         return self.leading is not None and self.leading.refused(proposal, error)
 
     def _isr_changed(self) -> None:
@@ -191,7 +193,7 @@ class ReplicatedPartition:
         self.advance()
 
     def advance(self) -> None:
-        """Move the high watermark as far as the followers let it."""
+        """Move the high watermark as far as the followers allow."""
         replica, leading = self.replica, self.leading
         if leading is not None:
             offset = leading.high_watermark(
@@ -201,20 +203,20 @@ class ReplicatedPartition:
                 self.commit(offset)
 
     def commit(self, high_watermark: int) -> None:
-        """Move the high watermark up to there, and tell all who wait for that."""
+        """Move the high watermark to the offset and wake all requests that wait for that."""
         replica = self.replica
         replica.high_watermark = high_watermark
         replica.log.producer_state.on_high_watermark(high_watermark)
         self._tell_followers()
         grown_bytes = self._uncommitted.committed(high_watermark)
         if replica.waiters.waiting:
-            replica.waiters.grown(max(grown_bytes, 1))  # what was in the log at its start has no size here
+            replica.waiters.grown(max(grown_bytes, 1))  # the log's content at its opening counts as 0 bytes
         self._stable_moved()
         if len(replica.commit_waiters):
             replica.commit_waiters.passed(high_watermark)
 
     def _stable_moved(self) -> None:
-        """The last stable offset may have followed the high watermark."""
+        """Move the last stable offset if it follows the high watermark."""
         replica, opened = self.replica, self._opened_at_bytes
         stable_bytes = committed_bytes = self._uncommitted.committed_bytes
         unstable = replica.log.producer_state.first_unstable_offset(replica.high_watermark)
@@ -232,7 +234,7 @@ class ReplicatedPartition:
     # --- following
 
     def append_as_follower(self, records: Buffer, headers: list[BatchHeader]) -> None:
-        """Append what the leader sent, as it is. Raises LogError."""
+        """Append the leader's batches unchanged. Raises LogError."""
         replica = self.replica
         before_bytes, size_bytes = replica.appended_bytes, len(records)
         replica.log.append_as_follower(records, headers)
@@ -243,9 +245,10 @@ class ReplicatedPartition:
         replica.note_unsynced()
 
     def follow_offsets(self, leader_high_watermark: int, leader_log_start_offset: int) -> None:
-        """Take on the leader's high watermark and log start, as far as the log reaches.
+        """Adopt the leader's high watermark and log start offset, as far as the log reaches.
 
-        The high watermark does not go back for a leader that is still to learn its own. Raises LogError.
+        The high watermark does not move back for a new leader that does not know its own yet. Raises
+        LogError.
         """
         replica = self.replica
         log = replica.log
@@ -258,7 +261,7 @@ class ReplicatedPartition:
             replica.wake_all()
 
     def truncate_to(self, offset: int) -> None:
-        """Drop what the leader does not have. Blocks for some syncs. Raises LogError."""
+        """Discard the records that the leader does not have. Blocks for some syncs. Raises LogError."""
         replica = self.replica
         if offset >= replica.log.log_end_offset:
             replica.log.truncate_to(offset)
@@ -267,7 +270,7 @@ class ReplicatedPartition:
         self._truncated()
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Begin anew at the leader's log start, above all that is here. Blocks. Raises LogError."""
+        """Discard all records and restart the log at the leader's log start. Blocks. Raises LogError."""
         self.replica.log.truncate_fully_and_start_at(offset)
         self._truncated()
 
@@ -282,7 +285,7 @@ class ReplicatedPartition:
         replica.wake_all()
 
     def _keep_in_log(self) -> None:
-        """The high watermark lies within the log, whatever happened to its ends."""
+        """Clamp the high watermark to the log's bounds after they have moved."""
         replica = self.replica
         log = replica.log
         replica.high_watermark = max(log.log_start_offset, min(replica.high_watermark, log.log_end_offset))

@@ -32,16 +32,18 @@ ConnectPeer = Callable[[str, int, int, str], "Peer"]
 
 
 class Replication:
-    """Belongs to the event loop. Nothing runs here until a partition has several replicas.
+    """The replication of one node. It does nothing until a partition has several replicas.
+
+    It belongs to the event loop.
 
     Args:
-        image: the cluster's metadata as of now.
-        own_epoch: that of this broker's registration.
-        controller: the way to the active controller, asked when it is needed.
-        connect: makes a connection to another broker, for fetches alone.
-        settled: by `penstock.acks.fsync` waits until what was appended is durable, before a leader hears of
-            it; raises StorageFailed.
-        note_log_starts: writes down where all logs begin; raises OSError.
+        image: returns the cluster's current metadata.
+        own_epoch: returns the epoch of this broker's registration.
+        controller: returns the connection to the active controller, called when one is needed.
+        connect: makes a connection to another broker, used for fetches alone.
+        settled: with `penstock.acks.fsync`, waits until the appended records are durable, before the leader
+            learns of them; raises StorageFailed.
+        note_log_starts: writes down the start offsets of all logs; raises OSError.
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class Replication:
             config.get_int("broker.session.timeout.ms") - 2 * config.get_int("broker.heartbeat.interval.ms"),
             2 * config.get_int("replica.fetch.wait.max.ms"),
         )
-        """A leader whose followers are silent for longer may have been fenced, and another one elected."""
+        """If all followers are silent for longer, this leader may have been fenced and replaced."""
         self.sends_to_nearest = config["replica.selector.class"] == RACK_AWARE_SELECTOR
         self.fetcher_settings = _fetcher_settings(config)
         samples = config.get_int("replication.quota.window.num")
@@ -83,7 +85,7 @@ class Replication:
         self.reconfigure(config)
 
     def now_ms(self) -> float:
-        """The loop's clock, which never goes back."""
+        """The loop's monotonic clock."""
         return self.loop.time() * 1000
 
     @property
@@ -94,7 +96,7 @@ class Replication:
         return iter(list(self._replicated.values()))
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Obey broker configs that changed (KIP-226)."""
+        """Apply broker configs that changed (KIP-226)."""
         self.leader_throttle.bytes_per_second_max = config.get_int("leader.replication.throttled.rate")
         self.follower_throttle.bytes_per_second_max = config.get_int("follower.replication.throttled.rate")
         for key, partition in self.fetchers.resize(config.get_int("num.replica.fetchers")):
@@ -102,14 +104,14 @@ class Replication:
         self.close_idle_fetchers()
 
     def throttle_topic(self, topic: str, leader_replicas: list[str], follower_replicas: list[str]) -> None:
-        """Obey a topic's lists of throttled replicas."""
+        """Apply a topic's lists of throttled replicas."""
         self.leader_throttle.mark(topic, leader_replicas, self.node_id)
         self.follower_throttle.mark(topic, follower_replicas, self.node_id)
 
-    # --- partitions come, change their leader, and go
+    # --- added, changed and removed partitions
 
     def follow_change(self, replica: Replica, changed: bool) -> None:
-        """The replica has taken the part that the metadata log gives it; `changed` if it is another one."""
+        """Start or stop fetching according to the replica's role; `changed` if that role is new."""
         key = (replica.topic_id, replica.partition)
         partition = replica.replicated
         if partition is None:
@@ -125,7 +127,7 @@ class Replication:
             self._start_fetching(key, partition)
 
     def forget(self, replica: Replica) -> None:
-        """The replica is served no longer."""
+        """Stop replicating a replica that this node no longer serves."""
         key = (replica.topic_id, replica.partition)
         self.fetchers.leave(key)
         partition = self._replicated.pop(key, None)
@@ -142,28 +144,28 @@ class Replication:
             log.error("cannot follow topic=%s partition=%d: %s", replica.topic, replica.partition, error)
 
     def close_idle_fetchers(self) -> None:
-        """After a change was followed: leave the leaders that lead nothing here any more."""
+        """Close the fetchers of leaders that lead no partition here any more, after a metadata change."""
         self.fetchers.close_idle()
 
     def brokers_changed(self) -> None:
-        """Brokers were fenced, or came back."""
+        """Recompute the watermarks after brokers were fenced or unfenced."""
         for partition in self:
             partition.brokers_changed()
 
     async def close(self) -> None:
-        """Follow nobody any more, with nothing under way."""
+        """Stop following all leaders and cancel requests in flight."""
         if self._timer is not None:
             self._timer.cancel()
         await self.alter_partition.close()
         await self.fetchers.close()
 
-    # --- what leading and following take from here
+    # --- what leaders and followers need from the node
 
     def alter(self, partition: ReplicatedPartition, proposal: IsrProposal) -> None:
         self.alter_partition.submit(partition, proposal)
 
     def peer(self, leader_id: int, former: Peer | None, fetcher: int) -> Peer | None:
-        """A fetcher's connection to a broker where it is registered now: `former` if that is still right."""
+        """A fetcher's connection to a broker's registered endpoint: `former` if that is still correct."""
         broker = self._image().brokers.get(leader_id)
         endpoint = broker.endpoint(self._listener) if broker is not None else None
         if former is not None:
@@ -182,14 +184,14 @@ class Replication:
             self._timer = self.loop.call_later(self.lag_time_max_ms / 2000, self._on_timer)
 
     def _on_timer(self) -> None:
-        """Have those leave the in-sync replicas that lag; twice within `replica.lag.time.max.ms`."""
+        """Propose to remove lagging replicas; runs twice within `replica.lag.time.max.ms`."""
         assert self._timer is not None
         late_ms = self.now_ms() - self._timer.when() * 1000
         self._timer = None
         if self._replicated:
             self._start_timer()
         if late_ms > self.lag_time_max_ms / 4:
-            return  # this machine stood still: who has fetched meanwhile is heard first
+            return  # the machine stood still: handle the fetches that arrived meanwhile first
         for partition in self:
             partition.shrink_if_lagging()
 

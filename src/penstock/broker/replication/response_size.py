@@ -1,7 +1,7 @@
-"""How much a follower asks its leader for at once: the longer the way, the more.
+"""Choose how many bytes a follower requests from its leader at once: the longer the round trip, the more.
 
-An answer of megabytes has left the processor's cache before it is appended, and costs more for it. But every
-answer is waited for on the way, so where that is long they have to be large.
+A response of several megabytes has left the processor's cache before it is appended, which makes that slower.
+But the follower waits one round trip for each response, so on long routes responses have to be large.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from typing import Final
 
 NEAR_BYTES: Final = 1024 * 1024
 NEAR_S: Final = 0.002
-"""Up to this way answers have `NEAR_BYTES`, on longer ones as many times more: half a gigabyte per second
-arrives on any."""
+"""Up to this round trip a response has `NEAR_BYTES`; a longer one has proportionally more. So half a gigabyte
+per second arrives at any distance."""
 
 
 class ResponseSize:
-    """From `NEAR_BYTES` to `most_bytes`, after the quickest answer so far: that one waited for nothing."""
+    """The size of the next response, from `NEAR_BYTES` to `most_bytes`.
+
+    It is based on the quickest response so far, because the leader did not hold that one.
+    """
 
     __slots__ = ("_most_bytes", "_quickest_s")
 
@@ -30,5 +33,5 @@ class ResponseSize:
         return int(min(NEAR_BYTES * times_near, self._most_bytes))
 
     def answered(self, took_s: float) -> None:
-        """An answer came so long after its request."""
+        """Take note that a response arrived `took_s` seconds after its request."""
         self._quickest_s = min(self._quickest_s, took_s)

@@ -1,9 +1,9 @@
-"""Which partitions of a follower's session there is anything to tell about.
+"""Track which partitions of a follower's session have changes to report.
 
-A follower fetches all that a leader leads in one session, and each answer is about few of them. So one that
-the follower has to its end is looked at again only when there is news of it; the partition tells the sessions
-that watch it. What a fetch of everything would have noted at each partition, that the follower was caught up
-then, is noted when the next append ends it.
+A follower fetches all partitions of one leader in one session, but each answer concerns few of them. So a
+partition that the follower has read to its end is read again only after a change. The partition notifies the
+sessions that watch it. A fetch of all partitions would have noted for each one that the follower was caught
+up then; here that is noted when the next append ends that state.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SessionNews:
-    """One session's. Belongs to the event loop."""
+    """The changes to report in one session. It belongs to the event loop."""
 
     __slots__ = (
         "_watched",
@@ -34,27 +34,27 @@ class SessionNews:
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
         self.fresh: dict[FetchTarget, None] = {}
-        """What is to be looked at with the next answer."""
+        """The partitions to read for the next answer."""
         self.times_told = 0
-        """How often there was something to hear at once; a fetch that is being read looks at it."""
+        """The number of changes to report at once; a fetch that is reading compares it before and after."""
         self.last_fetch_ms: float = 0
-        """By a clock that never goes back."""
+        """The time of the last fetch, by a monotonic clock."""
         self.answered_ms = float("-inf")
         self.followed_ms = float("-inf")
-        """When the last answer left that the follower has asked on after: until then at least it took this
-        node for the leader. When a fetch came says less: it may have lain here while this node stood still.
-        """
+        """When the latest answer left after which the follower has sent another fetch. At least
+        until then it took this node for the leader. The arrival time of a fetch proves less: it may have been
+        queued here while this node stood still."""
         self.waiters = WaitList()
         """The session's fetch, while it waits."""
         self._watched: dict[FetchTarget, ReplicatedPartition] = {}
 
     def fetched(self, now_ms: float) -> None:
-        """The follower asks on."""
+        """Take note of the follower's next fetch."""
         self.last_fetch_ms = now_ms
         self.followed_ms = self.answered_ms
 
     def watch(self, target: FetchTarget, partition: ReplicatedPartition) -> None:
-        """Hear of the partition's news from now on."""
+        """Receive the partition's changes from now on."""
         known = self._watched.get(target)
         if known is not partition:
             if known is not None:
@@ -63,19 +63,19 @@ class SessionNews:
             partition.watchers[target] = self
 
     def forget(self, target: FetchTarget) -> None:
-        """The follower does not ask for it any more."""
+        """Stop watching a partition that the follower no longer fetches."""
         self.fresh.pop(target, None)
         partition = self._watched.pop(target, None)
         if partition is not None:
             partition.watchers.pop(target, None)
 
     def close(self) -> None:
-        """The session is over."""
+        """Stop watching all partitions: the session is over."""
         for target in list(self._watched):
             self.forget(target)
 
     def appended(self, target: FetchTarget, partition: ReplicatedPartition, size_bytes: int) -> None:
-        """The leader has appended so many bytes."""
+        """Report that the leader has appended `size_bytes` bytes."""
         self.times_told += 1
         if target not in self.fresh:
             self.fresh[target] = None
@@ -87,7 +87,7 @@ class SessionNews:
             self.waiters.grown(size_bytes)
 
     def changed(self, target: FetchTarget) -> None:
-        """Something happened that the follower has to hear at once."""
+        """Report a change that the follower must learn of at once."""
         self.times_told += 1
         self.fresh[target] = None
         self.waiters.changed()

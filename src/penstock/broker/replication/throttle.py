@@ -1,8 +1,8 @@
-"""How fast throttled replicas are copied (KIP-73): at most so many bytes a second, as measured.
+"""Limit the rate at which throttled replicas are copied (KIP-73), in measured bytes per second.
 
-What is fetched is counted after the fact, so a rate overshoots and then pauses. Only replicas that are named
-in `leader.` or `follower.replication.throttled.replicas` are held back, and none that is in sync; all that
-are named count.
+Bytes are counted after they are fetched, so the rate overshoots and then pauses. Only replicas that are
+listed in `leader.` or `follower.replication.throttled.replicas` are held back, and none that is in sync; the
+bytes of all listed replicas count.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterable
 NO_LIMIT = 2**63 - 1
 
 ALL_PARTITIONS = None
-"""Of a topic whose list is ``*``."""
+"""The value for a topic whose list is ``*``."""
 
 
 class ReplicationThrottle:
-    """One direction's: as leader, or as follower.
+    """The throttle of one direction: as leader or as follower.
 
     Args:
         samples: `replication.quota.window.num`.
         sample_ms: `replication.quota.window.size.seconds`, in milliseconds.
-        now_ms: a clock that never goes back.
+        now_ms: a monotonic clock.
     """
 
     def __init__(self, samples: int, sample_ms: int, now_ms: Callable[[], float]) -> None:
@@ -31,11 +31,11 @@ class ReplicationThrottle:
         self._sample_ms = sample_ms
         self._now_ms = now_ms
         self._counted: deque[list[float]] = deque()
-        """[when it began, bytes] of each sample, oldest first."""
+        """[start, bytes] of each sample, oldest first."""
         self._topics: dict[str, frozenset[int] | None] = {}
 
     def mark(self, topic: str, replicas: Iterable[str], node_id: int) -> None:
-        """Obey a topic's list of `partition:broker`, or ``*``."""
+        """Apply a topic's list of `partition:broker`, or ``*``."""
         listed = list(replicas)
         if listed == ["*"]:
             self._topics[topic] = ALL_PARTITIONS
@@ -60,7 +60,7 @@ class ReplicationThrottle:
         return partitions is ALL_PARTITIONS or partition in partitions
 
     def record(self, size_bytes: int) -> None:
-        """Count what was sent, or fetched."""
+        """Count bytes that were sent or fetched."""
         now_ms = self._now_ms()
         if not self._counted or now_ms - self._counted[-1][0] >= self._sample_ms:
             self._counted.append([now_ms, 0])
@@ -68,7 +68,7 @@ class ReplicationThrottle:
 
     @property
     def bytes_per_second(self) -> float:
-        """Over the samples that are kept, a whole one at least."""
+        """The rate over the retained samples, measured over at least one whole sample."""
         now_ms = self._now_ms()
         while self._counted and now_ms - self._counted[0][0] >= self._samples * self._sample_ms:
             self._counted.popleft()

@@ -1,7 +1,8 @@
-"""Where a follower cuts its log so that it is a beginning of its leader's (KIP-101, KIP-279, KIP-595).
+"""Find where a follower truncates its log so that it is a prefix of its leader's (KIP-101, KIP-279, KIP-595).
 
-Pure. A leader that finds the follower's last record in an epoch that ended earlier says so: the largest epoch
-not above, and where that ended there. Step by step both come to the last record they share.
+Pure. If the epoch of the follower's last record ended earlier in the leader's log, the leader answers with
+its largest epoch not above that one, and with the offset where it ended. Step by step both reach the last
+record that they share.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from penstock.storage.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET, Ep
 
 
 class FetchPosition(NamedTuple):
-    """Where to fetch from, and in which epoch the record before was written, -1 where that is unknown."""
+    """The offset to fetch from, and the epoch of the record before it (-1 if unknown)."""
 
     offset: int
     last_epoch: int
 
 
 def first_position(epochs: LeaderEpochs, log_end_offset: int, high_watermark: int) -> FetchPosition:
-    """Where a follower begins with a leader.
+    """The position where a follower starts to fetch from a leader.
 
-    Below the high watermark there is nothing to doubt; above it the epochs tell. A log that knows of none is
-    of an old format, and has to be cut to the high watermark first.
+    Records below the high watermark are certain; above it the epochs decide. A log without epochs has an old
+    format and must first be truncated to the high watermark.
     """
     if epochs.latest == UNDEFINED_EPOCH:
         return FetchPosition(high_watermark, UNDEFINED_EPOCH)
@@ -32,10 +33,10 @@ def first_position(epochs: LeaderEpochs, log_end_offset: int, high_watermark: in
 def truncation_offset(
     epochs: LeaderEpochs, log_end_offset: int, fetch_offset: int, leader: EpochEntry
 ) -> int:
-    """Where to cut, as the leader's diverging epoch tells: `leader` is that epoch and where it ended there.
+    """The offset to truncate to, given `leader`: the leader's diverging epoch and its end offset there.
 
-    An epoch that the follower has no record of is passed over: it is cut to the end of the one before, and
-    asked again from there.
+    If the follower has no record of that epoch, its log is truncated to the end of the epoch before, and it
+    fetches again from there.
     """
     if leader.start_offset == UNDEFINED_OFFSET:
         return min(fetch_offset, log_end_offset)
