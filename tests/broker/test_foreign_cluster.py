@@ -83,7 +83,7 @@ def test_a_broker_of_another_cluster_says_so_when_it_gives_up(
     assert len(errors) == 1, "not once for each request"
     (seen,) = [r.message for r in caplog.records if "a node of another cluster sends" in r.message]
     assert ELSEWHERE in seen
-    assert f"here it is {HERE} by {tmp_path}/here/meta.properties" in seen
+    assert f"own_cluster_id={HERE} own_properties={tmp_path}/here/meta.properties" in seen
 
 
 def test_a_controller_of_another_cluster_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -103,7 +103,9 @@ def test_a_controller_of_another_cluster_says_so(tmp_path: Path, caplog: pytest.
             await foreign.start()
             while foreign.quorum.problem is None:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-            assert f"belongs to cluster {HERE}; this node to cluster {ELSEWHERE}" in foreign.quorum.problem
+            assert (
+                f"belongs to cluster {HERE}, but this node to cluster {ELSEWHERE}" in foreign.quorum.problem
+            )
             await foreign.stop()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))

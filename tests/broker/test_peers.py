@@ -267,7 +267,7 @@ def test_the_connection_is_made_again_after_the_other_side_closed_it() -> None:
                 await peer.call(BrokerHeartbeatRequest(), BrokerHeartbeatResponse, 5000)
             await peer.call(BrokerHeartbeatRequest(), BrokerHeartbeatResponse, 5000)
             peer.close()
-            with pytest.raises(PeerUnreachable, match="closed here"):
+            with pytest.raises(PeerUnreachable, match="closed by this node"):
                 await peer.call(ApiVersionsRequest(), ApiVersionsResponse, 5000)
 
     run(scenario())

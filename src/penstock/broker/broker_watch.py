@@ -49,7 +49,7 @@ class _Watched:
         """Ignore the frame: no request was sent, so there is no answer."""
 
     def link_lost(self, reason: str) -> None:
-        log.debug("connection lost broker_id=%d: %s", self.broker_id, reason)
+        log.debug("connection lost broker_id=%d reason=%s", self.broker_id, reason)
         self.link = None
         self._watch.dial(self)
 
@@ -127,7 +127,7 @@ class BrokerWatch:
             if self._controller.is_active and (watched.was_reached or self._is_overdue(watched)):
                 await self._fence(watched)
         except OSError as error:  # includes TimeoutError
-            log.debug("cannot connect broker_id=%d: %s", watched.broker_id, error)
+            log.debug("cannot connect broker_id=%d error=%s", watched.broker_id, error)
         finally:
             watched.dialling = None
 
@@ -143,7 +143,10 @@ class BrokerWatch:
             decide = partial(fence_ended_broker, broker_id=broker_id, broker_epoch=watched.epoch)
             if await self._controller.submit(decide):
                 log.warning(
-                    "fenced broker_id=%d: nobody listens at %s:%d", broker_id, watched.host, watched.port
+                    "fenced a broker that refuses connections broker_id=%d address=%s:%d",
+                    broker_id,
+                    watched.host,
+                    watched.port,
                 )
         except KafkaError as error:
-            log.warning("cannot fence broker_id=%d: %s", broker_id, error)
+            log.warning("cannot fence broker_id=%d error=%s", broker_id, error)

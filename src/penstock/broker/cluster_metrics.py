@@ -77,10 +77,18 @@ def _partitions(broker: Broker) -> Iterable[Metric]:
         reassigning += registration.is_reassigning
     for name, text, value in (
         ("partitions_led", "Partitions that this node leads.", len(led)),
-        ("under_replicated_partitions", "Of those, with replicas that are not in sync.", under_replicated),
-        ("under_min_isr_partitions", "Of those, with fewer than min.insync.replicas.", under_min_isr),
-        ("at_min_isr_partitions", "Of those, with just min.insync.replicas.", at_min_isr),
-        ("reassigning_partitions", "Of those, on their way to other replicas.", reassigning),
+        (
+            "under_replicated_partitions",
+            "Led partitions with replicas that are not in sync.",
+            under_replicated,
+        ),
+        (
+            "under_min_isr_partitions",
+            "Led partitions with fewer in-sync replicas than min.insync.replicas.",
+            under_min_isr,
+        ),
+        ("at_min_isr_partitions", "Led partitions with exactly min.insync.replicas in sync.", at_min_isr),
+        ("reassigning_partitions", "Led partitions that are being reassigned.", reassigning),
     ):
         yield GaugeMetricFamily(f"penstock_{name}", text, value)
 
@@ -93,9 +101,11 @@ def _replication(broker: Broker) -> Iterable[Metric]:
     replication = broker.replication
     stats = replication.alter_partition.stats
     yield CounterMetricFamily(
-        "penstock_isr_shrinks", "Replicas put out of sync by this leader.", stats.shrinks
+        "penstock_isr_shrinks", "Shrinks of the in-sync replicas by this leader.", stats.shrinks
     )
-    yield CounterMetricFamily("penstock_isr_expands", "Replicas taken in sync by this leader.", stats.expands)
+    yield CounterMetricFamily(
+        "penstock_isr_expands", "Expansions of the in-sync replicas by this leader.", stats.expands
+    )
     yield CounterMetricFamily(
         "penstock_isr_updates_failed",
         "Changes of in-sync replicas that the controller refused.",
@@ -104,7 +114,7 @@ def _replication(broker: Broker) -> Iterable[Metric]:
     followings = [fetcher.following for fetcher in replication.fetchers]
     lag = max((followed.lag or 0 for following in followings for followed in list(following)), default=0)
     yield GaugeMetricFamily(
-        "penstock_replica_lag_max", "Records that the replica here that is furthest behind lacks.", lag
+        "penstock_replica_lag_max", "Records by which the most lagging replica of this node is behind.", lag
     )
 
 
@@ -127,7 +137,7 @@ def _whole_cluster(image: MetadataImage, is_active: bool, elections: Elections) 
             "not led by their first replica",
             sum(not p.has_preferred_leader for p in partitions),
         ),
-        ("cluster_partitions", "in all", len(partitions)),
+        ("cluster_partitions", "in total", len(partitions)),
     ):
         yield GaugeMetricFamily(f"penstock_{name}", f"Partitions {text}, on the active controller.", value)
     yield CounterMetricFamily(
@@ -137,7 +147,7 @@ def _whole_cluster(image: MetadataImage, is_active: bool, elections: Elections) 
     )
     yield CounterMetricFamily(
         "penstock_unclean_leader_elections",
-        "Of those, of replicas that were not in sync: records may be lost.",
+        "Elections of replicas that were not in sync, which may lose records.",
         elections.unclean,
     )
 
@@ -147,12 +157,16 @@ def _quorum(broker: Broker) -> Iterable[Metric]:
     leader_id = quorum.leader_id
     for name, text, value in (
         ("quorum_epoch", "The epoch of the metadata quorum.", quorum.epoch),
-        ("quorum_leader", "Who leads it; -1 if that is not known.", -1 if leader_id is None else leader_id),
-        ("metadata_log_end_offset", "Where the metadata log here ends.", quorum.log_end_offset),
-        ("metadata_high_watermark", "Up to where the metadata log is committed.", quorum.high_watermark),
+        (
+            "quorum_leader",
+            "The leader of the metadata quorum; -1 if it is unknown.",
+            -1 if leader_id is None else leader_id,
+        ),
+        ("metadata_log_end_offset", "The end offset of this node's metadata log.", quorum.log_end_offset),
+        ("metadata_high_watermark", "The high watermark of the metadata log.", quorum.high_watermark),
         (
             "metadata_applied_offset",
-            "The last of its records that this node has applied.",
+            "The offset of the last metadata record that this node has applied.",
             broker.image.offset,
         ),
     ):

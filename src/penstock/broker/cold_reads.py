@@ -277,7 +277,7 @@ class ColdReads:
 
     def reload(self, part: FileRange, done: Callable[[str | None], None]) -> None:
         """Have a worker read a slice again; `done` is called on the loop with the damage found, or None."""
-        assert isinstance(part, FileSlice), "what waits in a file is records"
+        assert isinstance(part, FileSlice), "only records are sent from files"
         found = part
         found.plan_check()
 

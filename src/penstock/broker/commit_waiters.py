@@ -56,4 +56,4 @@ class CommitWaiters:
         try:
             then(error)
         except Exception:  # the other callbacks must still run
-            log.exception("cannot go on after a commit error=%s", error.name)
+            log.exception("commit callback failed error=%s", error.name)

@@ -89,7 +89,7 @@ async def _decided(broker: Broker, request: Request, context: RequestContext) ->
         (r.resource_type, r.resource_name): Outcome(ErrorCode.of(r.error_code), r.error_message)
         for r in answer.responses
     }
-    silent = Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, "the controller's answer says nothing of this resource")
+    silent = Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, "the controller's answer has no entry for this resource")
     return [of_resource.get((r.resource_type, r.resource_name), silent) for r in request.resources]
 
 

@@ -237,7 +237,7 @@ class Connection:
         except OSError as error:
             self.close(str(error))
         except Exception:
-            log.exception("connection %s failed", self.peer)
+            log.exception("connection failed peer=%s", self.peer)
             self.close("internal error", logging.ERROR)
         finally:
             self._in_turn = False
@@ -446,7 +446,7 @@ class Connection:
     def _reloaded(self, damage: str | None) -> None:
         self._reloading = False
         if damage is not None:
-            self.close(f"records cannot be sent to their end: {damage}", logging.ERROR)
+            self.close(f"records cannot be sent completely: {damage}", logging.ERROR)
             return
         self._outbox.resume()
         self.schedule_turn()

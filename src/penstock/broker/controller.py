@@ -306,5 +306,5 @@ async def _in_time(
 
 def _expire(done: asyncio.Future[None], timeout_ms: int | None) -> None:
     if not done.done():
-        text = f"the decision was not committed within {timeout_ms} ms; it may still come true"
+        text = f"the decision was not committed within {timeout_ms} ms; it may still take effect"
         done.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT, text))

@@ -74,7 +74,7 @@ class ControllerRegistration:
                 problem = f"error {response.error_code}: {response.error_message}"
             except (PeerError, KafkaError) as error:
                 problem = str(error)
-            log.warning("controller not registered node_id=%d: %s", self._broker.node_id, problem)
+            log.warning("controller not registered node_id=%d error=%s", self._broker.node_id, problem)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
         log.info("controller registered node_id=%d", self._broker.node_id)

@@ -197,7 +197,7 @@ class CoordinatorRuntime(ABC, Generic[P]):
                 while self.TOPIC not in self._broker.image.topics.by_name:
                     await asyncio.shield(self._changed)  # the controller is ahead of this node
         except TimeoutError:
-            message = f"{self.TOPIC} was created, but this node has not heard of it"
+            message = f"{self.TOPIC} was created, but its metadata has not reached this node"
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message) from None
 
     # -- lifecycle -----------------------------------------------------------------------------------

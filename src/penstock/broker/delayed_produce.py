@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 MESSAGES = {
     ErrorCode.REQUEST_TIMED_OUT: "the in-sync replicas did not have the records in time",
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "fewer in-sync replicas than min.insync.replicas have it",
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: "another node has begun to lead before the records were committed",
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "fewer replicas than min.insync.replicas have the records",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "another node became the leader before the records were committed",
 }
 
 

@@ -106,7 +106,7 @@ class DirectoryAssignments:
             if problem is None:
                 pause_s = FIRST_PAUSE_S
                 continue
-            log.warning("directories of %d replicas not told: %s", len(some), problem)
+            log.warning("directories of replicas not reported count=%d problem=%s", len(some), problem)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
@@ -129,7 +129,7 @@ class DirectoryAssignments:
         unanswered = [
             place for place, directory_id in some.items() if self._untold.get(place) == directory_id
         ]
-        return f"{len(unanswered)} of them not answered" if unanswered else None
+        return f"{len(unanswered)} of the assignments not answered" if unanswered else None
 
     def _request(self, some: dict[_Place, bytes]) -> AssignReplicasToDirsRequest:
         request = AssignReplicasToDirsRequest
@@ -158,4 +158,4 @@ class DirectoryAssignments:
     def _ended(self, sending: asyncio.Task[None]) -> None:
         self._sending = None
         if not sending.cancelled() and (error := sending.exception()) is not None:
-            log.error("directories of replicas not told", exc_info=error)
+            log.error("directories of replicas not reported", exc_info=error)

@@ -185,7 +185,8 @@ class Dispatcher:
             return self._refuse_version(api_key, api_version, correlation_id)
         if len(frame) > served.request_bytes_max:
             raise HostileFrame(
-                f"{served.api_key.name} of {len(frame)} bytes, at most {served.request_bytes_max} are taken"
+                f"{served.api_key.name} of {len(frame)} bytes, "
+                f"at most {served.request_bytes_max} are accepted"
             )
         started_ns = _now_ns()
         body = 10

@@ -222,7 +222,9 @@ def _open(envelope: EnvelopeRequest) -> tuple[ApiKey, RequestHeader, Message]:
         header, position = RequestHeader.decode(api_keys.request_header_version(key, version), data)
         request, _ = api_keys.request_class(key).decode(version, data, position)
     except (MalformedMessage, UnsupportedVersion, ValueError, KeyError) as error:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"no request: {error}") from None
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, f"the envelope has no valid request: {error}"
+        ) from None
     return key, header, request
 
 

@@ -93,7 +93,7 @@ def test_a_leader_with_a_full_disk_gives_way(tmp_path: Path, monkeypatch: pytest
             full = await members.elected()
             with monkeypatch.context() as patch:
                 patch.setattr(full.quorum._log.log, "append", is_full)
-                with pytest.raises(KafkaError, match=r"leads no more: .*no space left") as refused:
+                with pytest.raises(KafkaError, match=r"has resigned: .*no space left") as refused:
                     full.quorum.append([record("refused")], 30)
                 assert refused.value.code is ErrorCode.NOT_CONTROLLER
                 other = await members.elected(other_than=full.node_id)

@@ -104,7 +104,7 @@ def _add(broker: Broker, transaction: Transaction, version: int) -> Steps[Codes 
 def _answer(known: list[Asked], version: int) -> Steps[AddPartitionsToTxnResponse]:
     results = []
     for transaction, codes in known:
-        assert isinstance(codes, dict), "waited for"
+        assert isinstance(codes, dict), "await the codes first"
         topics = yield from _topics(transaction, codes, version)
         if version < SEVERAL_TRANSACTIONS_VERSION:
             return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)

@@ -327,7 +327,7 @@ def _encode_around_offsets(
         responses=[TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])]
     )
     before, found, after = response.encode(version).partition(_offsets(*marks))
-    assert found, "the three stand side by side since version 5"
+    assert found, "the three integers are adjacent since version 5"
     return before, after
 
 
@@ -353,7 +353,7 @@ def _append(
     if acks == ALL:
         replica.check_enough_replicas()
     if not records:
-        raise InvalidBatch("a produce request must have one record batch a partition")
+        raise InvalidBatch("a produce request must have one record batch per partition")
     headers = batch.validate(records)
     header = headers[0]
     if context.api_version < ZSTD_SINCE_VERSION and header.compression == Codec.ZSTD:

@@ -108,7 +108,7 @@ class ControllerChannel:
                         assert isinstance(response, response_type), type(response).__name__
                         return response
                     failure = f"node {address.node_id} is not the active controller"
-                log.debug("request to the controller failed: %s", failure)
+                log.debug("request to the controller failed error=%s", failure)
             await self.wait_for_news(min(RETRY_BACKOFF_MS, remaining_ms))
 
     @property
@@ -135,7 +135,7 @@ class ControllerChannel:
     def close(self) -> None:
         """Drop the connection; waiting calls fail with PeerTimedOut."""
         self._closed = True
-        self._drop_peer("closed here")
+        self._drop_peer("closed by this node")
         if not self._moved.done():
             self._moved.set_result(None)
 
@@ -177,5 +177,5 @@ class ControllerChannel:
     def _drop_peer(self, reason: str) -> None:
         peer, self._peer, self._peer_is = self._peer, None, None
         if peer is not None:
-            log.debug("leaving %s: %s", peer, reason)
+            log.debug("disconnecting peer=%s reason=%s", peer, reason)
             peer.close()

@@ -1,6 +1,6 @@
 """A link to another node: it sends and receives whole frames, and reports when it is lost.
 
-This is the boundary between a node and the network: `tcp` has the real link, and a simulator replaces it by
+This is the boundary between a node and the network: `tcp` has the real link, and a simulator replaces it with
 its own. A link promises what TCP promises: frames arrive whole and in the order sent, or not at all once the
 link is lost. It does not promise that a loss is noticed; timeouts are for that.
 """

@@ -81,7 +81,7 @@ class _Session:
 
         An UnencodableMessage leaves the link as it was.
         """
-        assert self.link is not None, "dialled before anything is sent"
+        assert self.link is not None, "connect before sending"
         correlation_id = self._correlation_id
         self._correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         frame = wire.encode_request(request, version, correlation_id, self._peer.client_id)
@@ -238,7 +238,7 @@ class Peer:
 
     def _disconnect(self) -> None:
         if self._session is not None:
-            self._session.fail("closed here")
+            self._session.fail("closed by this node")
             self._session = None
 
     async def _answered(self, session: _Session, answer: asyncio.Future[Message], key: ApiKey) -> Message:
@@ -254,7 +254,7 @@ class Peer:
         if self._session is not None and self._session.failure is None:
             return self._session
         if self._closed:
-            raise PeerUnreachable(f"{self}: closed here")
+            raise PeerUnreachable(f"{self}: closed by this node")
         if self._connecting is None:
             self._connecting = self.loop.create_task(self._connect())
             self._connecting.add_done_callback(self._connect_ended)
@@ -263,7 +263,7 @@ class Peer:
         if not connecting.done():
             raise PeerTimedOut(f"{self} could not be connected to in time for {key.name}")
         if connecting.cancelled():
-            raise PeerUnreachable(f"{self}: closed here")
+            raise PeerUnreachable(f"{self}: closed by this node")
         return connecting.result()
 
     def _connect_ended(self, connecting: asyncio.Task[_Session]) -> None:
@@ -304,7 +304,7 @@ class Peer:
         except PeerTimedOut as error:
             raise PeerUnreachable(str(error)) from None
         except BaseException:
-            session.fail("connecting was given up")
+            session.fail("connecting was cancelled")
             raise
         return session
 

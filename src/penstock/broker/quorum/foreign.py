@@ -60,8 +60,8 @@ class ForeignNodes:
         if not self._was_said("asked"):
             self._say("asked")
             log.warning(
-                "a node of another cluster sends requests of the quorum here: its cluster id is %s, "
-                "here it is %s by %s; host=%s client_id=%s",
+                "a node of another cluster sends requests of the quorum its_cluster_id=%s "
+                "own_cluster_id=%s own_properties=%s host=%s client_id=%s",
                 cluster_id,
                 self._host.cluster_id,
                 self._own_properties,
@@ -78,20 +78,21 @@ class ForeignNodes:
         return str(self._host.config.metadata_log_dir / "meta.properties")
 
     async def _ask(self, node: Node, peer: Peer) -> None:
-        theirs = "another cluster, whose id it does not tell"
+        theirs = "another cluster with an unknown id"
         try:
             request = DescribeClusterRequest(endpoint_type=_CONTROLLERS)
             described = await peer.call(request, DescribeClusterResponse, self._timeout_ms)
             if described.cluster_id:
                 theirs = f"cluster {described.cluster_id}"
         except PeerError as error:
-            log.debug("cluster id not told node=%s error=%s", node, error)
+            log.debug("cluster id not received node=%s error=%s", node, error)
         config = self._host.config
         setting = "voters" if config.quorum_voters else "bootstrap.servers"
         problem = (
-            f"the controller at {node.address.host}:{node.address.port} belongs to {theirs}; this node to "
-            f"cluster {self._host.cluster_id} by {self._own_properties}: either controller.quorum.{setting} "
-            "names a node of another cluster, or this directory was formatted for another one"
+            f"the controller at {node.address.host}:{node.address.port} belongs to {theirs}, but this node "
+            f"to cluster {self._host.cluster_id} by {self._own_properties}: either "
+            f"controller.quorum.{setting} names a node of another cluster, "
+            "or this directory was formatted for another one"
         )
         self._refusing[node] = problem
         self._say(node)

@@ -323,7 +323,7 @@ class MetadataLog:
             if self.log.failure is not None:
                 raise
             # Storage logs a full disk itself, at a higher level and not each time.
-            log.debug("metadata records not appended, they will be fetched again: %s", error)
+            log.debug("metadata records not appended, they will be fetched again error=%s", error)
             return False
         return True
 
@@ -345,8 +345,8 @@ class MetadataLog:
         if header.base_offset == expected and batch.crc_is_valid(data, header, position):
             return True
         log.error(
-            "metadata batch from the leader left out offset=%d expected=%d: it does not follow, or its "
-            "checksum fails",
+            "metadata batch of the leader discarded, because its offset or its checksum is wrong "
+            "offset=%d expected=%d",
             header.base_offset,
             expected,
         )
@@ -389,7 +389,7 @@ class MetadataLog:
         try:
             at, content = self.snapshots.complete()
         except SnapshotError as error:
-            log.error("metadata snapshot from the leader is damaged, it is fetched again: %s", error)
+            log.error("metadata snapshot of the leader is damaged, it will be fetched again error=%s", error)
             return False
         self.log.truncate_fully_and_start_at(at.end_offset)
         self.snapshots.add(at)
@@ -486,4 +486,4 @@ def _messages(records: Iterable[Record]) -> Iterator[Message]:
         try:
             yield decode_metadata_record(record.value or b"")[0]
         except UnknownRecordType as error:
-            log.warning("metadata record passed over offset=%d error=%s", record.offset, error)
+            log.warning("metadata record skipped offset=%d error=%s", record.offset, error)

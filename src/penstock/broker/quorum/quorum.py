@@ -103,8 +103,8 @@ class Quorum:
         Raises LogDirectoryError for a log that cannot be read, LogError, OSError.
         """
         driver, delivery = self._driver, self._delivery
-        assert driver is not None, "open comes first"
-        assert delivery is not None, "listen comes first"
+        assert driver is not None, "call open first"
+        assert delivery is not None, "call listen first"
         assert self._snapshotting is not None
         driver.feed(driver.raft.start)
         self._is_started = True
@@ -153,7 +153,9 @@ class Quorum:
         driver.feed(lambda now_ms: driver.raft.shut_down(now_ms + SHUTDOWN_TIMEOUT_MS))
         while not driver.raft.is_shut_down and not driver.is_stopped:
             if self._host.loop.time() >= deadline_s:
-                log.warning("no other leader of the metadata quorum in %d ms", SHUTDOWN_TIMEOUT_MS)
+                log.warning(
+                    "no other leader of the metadata quorum elected timeout_ms=%d", SHUTDOWN_TIMEOUT_MS
+                )
                 return
             await asyncio.sleep(_SHUTDOWN_STEP_S)
 
@@ -246,7 +248,7 @@ class Quorum:
             if self._raft.voters.is_only_voter(self._raft.settings.local):
                 raise
             self.resign(self.epoch, str(error))
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"this node leads no more: {error}") from error
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"this node has resigned: {error}") from error
         end_offset = self._log.end_offset
         self._driver.appended()
         return end_offset
@@ -266,7 +268,8 @@ class Quorum:
         if not KRAFT_VERSIONS[0] <= kraft_version <= KRAFT_VERSIONS[1]:
             raise KafkaError(
                 ErrorCode.INVALID_UPDATE_VERSION,
-                f"kraft.version {kraft_version}: this node knows {KRAFT_VERSIONS[0]} to {KRAFT_VERSIONS[1]}",
+                f"kraft.version {kraft_version}: this node supports "
+                f"{KRAFT_VERSIONS[0]} to {KRAFT_VERSIONS[1]}",
             )
         refused: list[str | None] = []
         driver.feed(
@@ -315,7 +318,7 @@ class Quorum:
     def _settled(self) -> None:
         """Check for new commits and a new leader."""
         delivery = self._delivery
-        assert delivery is not None, "listen comes first"
+        assert delivery is not None, "call listen first"
         if not self._raft.is_leader:
             delivery.lost_leadership()
         if self._raft.high_watermark is not None:

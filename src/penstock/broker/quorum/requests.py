@@ -49,7 +49,7 @@ def request_of(message: Message, api_version: int) -> q.Request:
                 message.kraft_version_feature.min_supported_version,
                 message.kraft_version_feature.max_supported_version,
             )
-    raise AssertionError(f"{type(message).__name__} is none of the quorum's")
+    raise AssertionError(f"{type(message).__name__} is no message of the quorum")
 
 
 def _vote_of(message: m.VoteRequest) -> q.VoteRequest:

@@ -41,7 +41,7 @@ def refusal(message: Message, error: ErrorCode) -> Message:
             return m.RemoveRaftVoterResponse(error_code=error)
         case m.UpdateRaftVoterRequest():
             return m.UpdateRaftVoterResponse(error_code=error)
-    raise AssertionError(f"{type(message).__name__} is none of the quorum's")
+    raise AssertionError(f"{type(message).__name__} is no message of the quorum")
 
 
 def response_to(message: Message, response: q.Response, listener: str) -> Message:

@@ -74,7 +74,7 @@ class SnapshotFiles:
         except SnapshotError as error:
             raise SnapshotError(f"{path.name}: {error}") from error
         if content.unknown_records:
-            log.warning("metadata records passed over file=%s count=%d", path.name, content.unknown_records)
+            log.warning("metadata records skipped file=%s count=%d", path.name, content.unknown_records)
         return content
 
     def write(self, at: SnapshotId, batches: Iterable[bytes]) -> int:

@@ -102,7 +102,7 @@ class AlterPartitionManager:
                     await asyncio.sleep(pause_s)
                     pause_s = min(2 * pause_s, RETRY_MAX_S)
         except PeerTimedOut as error:
-            log.info("in-sync replicas are not altered any more: %s", error)
+            log.info("AlterPartition stopped error=%s", error)
         finally:
             self._sending = None
 

@@ -28,7 +28,7 @@ def check_fetched(records: memoryview, leader_epoch: int) -> FetchedBatches:
             break
         if not crc_is_valid(records, header, position):
             raise CorruptBatch(
-                f"checksum of the batch at byte {position} (offset {header.base_offset}) fails"
+                f"the batch at byte {position} (offset {header.base_offset}) has a wrong checksum"
             )
         headers.append(header)
         end = position + header.size_bytes

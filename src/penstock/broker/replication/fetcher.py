@@ -254,7 +254,7 @@ class Fetcher:
         try:
             await settled()
         except LogError as error:
-            log.error("cannot make durable what leader %d sent: %s", self.leader_id, error)
+            log.error("cannot sync fetched records leader=%d error=%s", self.leader_id, error)
             self._rest_all()
 
     async def _note_starts(self) -> bool:
@@ -266,7 +266,7 @@ class Fetcher:
         try:
             await self._context.note_log_starts()
         except OSError as error:
-            log.error("cannot note where logs start leader=%d error=%s", self.leader_id, error)
+            log.error("cannot write log start offsets leader=%d error=%s", self.leader_id, error)
             self.following.starts_moved = True
             await asyncio.sleep(self._context.fetcher_settings.replica_fetch_backoff_ms / 1000)
         return not self.following.starts_moved

@@ -238,7 +238,9 @@ class Following:
                 else:
                     self._append(followed, data)
             except CorruptBatch as error:
-                log.error("leader sent a damaged batch %s leader=%d: %s", followed, self.leader_id, error)
+                log.error(
+                    "leader sent a damaged batch %s leader=%d error=%s", followed, self.leader_id, error
+                )
                 self._rest(key, now_s)
             except KafkaError as error:
                 log.error("cannot follow %s leader=%d error=%s", followed, self.leader_id, error)
@@ -306,7 +308,7 @@ class Following:
             EpochEntry(diverging.epoch, diverging.end_offset),
         )
         log.info(
-            "leader's epoch %d ended at %d, cutting %s leader=%d from=%d to=%d",
+            "truncating a log that diverges diverging_epoch=%d end_offset=%d %s leader=%d from=%d to=%d",
             diverging.epoch,
             diverging.end_offset,
             followed,
@@ -322,7 +324,7 @@ class Following:
         replica = followed.partition.replica
         if offset < replica.high_watermark:
             log.warning(
-                "committed records are cut off %s to=%d high_watermark=%d",
+                "truncating committed records %s to=%d high_watermark=%d",
                 followed,
                 offset,
                 replica.high_watermark,
@@ -379,10 +381,20 @@ class Following:
         end_offset = followed.end.offset
         if leader.end_offset < end_offset:
             # After an unclean election the new leader never had the records above its end.
-            log.warning("leader %d ends at %d, cutting %s", self.leader_id, leader.end_offset, followed)
+            log.warning(
+                "truncating above the leader's end leader=%d end_offset=%d %s",
+                self.leader_id,
+                leader.end_offset,
+                followed,
+            )
             self._cut(followed, leader.end_offset)
         elif leader.log_start_offset > end_offset:
-            log.warning("leader %d starts at %d, above %s", self.leader_id, leader.log_start_offset, followed)
+            log.warning(
+                "leader's log starts above the local end leader=%d log_start_offset=%d %s",
+                self.leader_id,
+                leader.log_start_offset,
+                followed,
+            )
             partition.truncate_fully_and_start_at(leader.log_start_offset)
         self._go_on_at(followed, followed.end)
         followed.lag = max(0, leader.end_offset - followed.position.offset)

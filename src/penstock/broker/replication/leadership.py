@@ -177,7 +177,8 @@ class Leadership:
             if known is not None and known > broker_epoch:
                 raise KafkaError(
                     ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                    f"broker {broker_id} fetches with broker epoch {broker_epoch}, it has {known} now",
+                    f"broker {broker_id} fetches with broker epoch {broker_epoch}, "
+                    f"but its current one is {known}",
                 )
 
     def _may_join(self, follower: FollowerProgress) -> bool:

@@ -121,7 +121,7 @@ class ReplicatedPartition:
         registration.
         """
         leading = self.leading
-        assert leading is not None, "who follows fetches from the leader"
+        assert leading is not None, "followers fetch from the leader"
         leading.check_broker_epoch(broker_id, epoch)
         follower = leading.followers[broker_id]
         before = (follower.log_end_offset, follower.log_start_offset)

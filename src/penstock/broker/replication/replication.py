@@ -67,7 +67,7 @@ class Replication:
             config.get_int("broker.session.timeout.ms") - 2 * config.get_int("broker.heartbeat.interval.ms"),
             2 * config.get_int("replica.fetch.wait.max.ms"),
         )
-        """If all followers are silent for longer, this leader may have been fenced and replaced."""
+        """A leader whose followers are silent for longer may have been fenced and replaced."""
         self.sends_to_nearest = config["replica.selector.class"] == RACK_AWARE_SELECTOR
         self.fetcher_settings = _fetcher_settings(config)
         samples = config.get_int("replication.quota.window.num")
@@ -141,7 +141,7 @@ class Replication:
         try:
             self.fetchers.follow(key, partition)
         except KafkaError as error:
-            log.error("cannot follow topic=%s partition=%d: %s", replica.topic, replica.partition, error)
+            log.error("cannot follow topic=%s partition=%d error=%s", replica.topic, replica.partition, error)
 
     def close_idle_fetchers(self) -> None:
         """Close the fetchers of leaders that lead no partition here any more, after a metadata change."""

@@ -41,9 +41,9 @@ class SessionNews:
         """The time of the last fetch, by a monotonic clock."""
         self.answered_ms = float("-inf")
         self.followed_ms = float("-inf")
-        """When the latest answer left after which the follower has sent another fetch. At least
-        until then it took this node for the leader. The arrival time of a fetch proves less: it may have been
-        queued here while this node stood still."""
+        """When the latest answer was sent that the follower has followed up with another fetch. At least
+        until then the follower took this node for the leader. The arrival time of a fetch proves less: it may
+        have been queued here while this node stood still."""
         self.waiters = WaitList()
         """The session's fetch, while it waits."""
         self._watched: dict[FetchTarget, ReplicatedPartition] = {}
