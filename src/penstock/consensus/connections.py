@@ -1,4 +1,4 @@
-"""One request at a time to each node, a pause after a failure, and none that waits for ever."""
+"""Limits requests to nodes: one at a time to each, with a timeout, and a backoff after a failure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from penstock.consensus.effects import Node
 @dataclass(slots=True)
 class _Connection:
     correlation_id: int | None = None
-    """Of the request in flight; None while the connection pauses after a failure."""
+    """The id of the request in flight; None during the backoff after a failure."""
     since_ms: float = 0.0
 
 
 class Connections:
-    """Times in milliseconds. A node that isn't mentioned is ready."""
+    """The connections to all nodes; a node without an entry is ready. Times are in milliseconds."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class Connections:
         self._connections.pop(node_id, None)
 
     def reset_all(self) -> None:
-        """Forget what is in flight: the answers are no news any more."""
+        """Forget all requests in flight, because their responses no longer matter."""
         self._connections.clear()
 
     def wait_ms(self, node_id: int, now_ms: int) -> float:
-        """How long until something may be sent to a node; 0 when it is ready."""
+        """The milliseconds until a request may be sent to a node; 0 if it is ready."""
         connection = self._connections.get(node_id)
         return 0.0 if connection is None else max(0.0, self._ends_ms(connection) - now_ms)
 
@@ -77,7 +77,7 @@ class Connections:
         )
 
     def in_flight_ms(self, now_ms: int) -> float:
-        """How long until no request is in flight any more, for want of an answer; 0 when there is none."""
+        """The milliseconds until the first request in flight times out; 0 if none is in flight."""
         waits = [
             self._ends_ms(connection) - now_ms
             for connection in self._connections.values()
@@ -86,7 +86,7 @@ class Connections:
         return min(waits, default=0.0)
 
     def ready_bootstrap(self, now_ms: int) -> Node | None:
-        """A bootstrap server, any that is ready; none while anything is in flight anywhere."""
+        """A random bootstrap server that is ready; None while any request to any node is in flight."""
         if not self.bootstrap or self.in_flight_ms(now_ms) > 0:
             return None
         start = self._rng.randrange(len(self.bootstrap))
@@ -96,7 +96,7 @@ class Connections:
         return None
 
     def bootstrap_wait_ms(self, now_ms: int) -> float:
-        """How long until `ready_bootstrap` may have one."""
+        """The milliseconds until `ready_bootstrap` may return a node."""
         in_flight_ms = self.in_flight_ms(now_ms)
         if in_flight_ms > 0:
             return in_flight_ms

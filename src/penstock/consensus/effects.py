@@ -1,4 +1,4 @@
-"""What the state machine wants done. Effects are carried out in order, each before the next is begun."""
+"""The actions that the state machine requests. The node carries them out in order, one at a time."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from penstock.consensus.voters import Address
 
 
 class Node(NamedTuple):
-    """Who a request goes to. Bootstrap servers, whose ids nobody knows, have negative ones from -2 down."""
+    """The receiver of a request. Bootstrap servers, whose ids are unknown, have negative ids from -2 down."""
 
     id: int
     address: Address
 
 
 class Persist(NamedTuple):
-    """Make the election state durable. What follows would be a lie if it were forgotten."""
+    """Make the election state durable before the effects that follow, which rely on it."""
 
     election: ElectionState
 
 
 class BeginEpoch(NamedTuple):
-    """The election is durable: call `Raft.begin_epoch`, which appends the leader's first batch."""
+    """Call `Raft.begin_epoch`, which appends the leader's first batch; the election is now durable."""
 
     epoch: int
 
 
 class Flush(NamedTuple):
-    """Make the log durable up to its end: the next Fetch says that it is."""
+    """Make the log durable up to its end, because the next Fetch reports that it is."""
 
 
 class Truncate(NamedTuple):
@@ -39,14 +39,14 @@ class Truncate(NamedTuple):
 
 
 class InstallSnapshot(NamedTuple):
-    """The snapshot being received is complete: make it durable, and the log go on from it.
+    """Make the snapshot just received durable, and let the log continue from it.
 
     Then call `Raft.snapshot_installed`.
     """
 
 
 class Send(NamedTuple):
-    """Send a request, and report the response with `Raft.receive_response`, or that there is none."""
+    """Send a request, and pass the response, or None without one, to `Raft.receive_response`."""
 
     to: Node
     correlation_id: int
@@ -54,7 +54,7 @@ class Send(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The response to a request that came in with this token."""
+    """Send the response to the request that was received with this token."""
 
     token: int
     response: Response

@@ -1,11 +1,11 @@
-"""What must not happen in a quorum whose members keep the rules."""
+"""Errors that cannot occur in a quorum whose members follow the protocol."""
 
 from __future__ import annotations
 
 
 class InconsistentQuorum(Exception):
-    """Another member says what cannot be, such as two leaders in one epoch: it isn't listened to."""
+    """A message of another member is impossible, such as two leaders in one epoch; it is ignored."""
 
 
 class CommittedRecordsLost(Exception):
-    """The leader's log lacks records that are known here to be committed: going on would spread the loss."""
+    """The leader's log lacks records known to be committed; to continue would spread the loss."""

@@ -1,7 +1,7 @@
-"""Who voted when: the quorum's control records in the log, each in force from where it was written (KIP-853).
+"""Keeps the voters and ``kraft.version`` by offset: the quorum's control records in the log (KIP-853).
 
-A change of voters counts as soon as it is in a replica's log, committed or not, and not any more when it is
-truncated; a snapshot needs those in force at its end.
+Each record is in force from its own offset on. A change of voters applies as soon as it is in a replica's
+log, committed or not, until it is truncated. A snapshot needs the voters in force at its end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.consensus.voters import VoterSet
 T = TypeVar("T")
 
 BOOTSTRAP_OFFSET = -1
-"""Of what formatting left in the snapshot of nothing: no leader has written it to the log yet."""
+"""Offset of the voters in the bootstrap snapshot, before a leader has written them to the log."""
 
 
 class Entry(NamedTuple, Generic[T]):
@@ -23,7 +23,7 @@ class Entry(NamedTuple, Generic[T]):
 
 
 class ControlHistory:
-    """The voters and the ``kraft.version`` by offset; up to the first record the static voters hold."""
+    """The voters and the ``kraft.version`` by offset; before the first record, the static voters apply."""
 
     def __init__(self, static_voters: VoterSet) -> None:
         self.static_voters = static_voters
@@ -32,12 +32,12 @@ class ControlHistory:
 
     @property
     def voters(self) -> VoterSet:
-        """Those in force at the log's end."""
+        """The voters in force at the end of the log."""
         return self._voters[-1].value if self._voters else self.static_voters
 
     @property
     def voters_offset(self) -> int | None:
-        """Where they were written; None for static voters, `BOOTSTRAP_OFFSET` for formatting's."""
+        """The offset of the voters' record; None for static voters, `BOOTSTRAP_OFFSET` after formatting."""
         return self._voters[-1].offset if self._voters else None
 
     @property
@@ -46,11 +46,11 @@ class ControlHistory:
 
     @property
     def former_voters(self) -> VoterSet:
-        """Those before the newest record of voters."""
+        """The voters before the newest record of voters."""
         return self._voters[-2].value if len(self._voters) > 1 else self.static_voters
 
     def voters_at(self, offset: int) -> VoterSet | None:
-        """Those in force at an offset; None where the log says nothing of them."""
+        """The voters in force at an offset, or None if the log has no record of them up to there."""
         return _at(self._voters, offset)
 
     def kraft_version_at(self, offset: int) -> int:
@@ -63,14 +63,14 @@ class ControlHistory:
         _add(self._versions, offset, version)
 
     def truncate_to(self, end_offset: int) -> None:
-        """Forget what was written at or above an offset."""
+        """Drop the records at or above an offset."""
         for entries in (self._voters, self._versions):
             del entries[bisect_left(entries, end_offset, key=lambda entry: entry.offset) :]
 
     def forget_before(self, start_offset: int) -> None:
-        """Forget what was not in force any more when the records below an offset had been written.
+        """Drop the records that were already superseded below an offset.
 
-        What is written from there on may still be truncated.
+        The record in force there stays, because later records may still be truncated.
         """
         for entries in (self._voters, self._versions):
             at = bisect_left(entries, start_offset, key=lambda entry: entry.offset)

@@ -1,9 +1,9 @@
-"""What the leader of an epoch knows of the other replicas, and what follows: the high watermark.
+"""Tracks, on the leader of an epoch, the progress of all replicas, and derives the high watermark from it.
 
-A follower's Fetch says that its log is durable up to the offset it asks for; of the leader's own log counts
-what it has flushed. The high watermark is what a majority of the voters has, and it moves only once that
-covers the leader's first record (Raft, section 5.4.2): records of earlier epochs are committed by being
-followed, never by being counted.
+A follower's Fetch states that its log is durable up to the offset it asks for; of the leader's own log, the
+flushed part counts. The high watermark is the offset that a majority of the voters has reached. It moves only
+once it covers the leader's first record (Raft, section 5.4.2): records of earlier epochs are committed by a
+later record of this epoch, never by counting replicas.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from penstock.consensus.voters import Endpoints, ReplicaKey, VoterSet
 from penstock.protocol.uuids import ZERO_UUID
 
 OBSERVER_SESSION_MS: Final = 300_000
-"""An observer that has not fetched for so long is forgotten."""
+"""Session timeout of observers: the leader drops an observer that has not fetched for this long."""
 CHECK_QUORUM_FACTOR: Final = 1.5
-"""Of the fetch timeout: without a majority's fetches for so long a leader resigns."""
+"""Multiple of the fetch timeout after which a leader resigns if no majority has fetched from it."""
 CAUGHT_UP_MS: Final = 3_600_000
-"""A replica that has fetched within the last hour, and was at the end once, may become a voter."""
+"""A replica may become a voter if it has fetched within this time, one hour, and once reached the end."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a replica is, as its fetches tell. Times in ms, -1 for never."""
+    """The progress of one replica according to its fetches. Times are in ms; -1 means never."""
 
     key: ReplicaKey
     endpoints: Endpoints = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Progress:
 
 @dataclass(slots=True)
 class ParkedFetch:
-    """A Fetch that waits for news."""
+    """A Fetch that waits for records or a new high watermark."""
 
     token: int
     request: FetchRequest
@@ -60,13 +60,13 @@ class ParkedFetch:
 
 @dataclass(slots=True)
 class PendingChange:
-    """A change of voters that is not committed yet; there is one at a time."""
+    """The change of voters that is not committed yet; there is at most one."""
 
     deadline_ms: float
     token: int | None
-    """Who waits for it; None once answered."""
+    """Token of the request that waits for the change; None once it is answered."""
     offset: int | None = None
-    """Of the VotersRecord; None before it is written."""
+    """Offset of the VotersRecord; None before it is written."""
     added: ReplicaKey | None = None
     endpoints: Endpoints = field(default_factory=dict)
     ack_when_committed: bool = True
@@ -91,13 +91,13 @@ class Leader:
         self.epoch = epoch
         self.epoch_start_offset = epoch_start_offset
         self.has_begun = False
-        """Its first record is in the log."""
+        """Whether the leader's first record is in the log."""
         self.granting = tuple(granting)
         self.high_watermark: int | None = None
         self.voters = {voter.key.id: Progress(voter.key, voter.endpoints) for voter in voters}
         self.observers: dict[ReplicaKey, Progress] = {}
         self.volatile_voters: VoterSet | None = None
-        """With kraft.version 0: the voters with the directories and endpoints they told, for the upgrade."""
+        """With kraft.version 0: the voters with the directories and endpoints they sent, for the upgrade."""
         self.parked: list[ParkedFetch] = []
         self.pending: PendingChange | None = None
         self.resign_requested = False
@@ -119,10 +119,10 @@ class Leader:
     def check_quorum_deadline_ms(self) -> float:
         return inf if len(self.voters) == 1 else self._check_quorum_deadline_ms
 
-    # Who there is
+    # Replicas
 
     def follow_voters(self, voters: VoterSet) -> None:
-        """Take over the voters of the log's end; those that were and are not any more become observers."""
+        """Adopt the voters at the log's end; removed voters become observers."""
         if voters is self._known_voters:
             return
         self._known_voters = voters
@@ -141,14 +141,14 @@ class Leader:
             self.observers.setdefault(progress.key, progress)
 
     def progress(self, key: ReplicaKey) -> Progress:
-        """Of a replica, which is an observer unless it is known as a voter."""
+        """The progress of a replica, which counts as an observer unless it is a known voter."""
         voter = self.voters.get(key.id)
         if voter is not None and voter.matches(key):
             return voter
         return self.observers.setdefault(key, Progress(key))
 
     def active_observers(self, now_ms: int) -> list[Progress]:
-        """Those that have fetched lately; the others are forgotten, whenever a new one comes too."""
+        """The observers with a live session; all others are dropped."""
         for key, progress in list(self.observers.items()):
             if now_ms - progress.last_fetch_ms >= OBSERVER_SESSION_MS and key != self.local:
                 del self.observers[key]
@@ -163,21 +163,24 @@ class Leader:
         )
 
     def successors(self) -> tuple[ReplicaKey, ...]:
-        """The other voters, the longest log first."""
+        """The other voters, those with the longest logs first."""
         others = [p for p in self.voters.values() if not p.matches(self.local)]
         others.sort(key=lambda p: (-1 if p.end_offset is None else p.end_offset, -p.key.id), reverse=True)
         return tuple(progress.key for progress in others)
 
-    # How far they are
+    # Progress
 
     def flushed(self, end_offset: int) -> bool:
-        """The leader's own log is durable up to here; whether the high watermark moved."""
+        """Note that the leader's own log is durable up to `end_offset`.
+
+        Returns whether the high watermark moved.
+        """
         progress = self.progress(self.local)
         progress.end_offset = max(end_offset, progress.end_offset or 0)
         return self._move_high_watermark()
 
     def fetched(self, key: ReplicaKey, offset: int, leader_end: int, now_ms: int) -> bool:
-        """A replica's log is durable up to ``offset``; whether the high watermark moved."""
+        """Note that a replica's log is durable up to ``offset``. Returns whether the high watermark moved."""
         known = len(self.observers)
         self.progress(key).fetched(offset, leader_end, now_ms)
         if len(self.observers) > known:
@@ -186,7 +189,7 @@ class Leader:
         return self._move_high_watermark()
 
     def heard_of(self, key: ReplicaKey, now_ms: int) -> None:
-        """A voter is there and follows: with a majority of them the leader stays for another while."""
+        """Note that a voter follows this leader; a majority of them extends the check-quorum deadline."""
         voter = self.voters.get(key.id)
         if voter is None or not voter.matches(key):
             return

@@ -1,6 +1,6 @@
-"""What the state machine asks of the replicated log, and what it does to it.
+"""The interface of the replicated log that the state machine uses, and checks of log positions.
 
-These calls do not wait for the disk: what has to be durable, and what may take long, are effects
+These calls do not wait for the disk: work that must be durable, or may take long, is requested by effects
 (`consensus.effects`).
 """
 
@@ -13,32 +13,35 @@ from penstock.consensus.voters import VoterSet
 
 
 class OffsetAndEpoch(NamedTuple):
-    """Where a log ends, or an epoch in it: the offset after the last record, and that record's epoch."""
+    """The end of a log or of an epoch in it: the offset after the last record, and that record's epoch."""
 
     offset: int
     epoch: int
 
     def reaches(self, other: OffsetAndEpoch) -> bool:
-        """Raft's "at least as up to date": a later last epoch, or the same one and as long a log."""
+        """Whether this log is "at least as up to date" in Raft's sense.
+
+        Its last epoch is later, or it is the same and the log is at least as long.
+        """
         return (self.epoch, self.offset) >= (other.epoch, other.offset)
 
 
 class SnapshotId(NamedTuple):
-    """A snapshot stands for all records below ``end_offset``, the last of them written in ``epoch``."""
+    """The id of a snapshot, which replaces all records below ``end_offset``; the last one is of ``epoch``."""
 
     end_offset: int
     epoch: int
 
 
 BOOTSTRAP_SNAPSHOT: Final = SnapshotId(0, 0)
-"""What formatting leaves: it is never replicated, since the first leader writes its content to the log."""
+"""The snapshot that formatting writes. It is never replicated, as the first leader copies it to the log."""
 
 
 class RaftLog(Protocol):
-    """One replica's log. What is written has happened when a call returns, in memory at least."""
+    """The log of one replica. When a call returns, its writes are visible, but not necessarily durable."""
 
     history: ControlHistory
-    """Always as of `end_offset`."""
+    """The voters and versions, always as of `end_offset`."""
 
     @property
     def start_offset(self) -> int: ...
@@ -48,7 +51,7 @@ class RaftLog(Protocol):
 
     @property
     def last_epoch(self) -> int:
-        """Of the newest record, or of the snapshot the log goes on from; 0 for neither."""
+        """The epoch of the newest record, or of the snapshot that precedes the log; 0 without both."""
 
     @property
     def earliest_snapshot(self) -> SnapshotId | None: ...
@@ -57,11 +60,13 @@ class RaftLog(Protocol):
     def latest_snapshot(self) -> SnapshotId | None: ...
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """The largest epoch at or below ``epoch`` that has records, and where it ended; the log's end for a
-        later one than any."""
+        """The largest epoch at or below ``epoch`` that has records, and its end offset.
+
+        For an epoch later than all in the log, this is the end of the log.
+        """
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from ``offset`` on: at least one, if there is one."""
+        """Read whole batches from ``offset`` on: at least one, if there is one."""
 
     def begin_epoch(
         self,
@@ -72,45 +77,50 @@ class RaftLog(Protocol):
         kraft_version: int | None,
         voters: VoterSet | None,
     ) -> None:
-        """Append a leader's first batch: LeaderChange, and the version and voters where they are given."""
+        """Append a leader's first batch: a LeaderChange, and the version and voters if they are given."""
 
     def append_voters(self, epoch: int, kraft_version: int | None, voters: VoterSet | None) -> int:
-        """Append control records as the leader; the offset of the last one."""
+        """Append control records as the leader. Returns the offset of the last one."""
 
     def append_fetched(self, records: bytes) -> bool:
-        """Append what a leader sent, as it is; what is damaged of it is left out, with all that follows.
+        """Append records from the leader unchanged, up to the first damaged batch.
 
-        False if there is no room now; then it may be appended in part.
+        Returns False if there is no space now; the records may then be appended in part.
         """
 
     def snapshot_piece(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[bytes, int] | None:
-        """Bytes of a snapshot's file and its whole size; None where there is no such snapshot."""
+        """Read bytes of a snapshot's file. Returns them and the file's size; None if it does not exist."""
 
     def receive_snapshot(self, snapshot: SnapshotId) -> bool:
-        """Begin to take in a snapshot from the leader, in place of any other that was begun; False if it is
-        here already."""
+        """Begin to receive a snapshot from the leader, and abandon any other that is being received.
+
+        Returns False if this replica already has the snapshot.
+        """
 
     @property
     def receiving_snapshot(self) -> tuple[SnapshotId, int] | None:
-        """The snapshot that is being taken in, and how many bytes of it are here."""
+        """The snapshot that is being received, and the number of bytes received so far."""
 
     def receive_snapshot_piece(self, data: bytes) -> None: ...
 
 
 class Diverging(NamedTuple):
-    """The follower's log does not go on from the leader's: the epoch in which they part, and its end."""
+    """The follower's log diverges from the leader's; `end` is the epoch in which it does, and its end."""
 
     end: OffsetAndEpoch
 
 
 class NeedsSnapshot(NamedTuple):
-    """The leader has no log any more where the follower is."""
+    """The leader's log no longer contains the follower's position, so it needs the snapshot."""
 
     snapshot: SnapshotId
 
 
 def check_position(log: RaftLog, offset: int, epoch: int) -> Diverging | NeedsSnapshot | None:
-    """Why a follower at ``offset``, whose last record is of ``epoch``, cannot be given what follows."""
+    """Check the position of a follower at ``offset`` whose last record is of ``epoch``.
+
+    Returns None if it can fetch records from there, otherwise the reason why not.
+    """
     if log.start_offset == offset == 0:
         return None
     earliest = log.earliest_snapshot
@@ -128,7 +138,7 @@ def check_position(log: RaftLog, offset: int, epoch: int) -> Diverging | NeedsSn
 
 
 def truncation_offset(log: RaftLog, end: OffsetAndEpoch) -> int:
-    """Up to where this log agrees at most with a leader that answered `Diverging`."""
+    """The offset up to which this log may agree with a leader that responded `Diverging`."""
     if end.epoch == 0:
         return min(end.offset, log.end_offset)
     local = log.end_offset_for_epoch(end.epoch)

@@ -1,6 +1,6 @@
-"""The role a member of the quorum is in, and how it comes into another.
+"""Implements a quorum member's role and the transitions between roles.
 
-A change of role makes the election durable before anything that follows from it: `Persist` comes first.
+A transition makes the election durable before anything that depends on it: the effect `Persist` comes first.
 """
 
 from __future__ import annotations
@@ -38,12 +38,15 @@ FIRST_BOOTSTRAP_ID: Final = -2
 
 
 class Member(ABC):
-    """What a member is and knows. `consensus.raft.Raft` adds what happens to it."""
+    """The state of one member and its role transitions. `consensus.raft.Raft` adds the handling of events."""
 
     def __init__(
         self, settings: RaftSettings, raft_log: RaftLog, rng: random.Random, election: ElectionState | None
     ) -> None:
-        """``election`` is what the quorum-state file holds, None where there is none. `start` comes next."""
+        """Make a member; the caller then calls `start`.
+
+        ``election`` is the content of the quorum-state file, or None if there is no file.
+        """
         self.settings = settings
         self.log = raft_log
         self.effects: list[Effect] = []
@@ -54,10 +57,10 @@ class Member(ABC):
             retry_backoff_ms=settings.retry_backoff_ms,
         )
         self.shutdown_deadline_ms: float | None = None
-        """Until when a shutdown waits for another leader."""
+        """Time until which a shutdown waits for another leader; None without a shutdown."""
         self._rng = rng
         self._unreachable: set[int] = set()
-        """Members whose last answer did not come."""
+        """Nodes that did not respond to the last request."""
         self._persisted = election
         self._election = election or ElectionState(epoch=0)
         self.role: Role = Unattached(self._election.epoch)
@@ -75,7 +78,7 @@ class Member(ABC):
             if listener in voter.endpoints and voter.key.id != self.settings.local.id
         ]
 
-    # What it is
+    # State
 
     @property
     def epoch(self) -> int:
@@ -91,7 +94,7 @@ class Member(ABC):
 
     @property
     def high_watermark(self) -> int | None:
-        """Records below it are committed, now and for ever; None while this member doesn't know."""
+        """The offset below which all records are committed; None while this member does not know it."""
         return self.role.high_watermark
 
     @property
@@ -104,8 +107,11 @@ class Member(ABC):
 
     @property
     def may_be_elected(self) -> bool:
-        """A voter; or one that was until a record that may not be committed: then the others may lack it, and
-        need this member's log (Ongaro's thesis, 4.2.2). Kafka's voters stop there, and can get stuck."""
+        """Whether this member may be elected: a voter, or one that an uncommitted record has removed.
+
+        The other voters may lack that record and need this member's log (Ongaro's thesis, 4.2.2). Kafka does
+        not allow this, so its quorum can get stuck.
+        """
         if self.is_voter:
             return True
         history = self.log.history
@@ -120,23 +126,26 @@ class Member(ABC):
 
     @property
     def is_shut_down(self) -> bool:
-        """Nobody needs this member any more: it votes not, or alone, or another leads, or all are gone."""
+        """Whether the member may stop: the quorum no longer needs it.
+
+        That is so if it is not a voter, is the only voter, another member leads, or no other is reachable.
+        """
         local = self.settings.local
         if not self.is_voter or self.voters.is_only_voter(local):
             return True
         if self.shutdown_deadline_ms is not None and self._unreachable >= {*self.voters.ids} - {local.id}:
-            return True  # nobody is there who could be elected
+            return True  # there is no member that could be elected
         return self.leader_id not in (None, local.id)
 
     def take_effects(self) -> list[Effect]:
-        """What is to be done, once."""
+        """Return the pending effects and clear them."""
         effects, self.effects = self.effects, []
         return effects
 
     # Transitions
 
     def become_unattached(self, epoch: int, leader_id: int | None, now_ms: int) -> None:
-        """Leave whatever it was: there is a newer epoch, or a pre-vote was lost."""
+        """Become unattached, because there is a newer epoch or a pre-vote was lost."""
         role = self.role
         assert epoch > role.epoch or isinstance(role, Prospective), f"unattached in {epoch} from {role}"
         deadline_ms = self._election_deadline(now_ms)
@@ -152,7 +161,7 @@ class Member(ABC):
         self._persist()
 
     def vote_for(self, candidate: ReplicaKey, now_ms: int) -> None:
-        """Give this epoch's vote, and the candidate time to win."""
+        """Vote for a candidate in this epoch, and restart the election timeout so that it has time to win."""
         assert isinstance(self.role, Unattached | Prospective)
         self.role.voted = candidate
         self.role.election_deadline_ms = self._election_deadline(now_ms)
@@ -161,7 +170,10 @@ class Member(ABC):
         self._persist()
 
     def become_follower(self, epoch: int, leader_id: int, endpoints: Endpoints, now_ms: int) -> None:
-        """Follow a leader; who cannot be reached is only taken note of."""
+        """Follow a leader. If its endpoint is unknown, only note the epoch and leader id if they are new.
+
+        Raises InconsistentQuorum if the leader is this node.
+        """
         role = self.role
         if leader_id == self.settings.local.id:
             raise InconsistentQuorum(
@@ -194,7 +206,7 @@ class Member(ABC):
         )
 
     def become_prospective(self, now_ms: int) -> None:
-        """Ask whether it would be elected; a sole voter knows."""
+        """Begin to ask for pre-votes; a sole voter becomes a candidate at once."""
         assert self.may_be_elected, f"{self.settings.local} is none of {self.voters}"
         role = self.role
         ballot = Ballot(self.voters, self.settings.local)
@@ -215,7 +227,7 @@ class Member(ABC):
             self.connections.reset_all()
 
     def become_candidate(self, now_ms: int) -> None:
-        """Begin the next epoch with a vote for itself."""
+        """Begin the next epoch with a vote for this member."""
         assert self.may_be_elected, f"{self.settings.local} is none of {self.voters}"
         ballot = Ballot(self.voters, self.settings.local)
         self._become(
@@ -232,7 +244,7 @@ class Member(ABC):
         self._win_if_elected(now_ms)
 
     def nominee_gained(self, now_ms: int) -> None:
-        """A vote came in: go on if that was enough."""
+        """Handle a granted vote: take the next step of the election if the ballot is won."""
         if isinstance(self.role, Prospective) and self.role.ballot.is_won:
             self.become_candidate(now_ms)
         else:
@@ -242,8 +254,8 @@ class Member(ABC):
         role = self.role
         if not isinstance(role, Candidate) or not role.ballot.is_won:
             return
-        # It does not keep its high watermark: only once its own first record is committed does it know one
-        # that is nowhere behind what earlier leaders have told.
+        # The new leader drops its high watermark: only when its own first record is committed does it know
+        # one that is not below those that earlier leaders reported.
         leader = Leader(
             self.settings.local,
             self.settings.endpoints,
@@ -262,7 +274,7 @@ class Member(ABC):
         self.effects.append(BeginEpoch(leader.epoch))
 
     def lose_pre_vote(self, now_ms: int) -> None:
-        """Back to where it was: following, if it knows whom."""
+        """Return to following the leader if it is known and reachable, otherwise become unattached."""
         role = self.role
         assert isinstance(role, Prospective)
         if role.leader_id is not None and self.settings.listener_name in role.leader_endpoints:
@@ -271,7 +283,7 @@ class Member(ABC):
             self.become_unattached(role.epoch, role.leader_id, now_ms)
 
     def become_resigned(self, now_ms: int) -> None:
-        """Stop leading and say so to the other voters."""
+        """Stop leading; the member then notifies the other voters."""
         leader = self.role
         assert isinstance(leader, Leader)
         local = self.settings.local
@@ -288,7 +300,7 @@ class Member(ABC):
         self.connections.reset_all()
 
     def _become(self, role: Role) -> None:
-        """Change the role; who waited for the former leader is sent away."""
+        """Change the role; a former leader rejects the requests that wait for it."""
         former = self.role
         assert type(role) in TRANSITIONS[type(former)], f"{former} does not become {role}"
         assert role.epoch >= former.epoch, f"epoch {role.epoch} after {former.epoch}"
@@ -299,10 +311,10 @@ class Member(ABC):
 
     @abstractmethod
     def _stopped_leading(self, former: Leader) -> None:
-        """Send away who waited for the former leader."""
+        """Reject the requests that wait for the former leader."""
 
     def _persist(self) -> None:
-        """Make the election durable before anything that follows; one write for what comes in one go."""
+        """Request that the election is made durable before later effects; adjacent writes are merged."""
         role = self.role
         voted = role.voted
         election = ElectionState(

@@ -1,7 +1,8 @@
-"""Changes of the voters: one at a time, by one voter (KIP-853), and what a node does to become one.
+"""Handles changes of the voters, one at a time and by one voter (KIP-853), and a node's request to join them.
 
-A change is in force as soon as its VotersRecord is in a log, and is done when the new voters have committed
-it. What comes in between is answered REQUEST_TIMED_OUT, as Kafka does: ask again.
+A change is in force as soon as its VotersRecord is in a log, and is complete when the new voters have
+committed it. Until then, other changes are answered with REQUEST_TIMED_OUT, as in Kafka, so that the client
+retries.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ _FOREIGN = View(ErrorCode.INCONSISTENT_CLUSTER_ID, top_level=True)
 
 
 def first_voters(raft: Raft) -> tuple[int | None, VoterSet | None]:
-    """What a leader writes behind its LeaderChange: the version and the voters, if the log does not have them
-    yet, or has other endpoints of this node."""
+    """The version and the voters that a new leader writes after its LeaderChange; (None, None) if not needed.
+
+    They are needed if the log does not have them yet, or has other endpoints of this node.
+    """
     history, local = raft.log.history, raft.settings.as_voter
     if history.kraft_version == 0:
         return None, None
@@ -53,7 +56,7 @@ def first_voters(raft: Raft) -> tuple[int | None, VoterSet | None]:
 
 
 def add_voter(raft: Raft, token: int, request: AddVoterRequest, now_ms: int) -> ChangeResponse | None:
-    """Add a replica that follows already. It is asked first which versions it knows."""
+    """Add a replica that already follows, after asking it for the versions that it supports."""
     refused = _refuse(raft, request.cluster_id, now_ms, "adding")
     if refused is not None:
         return refused
@@ -91,7 +94,10 @@ def add_voter(raft: Raft, token: int, request: AddVoterRequest, now_ms: int) -> 
 
 
 def versions_told(raft: Raft, node: Node, response: SupportedVersionsResponse, now_ms: int) -> bool:
-    """The replica to be added has said which versions of the quorum's protocol it knows."""
+    """Handle the versions that the replica to be added supports; append the new voters if all is well.
+
+    Returns False if the request failed.
+    """
     leader = raft.role
     if not isinstance(leader, Leader) or (pending := _awaiting_versions(leader, node)) is None:
         return True
@@ -135,7 +141,7 @@ def versions_told(raft: Raft, node: Node, response: SupportedVersionsResponse, n
 
 
 def versions_untold(raft: Raft, node: Node) -> None:
-    """A node did not answer; if it is the replica to be added, it isn't."""
+    """Handle a missing response; if the node is the replica to be added, abort the change."""
     leader = raft.role
     if isinstance(leader, Leader) and _awaiting_versions(leader, node) is not None:
         message = "Aborted add voter operation: the new voter did not answer"
@@ -150,7 +156,7 @@ def _awaiting_versions(leader: Leader, node: Node) -> PendingChange | None:
 
 
 def remove_voter(raft: Raft, token: int, request: RemoveVoterRequest, now_ms: int) -> ChangeResponse | None:
-    """Remove a voter, which may be this leader: it resigns once that is committed."""
+    """Remove a voter. If it is this leader, the leader resigns once the change is committed."""
     refused = _refuse(raft, request.cluster_id, now_ms, "removing")
     if refused is not None:
         return refused
@@ -173,7 +179,7 @@ def remove_voter(raft: Raft, token: int, request: RemoveVoterRequest, now_ms: in
 
 
 def update_voter(raft: Raft, request: UpdateVoterRequest, now_ms: int) -> UpdateVoterResponse:
-    """A voter tells its endpoints and versions. With kraft.version 0 they are kept in memory only."""
+    """Update the endpoints and versions of a voter. With kraft.version 0 they are kept in memory only."""
     if raft.is_foreign(request.cluster_id):
         return UpdateVoterResponse(raft.view(ErrorCode.INCONSISTENT_CLUSTER_ID))
     error = raft.refuse_leader_request(request.epoch)
@@ -217,7 +223,10 @@ def _update_voter(raft: Raft, request: UpdateVoterRequest, now_ms: int) -> Error
 
 
 def upgrade(raft: Raft, kraft_version: int, now_ms: int, *, validate_only: bool) -> str | None:
-    """Finalize ``kraft.version`` 1, which keeps voters in the log; why that cannot be, None if it can."""
+    """Finalize ``kraft.version`` 1, which keeps voters in the log.
+
+    Returns the reason if that is impossible, otherwise None.
+    """
     leader, history = raft.role, raft.log.history
     assert isinstance(leader, Leader), "only the leader writes the version"
     if kraft_version == history.kraft_version:
@@ -237,7 +246,7 @@ def upgrade(raft: Raft, kraft_version: int, now_ms: int, *, validate_only: bool)
 
 
 def high_watermark_moved(raft: Raft) -> None:
-    """A change that is committed is done; a leader that was voted out by it resigns."""
+    """Complete a change that is now committed; if it removed the leader, the leader resigns."""
     leader = raft.role
     if not isinstance(leader, Leader) or leader.high_watermark is None:
         return
@@ -250,14 +259,14 @@ def high_watermark_moved(raft: Raft) -> None:
 
 
 def expire(raft: Raft, leader: Leader, now_ms: int) -> float:
-    """Give up a change that takes too long; when the next will have, in ms."""
+    """Abort a change whose deadline has passed. Returns the next deadline in ms."""
     if leader.pending is not None and leader.pending.deadline_ms <= now_ms:
         _finish(raft, leader, ErrorCode.REQUEST_TIMED_OUT)
     return inf if leader.pending is None else leader.pending.deadline_ms
 
 
 def abandon(raft: Raft, former: Leader, error: ErrorCode) -> None:
-    """This member does not lead any more."""
+    """Abort the pending change, as this member no longer leads."""
     _finish(raft, former, error)
 
 
@@ -268,7 +277,7 @@ def _finish(raft: Raft, leader: Leader, error: ErrorCode, message: str | None = 
 
 
 def _refuse(raft: Raft, cluster_id: str | None, now_ms: int, doing: str) -> ChangeResponse | None:
-    """Why the request cannot be served by this member at all."""
+    """The error response if this member cannot serve the request at all, else None."""
     if raft.is_foreign(cluster_id):
         return ChangeResponse(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
@@ -284,7 +293,7 @@ def _refuse(raft: Raft, cluster_id: str | None, now_ms: int, doing: str) -> Chan
 
 
 def _refuse_now(raft: Raft, leader: Leader) -> ChangeResponse | None:
-    """Why there can't be a change now."""
+    """The error response if no change is possible now, else None."""
     if leader.pending is not None:
         message = "Request timed out waiting for leader to handle previous voter change request"
         return ChangeResponse(ErrorCode.REQUEST_TIMED_OUT, message)
@@ -310,7 +319,7 @@ def _is_committed(raft: Raft, leader: Leader) -> bool:
 
 
 def own_change(raft: Raft, follower: Follower) -> Request | None:
-    """What this node asks of the leader for itself: to know it as it is, or to join the voters."""
+    """The request that this node sends to the leader for itself, if any: to update its entry or to join."""
     settings, history = raft.settings, raft.log.history
     if raft.is_voter:
         if history.kraft_version == 0:
@@ -327,7 +336,7 @@ def own_change(raft: Raft, follower: Follower) -> Request | None:
     if history.kraft_version == 0 or not settings.can_become_voter or not settings.auto_join:
         return None
     known = history.voters.get(settings.local.id)
-    if known is not None:  # this node with a directory it has lost
+    if known is not None:  # the entry of this node with a directory that it has lost
         return RemoveVoterRequest(settings.cluster_id, known.key)
     return AddVoterRequest(settings.cluster_id, settings.local, settings.endpoints, ack_when_committed=False)
 
@@ -342,7 +351,7 @@ def voter_updated(raft: Raft, node: Node, response: UpdateVoterResponse, now_ms:
 
 
 def change_answered(raft: Raft, node: Node, response: ChangeResponse, now_ms: int) -> bool:
-    """To this node's own wish to join. Whatever the answer is, it is seen in the log."""
+    """Handle the response to this node's own request to join; the log shows whether it succeeded."""
     if response.error not in (
         ErrorCode.NONE,
         ErrorCode.REQUEST_TIMED_OUT,

@@ -1,7 +1,7 @@
-"""What the members of a quorum say to each other, without the wire's nesting.
+"""The messages between the members of a quorum, without the nesting of the wire format.
 
-Each request and response is one of Kafka's for the one partition there is (KIP-595, KIP-630, KIP-853,
-KIP-996). `broker.quorum` puts them into Kafka's messages.
+Each request and response corresponds to one of Kafka's, for the only partition (KIP-595, KIP-630, KIP-853,
+KIP-996). `broker.quorum` converts them to Kafka's messages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.protocol.errors import ErrorCode
 class VoteRequest(NamedTuple):
     cluster_id: str | None
     voter: ReplicaKey | None
-    """Who is asked, as the candidate's voters say; None by those that do not know KIP-853."""
+    """The voter asked, as the candidate knows it; None if the candidate does not know KIP-853."""
     epoch: int
     candidate: ReplicaKey
     last: OffsetAndEpoch
@@ -36,7 +36,7 @@ class EndQuorumEpochRequest(NamedTuple):
     leader_id: int
     epoch: int
     successors: tuple[ReplicaKey, ...]
-    """Voters, the one with the longest log first."""
+    """The other voters, those with the longest logs first."""
     endpoints: Endpoints
 
 
@@ -49,7 +49,7 @@ class FetchRequest(NamedTuple):
     max_bytes: int
     max_wait_ms: int
     high_watermark: int
-    """-1 where it isn't known."""
+    """The replica's high watermark, or -1 if it is unknown."""
 
 
 class FetchSnapshotRequest(NamedTuple):
@@ -83,7 +83,7 @@ class UpdateVoterRequest(NamedTuple):
 
 
 class SupportedVersionsRequest(NamedTuple):
-    """ApiVersions, for the ``kraft.version`` that a replica knows."""
+    """An ApiVersions request for the ``kraft.version`` range that a replica supports."""
 
 
 Request: TypeAlias = (
@@ -100,15 +100,15 @@ Request: TypeAlias = (
 
 
 class View(NamedTuple):
-    """What every response tells: how it went, and whom the responder takes for the leader of which epoch."""
+    """The common part of all responses: the error, and the epoch and leader that the responder knows."""
 
     error: ErrorCode
     leader_id: int | None = None
     epoch: int = -1
     endpoints: Endpoints = {}  # noqa: RUF012 (never changed)
-    """The leader's."""
+    """The endpoints of the leader."""
     top_level: bool = False
-    """The error is of the request as a whole; nothing else in the response counts."""
+    """Whether the error is that of the whole request, so that nothing else in the response is valid."""
 
 
 class VoteResponse(NamedTuple):
@@ -117,7 +117,7 @@ class VoteResponse(NamedTuple):
 
 
 class EpochResponse(NamedTuple):
-    """To BeginQuorumEpoch and EndQuorumEpoch."""
+    """The response to BeginQuorumEpoch and EndQuorumEpoch."""
 
     view: View
 
@@ -128,7 +128,7 @@ class FetchResponse(NamedTuple):
     log_start_offset: int = -1
     records: bytes = b""
     instead: Diverging | NeedsSnapshot | None = None
-    """Why there are no records, where the follower has to do something else first."""
+    """The reason why there are no records, if the follower has to truncate or fetch a snapshot first."""
 
 
 class FetchSnapshotResponse(NamedTuple):
@@ -140,7 +140,7 @@ class FetchSnapshotResponse(NamedTuple):
 
 
 class ChangeResponse(NamedTuple):
-    """To AddVoter and RemoveVoter."""
+    """The response to AddVoter and RemoveVoter."""
 
     error: ErrorCode
     message: str | None = None
@@ -153,7 +153,7 @@ class UpdateVoterResponse(NamedTuple):
 class SupportedVersionsResponse(NamedTuple):
     error: ErrorCode
     kraft_versions: tuple[int, int] | None
-    """Lowest and highest; None from who does not know the feature."""
+    """The lowest and highest version; None if the replica does not know the feature."""
 
 
 Response: TypeAlias = (

@@ -1,7 +1,7 @@
-"""What time demands of each role: requests to send, timeouts to act on.
+"""Does the time-driven work of each role: sends requests and acts on timeouts.
 
-Each function says in how many milliseconds it wants to be called again if nothing happens before; 0 for at
-once, since the role has changed.
+Each function returns the milliseconds until it must be called again if no event occurs earlier, or 0 if the
+role has changed and must be polled at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def poll(raft: Raft, now_ms: int) -> float:
-    """The time, in ms, of the next call."""
+    """Poll the role until it no longer changes. Returns the time of the next call in ms."""
     while True:
         role = raft.role
         wait_ms = _poll_role(raft, now_ms)
@@ -130,7 +130,7 @@ def _poll_follower(raft: Raft, follower: Follower, now_ms: int) -> float:
 
 
 def _fetch_from_leader(raft: Raft, follower: Follower, leader: Node, now_ms: int) -> float:
-    """Or, if it does not answer, from anyone who may know of another one."""
+    """Fetch from the leader; if it does not respond, from a bootstrap server, which may know another one."""
     connections = raft.connections
     if connections.has_timed_out(leader.id, now_ms):
         connections.reset(leader.id)
@@ -169,7 +169,7 @@ def _poll_unattached(raft: Raft, unattached: Unattached, now_ms: int) -> float:
 
 
 def _poll_resigned(raft: Raft, resigned: Resigned, now_ms: int) -> float:
-    """For an election timeout the others are told; then it is a voter as any other, in a later epoch."""
+    """Notify the other voters for one election timeout, then become an ordinary voter in the next epoch."""
     unacknowledged = [key for key in raft.voters.keys if key.id in resigned.unacknowledged]
     wait_ms = _send_to_voters(
         raft,
@@ -195,7 +195,7 @@ def _poll_resigned(raft: Raft, resigned: Resigned, now_ms: int) -> float:
 def _send_to_voters(
     raft: Raft, voters: Iterable[ReplicaKey], request: Callable[[ReplicaKey], Request], now_ms: int
 ) -> float:
-    """Send to those that are ready; how long until one of them is to be looked at again."""
+    """Send to the voters that are ready. Returns the milliseconds until one of them must be polled again."""
     wait_ms = inf
     for key in voters:
         address = raft.voters.endpoints(key.id).get(raft.settings.listener_name)

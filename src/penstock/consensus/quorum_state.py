@@ -1,7 +1,7 @@
-"""What a voter must remember across restarts, in the form of Kafka's ``quorum-state`` file.
+"""The state that a voter must keep across restarts, in the format of Kafka's ``quorum-state`` file.
 
 The file is JSON. Version 0 belongs to static voters (``controller.quorum.voters``, kraft.version 0) and
-lists them; version 1 (KIP-853, kraft.version 1) leaves them to the log and names the directory voted for.
+lists them. Version 1 (KIP-853, kraft.version 1) leaves them to the log and names the directory voted for.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _NOBODY: Final = -1
 
 
 class QuorumStateError(ValueError):
-    """A quorum-state file that cannot be understood. Guessing could elect two leaders in one epoch."""
+    """A quorum-state file cannot be parsed. Guessing its content could elect two leaders in one epoch."""
 
 
 class ElectionState(NamedTuple):
-    """The newest epoch this voter has seen, and whom it follows or voted for in it."""
+    """The newest epoch that this voter has seen, and the leader and the vote in it."""
 
     epoch: int
     leader_id: int | None = None
@@ -57,7 +57,7 @@ class ElectionState(NamedTuple):
 
     @classmethod
     def from_json(cls, text: str) -> ElectionState:
-        """The inverse, for either version. Raises QuorumStateError."""
+        """Parse a file of either version. Raises QuorumStateError."""
         try:
             data = json.loads(text)
             version = data["data_version"]

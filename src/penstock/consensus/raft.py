@@ -1,24 +1,26 @@
-"""Raft as Kafka has it (KIP-595, KIP-853, KIP-996): a state machine without clock, disk or network.
+"""Implements Kafka's Raft (KIP-595, KIP-853, KIP-996) as a state machine without clock, disk or network.
 
-The node that runs it feeds in what has happened, one thing at a time: `receive` (a request),
-`receive_response`, `appended`, `flushed`, `poll` (time). Each may leave `effects`, to be carried out in
-order before the next thing is fed in, and after each comes a `poll`, which sends what there is to send and
-says when it wants the next.
+The node that runs it passes in events one at a time: `receive` (a request), `receive_response`, `appended`,
+`flushed`, `poll` (time). Each call may add `effects`, which the node carries out in order before the next
+event. After each event the node calls `poll`, which sends pending requests and returns the time of the next
+call.
 
 **The rules that make it safe**
 
-1. *One vote an epoch.* A vote is durable before it is given: the effect `Persist` comes before the `Reply`,
-   and a candidate's vote for itself before its requests. The epoch never falls; it is at least the log's.
-2. *A majority elects*, and only whose log is at least as up to date as the voter's own. Before it begins an
-   epoch a voter asks whether it would be elected (KIP-996), so that one that was cut off disturbs nobody.
-3. *A leader begins its epoch with a record*, a LeaderChange control batch, and appends nothing else first.
-4. *The high watermark is what a majority has on disk* once that covers the leader's first record (`leader`).
-5. *A follower's log is a prefix of the leader's*: each Fetch names the epoch of the follower's last record,
-   and where the leader's differs the follower truncates; never below its high watermark.
-6. *A leader that restarts does not resume its epoch.* It cannot know what of its last writes survived, so it
-   has resigned.
-7. *A leader that no majority fetches from resigns* (check quorum), and so does one that is voted out.
-8. *One change of voters at a time*, by one voter, in force as soon as it is in the log (KIP-853).
+1. *One vote per epoch.* A vote is durable before it is given: the effect `Persist` precedes the `Reply`, and
+   a candidate's vote for itself precedes its requests. The epoch never decreases; it is at least the log's.
+2. *A majority elects the leader.* A voter votes only for a candidate whose log is at least as up to date as
+   its own. Before a voter begins an epoch, it asks whether it would be elected (KIP-996), so that a voter
+   that was disconnected does not disrupt the quorum.
+3. *A leader begins its epoch with a record*, a LeaderChange control batch, and appends nothing before it.
+4. *The high watermark is the offset that a majority has on disk*, once it covers the leader's first record
+   (`leader`).
+5. *A follower's log is a prefix of the leader's*: each Fetch contains the epoch of the follower's last
+   record. If the leader's log differs, the follower truncates, but never below its high watermark.
+6. *A leader that restarts does not resume its epoch.* It cannot know which of its last writes survived, so it
+   starts as resigned.
+7. *A leader resigns if no majority fetches from it* (check quorum), or if it is removed from the voters.
+8. *Voters change one at a time*, by one voter, and a change is in force once it is in the log (KIP-853).
 """
 
 from __future__ import annotations
@@ -74,14 +76,17 @@ class Raft(Member):
     def __init__(
         self, settings: RaftSettings, raft_log: RaftLog, rng: random.Random, election: ElectionState | None
     ) -> None:
-        """``election`` is what the quorum-state file holds, None where there is none. `start` comes next."""
+        """Make a member; the caller then calls `start`.
+
+        ``election`` is the content of the quorum-state file, or None if there is no file.
+        """
         super().__init__(settings, raft_log, rng, election)
         self._correlation_id = 0
 
-    # What happens
+    # Events
 
     def start(self, now_ms: int) -> None:
-        """Take up the role that the election state and the log's end leave to it."""
+        """Enter the role that follows from the election state and the log's end."""
         election, local = self._election, self.settings.local
         if election.epoch < self.log.last_epoch:
             log.warning("quorum-state epoch=%d is behind the log's %d", election.epoch, self.log.last_epoch)
@@ -126,7 +131,7 @@ class Raft(Member):
             )
 
     def receive(self, token: int, request: Request, now_ms: int) -> None:
-        """A request of another member, or of an operator. `Reply` bears the token, at once or later."""
+        """Handle a request of a member or an operator; a `Reply` with the token follows, now or later."""
         response: Response | None
         match request:
             case VoteRequest():
@@ -153,7 +158,7 @@ class Raft(Member):
     def receive_response(
         self, node: Node, correlation_id: int, response: Response | None, now_ms: int
     ) -> None:
-        """The response to a `Send`; None if there was none."""
+        """Handle the response to a `Send`; None if there was none."""
         if not self.connections.is_expected(node.id, correlation_id):
             return
         if response is None:
@@ -171,7 +176,7 @@ class Raft(Member):
             self.connections.failed(node.id, correlation_id, now_ms)
 
     def _handle_response(self, node: Node, response: Response | None, now_ms: int) -> bool:
-        """Whether it went well; else the node gets a pause."""
+        """Handle a response. Returns False if the node must be retried only after a backoff."""
         match response:
             case VoteResponse():
                 return voting.voted(self, node, response, now_ms)
@@ -192,7 +197,7 @@ class Raft(Member):
                 return False
 
     def begin_epoch(self, now_ms: int) -> None:
-        """The election is durable (`BeginEpoch`): append the first batch of the epoch, unless it is over."""
+        """Append the first batch of the epoch after `BeginEpoch`, unless the epoch is over."""
         if isinstance(self.role, Leader) and not self.role.has_begun:
             kraft_version, voters = membership.first_voters(self)
             self.log.begin_epoch(
@@ -207,13 +212,13 @@ class Raft(Member):
             self.appended(now_ms)
 
     def appended(self, now_ms: int) -> None:
-        """This leader's log has grown: followers that wait get what is new. `flushed` follows."""
+        """Answer waiting followers, as this leader's log has grown. `flushed` follows."""
         if isinstance(self.role, Leader):
             self.role.follow_voters(self.voters)
             replication.complete_fetches(self, now_ms, below=self.log.end_offset)
 
     def flushed(self, end_offset: int, now_ms: int) -> None:
-        """This member's log is durable up to an offset."""
+        """Note that this member's log is durable up to an offset."""
         leader = self.role
         if isinstance(leader, Leader) and leader.has_begun:
             leader.follow_voters(self.voters)
@@ -221,35 +226,38 @@ class Raft(Member):
                 self.high_watermark_moved(now_ms)
 
     def snapshot_installed(self) -> None:
-        """The log begins at the snapshot that was received (`InstallSnapshot`); all of it was committed."""
+        """Raise the high watermark after `InstallSnapshot`, as all records in a snapshot are committed."""
         if isinstance(self.role, Follower):
             self.role.high_watermark = max(self.role.high_watermark or 0, self.log.end_offset)
 
     def resign(self, epoch: int) -> None:
-        """Lead no more, if it is this epoch that this member leads."""
+        """Resign at the next poll if this member leads the given epoch."""
         if isinstance(self.role, Leader) and self.epoch == epoch:
             self.role.resign_requested = True
 
     def shut_down(self, deadline_ms: float) -> None:
-        """Lead no more, and stand for no election; `is_shut_down` tells when another leads."""
+        """Stop leading and standing for election; `is_shut_down` shows when the member may stop."""
         self.shutdown_deadline_ms = deadline_ms
 
     def poll(self, now_ms: int) -> float:
-        """Do what time demands, send what there is to send; when, in ms, to call again if nothing happens."""
+        """Act on timeouts and send pending requests.
+
+        Returns the time, in ms, of the next call if no event occurs earlier.
+        """
         return polling.poll(self, now_ms)
 
-    # What the parts share
+    # Shared by the modules of this package
 
     def view(self, error: ErrorCode = ErrorCode.NONE) -> View:
-        """What a response tells of this member."""
+        """The common part of a response: the error, and the epoch and leader that this member knows."""
         return View(error, self.leader_id, self.epoch, self.role.leader_endpoints)
 
     def is_foreign(self, cluster_id: str | None) -> bool:
-        """The sender belongs to another cluster; who names none is believed."""
+        """Whether the sender belongs to another cluster; a sender without a cluster id is trusted."""
         return cluster_id is not None and cluster_id != self.settings.cluster_id
 
     def refuse_leader_request(self, epoch: int) -> ErrorCode | None:
-        """Why a request to the leader of ``epoch`` cannot be answered here."""
+        """The error if this member cannot answer a request to the leader of ``epoch``, else None."""
         if epoch < self.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         if epoch > self.epoch:
@@ -261,7 +269,7 @@ class Raft(Member):
         return None
 
     def hear_of_leader(self, leader_id: int | None, epoch: int, endpoints: Endpoints, now_ms: int) -> None:
-        """Another member names an epoch, and maybe its leader. Raises InconsistentQuorum."""
+        """Handle an epoch, and possibly its leader, from another member. Raises InconsistentQuorum."""
         self._check_leader(leader_id, epoch)
         if leader_id is not None and self.settings.listener_name not in endpoints:
             endpoints = self.voters.endpoints(leader_id)
@@ -288,10 +296,11 @@ class Raft(Member):
             raise InconsistentQuorum(f"epoch {epoch} is said to be led by {leader_id} and {self.leader_id}")
 
     def common_response(self, view: View, now_ms: int, own_errors: tuple[ErrorCode, ...] = ()) -> bool | None:
-        """What all responses have in common: whether it went well when all is said, None when there is more.
+        """Handle the common part of a response. Raises InconsistentQuorum.
 
-        Kafka's rules: an old epoch is no news, a newer one is followed, a leader of this one is learned.
-        ``own_errors`` are for the caller to judge. Raises InconsistentQuorum.
+        Returns None if the caller must handle the rest of the response, otherwise whether it succeeded.
+        Kafka's rules apply: a response of an old epoch is ignored, a newer epoch is adopted, and an unknown
+        leader of this epoch is learned. The caller handles the errors in ``own_errors``.
         """
         if view.top_level:
             log.warning("quorum request refused error=%s", view.error.name)
@@ -304,10 +313,10 @@ class Raft(Member):
         ):
             before = self.role
             self.hear_of_leader(view.leader_id, view.epoch, view.endpoints, now_ms)
-            # A member that knows no more than this one is left alone for a moment, which Kafka does not do.
+            # If the response added nothing new, the node gets a backoff, unlike in Kafka.
             return self.role is not before
         if view.leader_id is not None and (self.leader_id is None or isinstance(self.role, Unattached)):
-            # An unattached member may have the leader's id from its disk, but does not know where it is.
+            # An unattached member may have read the leader's id from disk, but does not know its endpoints.
             self.hear_of_leader(view.leader_id, view.epoch, view.endpoints, now_ms)
             return None if view.error is ErrorCode.NONE and isinstance(self.role, Follower) else True
         if view.error is ErrorCode.INVALID_VOTER_KEY:
@@ -319,7 +328,7 @@ class Raft(Member):
         return False
 
     def high_watermark_moved(self, now_ms: int) -> None:
-        """As the leader: who waits for it hears of it, and changes of voters may be done."""
+        """Answer waiting fetches and complete changes of voters, as the leader's high watermark moved."""
         membership.high_watermark_moved(self)
         replication.complete_fetches(self, now_ms, below=None)
 

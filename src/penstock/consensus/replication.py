@@ -1,4 +1,4 @@
-"""Fetch and FetchSnapshot of the metadata log, on both sides (KIP-595, KIP-630)."""
+"""Implements Fetch and FetchSnapshot of the metadata log for leader and follower (KIP-595, KIP-630)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FOREIGN = View(ErrorCode.INCONSISTENT_CLUSTER_ID, top_level=True)
 
 
 def fetch(raft: Raft, token: int, request: FetchRequest, now_ms: int) -> FetchResponse | None:
-    """What follows in the log; None while the follower has to wait for that."""
+    """Handle a Fetch. Returns None if the follower has to wait; a `Reply` follows later."""
     if raft.is_foreign(request.cluster_id):
         return FetchResponse(_FOREIGN)
     if (
@@ -73,7 +73,7 @@ def _try_fetch(raft: Raft, request: FetchRequest, now_ms: int) -> FetchResponse:
     instead: Diverging | NeedsSnapshot | None
     latest = raft.log.latest_snapshot
     if request.offset == 0 and latest is not None and latest != BOOTSTRAP_SNAPSHOT:
-        instead = NeedsSnapshot(latest)  # always cheaper than the log from its beginning
+        instead = NeedsSnapshot(latest)  # always cheaper than reading the log from its start
     else:
         instead = check_position(raft.log, request.offset, request.last_epoch)
     records = b""
@@ -100,7 +100,7 @@ def _fetch_response(
 
 
 def complete_fetches(raft: Raft, now_ms: int, *, below: int | None) -> None:
-    """Answer the fetches that wait, of offsets below one, or all, with what there is now."""
+    """Answer the waiting fetches, or only those below the offset ``below``, with the current state."""
     leader = raft.role
     if not isinstance(leader, Leader):
         return
@@ -113,7 +113,7 @@ def complete_fetches(raft: Raft, now_ms: int, *, below: int | None) -> None:
 
 
 def expire_fetches(raft: Raft, leader: Leader, now_ms: int) -> float:
-    """Answer those that have waited long enough; when the next one will have."""
+    """Answer the fetches whose wait has expired. Returns the next deadline in ms."""
     due = [parked for parked in leader.parked if parked.deadline_ms <= now_ms]
     if due:
         leader.parked = [parked for parked in leader.parked if parked.deadline_ms > now_ms]
@@ -123,7 +123,7 @@ def expire_fetches(raft: Raft, leader: Leader, now_ms: int) -> float:
 
 
 def send_away(raft: Raft, former: Leader) -> None:
-    """This member does not lead any more: who waits shall look for who does."""
+    """Reject the waiting fetches, as this member no longer leads, so that followers find the new leader."""
     for parked in former.parked:
         response = FetchResponse(raft.view(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         raft.effects.append(Reply(parked.token, response))
@@ -131,7 +131,7 @@ def send_away(raft: Raft, former: Leader) -> None:
 
 
 def fetch_snapshot(raft: Raft, request: FetchSnapshotRequest, now_ms: int) -> FetchSnapshotResponse:
-    """A piece of a snapshot's file."""
+    """Return a piece of a snapshot's file."""
     if raft.is_foreign(request.cluster_id):
         return FetchSnapshotResponse(_FOREIGN)
     error = raft.refuse_leader_request(request.epoch)
@@ -155,7 +155,7 @@ def fetch_snapshot(raft: Raft, request: FetchSnapshotRequest, now_ms: int) -> Fe
 
 
 def fetch_request(raft: Raft) -> FetchRequest:
-    """For the leader, or for anyone who may know it."""
+    """Make the Fetch request for the leader, or for a node that may know it."""
     settings, end = raft.settings, raft.end
     return FetchRequest(
         settings.cluster_id,
@@ -170,7 +170,10 @@ def fetch_request(raft: Raft) -> FetchRequest:
 
 
 def fetched(raft: Raft, node: Node, response: FetchResponse, now_ms: int) -> bool:
-    """Records, or what to do before there can be any. Raises CommittedRecordsLost."""
+    """Handle a Fetch response: append records, truncate, or fetch a snapshot. Raises CommittedRecordsLost.
+
+    Returns False if the request must be retried after a backoff.
+    """
     handled = raft.common_response(response.view, now_ms)
     if handled is not None:
         return handled
@@ -225,7 +228,7 @@ def fetch_snapshot_request(raft: Raft) -> FetchSnapshotRequest:
 
 
 def snapshot_fetched(raft: Raft, node: Node, response: FetchSnapshotResponse, now_ms: int) -> bool:
-    """The next piece. One that does not fit is dropped, and the fetching begins anew."""
+    """Handle the next piece of a snapshot; drop an unexpected piece and start the snapshot fetch again."""
     handled = raft.common_response(
         response.view, now_ms, (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
     )

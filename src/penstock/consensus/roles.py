@@ -1,6 +1,6 @@
-"""The roles of a member, what each knows, and which may follow which (KIP-595, KIP-996).
+"""The roles of a member, the state of each, and the allowed transitions (KIP-595, KIP-996).
 
-An observer is no role of its own: it is unattached or follows, and never stands for election.
+An observer has no role of its own: it is unattached or a follower, and never stands for election.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from penstock.consensus.voters import Endpoints, ReplicaKey, VoterSet
 
 
 class Ballot:
-    """Votes asked of voters, by id; the node's own is there from the start, if it has one."""
+    """The votes of one election by voter id; a voter's own vote is included from the start."""
 
     def __init__(self, voters: VoterSet, local: ReplicaKey) -> None:
         self._voters = {voter.id: voter for voter in voters.keys}
         self._votes = {local.id: True} if voters.is_voter(local) else {}
 
     def record(self, voter_id: int, *, granted: bool) -> None:
-        """Note a vote; of who is no voter (any more) it does not count."""
+        """Record a vote; it does not count if the sender is not, or no longer, a voter."""
         if voter_id in self._voters:
             self._votes[voter_id] = granted
 
@@ -49,20 +49,20 @@ class Ballot:
 
 @dataclass(slots=True)
 class Unattached:
-    """Knows an epoch, and of its leader at most the id; may have voted in it."""
+    """The role of a member that knows an epoch, but of its leader at most the id; it may have voted."""
 
     epoch: int
     leader_id: int | None = None
     voted: ReplicaKey | None = None
     high_watermark: int | None = None
     election_deadline_ms: float = inf
-    """When a voter stands for election."""
+    """Time at which a voter stands for election."""
     leader_endpoints: Endpoints = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Prospective:
-    """Asks whether it would be elected, before it disturbs anyone with a new epoch (KIP-996)."""
+    """The role of a member that asks for pre-votes, before it disrupts others with a new epoch (KIP-996)."""
 
     epoch: int
     leader_id: int | None
@@ -75,7 +75,7 @@ class Prospective:
 
 @dataclass(slots=True)
 class Candidate:
-    """Has begun an epoch with a vote for itself, and asks for more."""
+    """The role of a member that has begun an epoch with a vote for itself, and asks for more votes."""
 
     epoch: int
     voted: ReplicaKey
@@ -88,7 +88,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class Follower:
-    """Fetches from the leader of its epoch."""
+    """The role of a member that fetches from the leader of its epoch."""
 
     epoch: int
     leader_id: int
@@ -96,27 +96,27 @@ class Follower:
     voted: ReplicaKey | None
     high_watermark: int | None
     fetch_deadline_ms: float
-    """When a voter that has not heard of the leader stands for election."""
+    """Time at which a voter stands for election if the leader has not responded by then."""
     update_voter_deadline_ms: float
-    """When it next looks whether the leader knows it as it is."""
+    """Time of the next check whether the leader has the current data of this voter."""
     has_fetched: bool = False
-    """At least once in this epoch: then the leader is alive, and nobody gets a pre-vote."""
+    """Whether a fetch succeeded in this epoch: the leader is then alive, and pre-votes are denied."""
     has_updated_leader: bool = False
-    """With kraft.version 0 each new leader is told of this voter once."""
+    """With kraft.version 0: whether this voter has sent its data to this leader, which it does once."""
     fetching_snapshot: bool = False
     leader_high_watermark: int | None = None
-    """As the leader told it last; this replica's log may end below."""
+    """The high watermark of the leader's last response; this replica's log may end below it."""
 
 
 @dataclass(slots=True)
 class Resigned:
-    """Led this epoch, and won't any more: after a restart it can't know what of it survived."""
+    """The role of a former leader of this epoch; after a restart it cannot know which writes survived."""
 
     epoch: int
     leader_id: int
     leader_endpoints: Endpoints
     unacknowledged: set[int]
-    """Voters that have not heard of it yet."""
+    """Voters that have not acknowledged the resignation yet."""
     successors: tuple[ReplicaKey, ...]
     election_deadline_ms: float
     high_watermark: int | None = None
@@ -133,6 +133,6 @@ TRANSITIONS: Final[Mapping[type, frozenset[type]]] = {
     Leader: frozenset((Unattached, Follower, Resigned)),
     Resigned: frozenset((Unattached, Follower, Prospective)),
 }
-"""Within an epoch a leader only resigns, a candidate only becomes leader, follower or prospective again, and
-who resigned does not come back: `Raft` checks the epochs. A sole voter that has resigned is prospective at
-once."""
+"""Allowed transitions. `Raft` checks the epochs: within an epoch a leader may only resign, a candidate may
+only become leader, follower or prospective again, and a member that has resigned does not lead again. A sole
+voter that has resigned becomes prospective at once."""

@@ -1,4 +1,4 @@
-"""What a member of the quorum is told about itself and its times; names and defaults are Kafka's."""
+"""The settings of a quorum member, with Kafka's names and defaults."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Final, NamedTuple
 from penstock.consensus.voters import Address, Endpoints, ReplicaKey, Voter
 
 KRAFT_VERSIONS: Final = (0, 1)
-"""Lowest and highest ``kraft.version`` this release knows; 1 is KIP-853."""
+"""Lowest and highest ``kraft.version`` that this release supports; 1 is KIP-853."""
 
 
 class RaftSettings(NamedTuple):
-    """Durations in milliseconds, sizes in bytes."""
+    """The settings of one member. Durations are in milliseconds, sizes in bytes."""
 
     cluster_id: str
     local: ReplicaKey
     listener_name: str
-    """The listener on which the members reach each other: the first of ``controller.listener.names``."""
+    """The listener through which members communicate: the first of ``controller.listener.names``."""
     endpoints: Endpoints
     """This node's own controller listeners."""
     bootstrap_servers: tuple[Address, ...] = ()
     can_become_voter: bool = True
-    """A controller: it flushes what it fetches even while it is an observer."""
+    """Whether this node is a controller, which flushes what it fetches even while it is an observer."""
     auto_join: bool = False
     election_timeout_ms: int = 1000
     fetch_timeout_ms: int = 2000
@@ -34,5 +34,5 @@ class RaftSettings(NamedTuple):
 
     @property
     def as_voter(self) -> Voter:
-        """This node as a record of voters tells it."""
+        """This node as an entry of the voter set."""
         return Voter(self.local, self.endpoints, *KRAFT_VERSIONS)

@@ -1,8 +1,8 @@
-"""Who votes: replicas by id and directory, where they are reached, and the set of them (KIP-853).
+"""The voters of a quorum: replicas by id and directory, with their endpoints, and the set of them (KIP-853).
 
-A voter of a dynamic quorum is a node id together with the id of its metadata directory: a node that lost its
-disk is another voter. Static voters (``controller.quorum.voters``) have no directory id: the zero id is
-"unknown" and matches any.
+A voter of a dynamic quorum is identified by its node id and the id of its metadata directory, so a node that
+lost its disk is a different voter. Static voters (``controller.quorum.voters``) have no directory id: the
+zero id means "unknown" and matches any.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.protocol.uuids import ZERO_UUID, uuid_to_text
 
 
 class ReplicaKey(NamedTuple):
-    """A replica of the metadata log; ``directory_id`` is zero where it isn't known."""
+    """The key of a replica of the metadata log; ``directory_id`` is zero if it is unknown."""
 
     id: int
     directory_id: bytes = ZERO_UUID
@@ -36,12 +36,12 @@ class Address(NamedTuple):
 
 
 Endpoints: TypeAlias = Mapping[str, Address]
-"""Addresses by the names of listeners."""
+"""Addresses by listener name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """One voter, and which versions of the quorum's protocol (``kraft.version``) it knows."""
+    """One voter, and the versions of the quorum's protocol (``kraft.version``) that it supports."""
 
     key: ReplicaKey
     endpoints: Endpoints = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Voter:
 
 
 class VoterSet:
-    """Voters by id. Changes make another set."""
+    """An immutable set of voters by id; a change makes a new set."""
 
     __slots__ = ("_voters",)
 
@@ -95,32 +95,32 @@ class VoterSet:
         return self._voters.get(voter_id)
 
     def endpoints(self, voter_id: int) -> Endpoints:
-        """Where a voter is reached; nothing for who is none."""
+        """The endpoints of a voter; empty if there is no voter with this id."""
         voter = self._voters.get(voter_id)
         return {} if voter is None else voter.endpoints
 
     def needs_update(self, voter: Voter) -> bool:
-        """Whether that voter is in the set, with other endpoints or versions."""
+        """Whether the voter is in the set, but with other endpoints or versions."""
         known = self._voters.get(voter.key.id)
         return known is not None and known.is_voter(voter.key) and known != voter
 
     def supports(self, kraft_version: int) -> bool:
         return all(voter.min_kraft_version <= kraft_version <= voter.max_kraft_version for voter in self)
 
-    # Changes: the new set, or None where it cannot be
+    # Changes, which return the new set, or None if the change is impossible
 
     def added(self, voter: Voter) -> VoterSet | None:
         return None if voter.key.id in self._voters else VoterSet((*self, voter))
 
     def removed(self, key: ReplicaKey) -> VoterSet | None:
-        """Without a voter, whose directory must match; never without the last one."""
+        """The set without a voter, whose directory must match; the last voter cannot be removed."""
         known = self._voters.get(key.id)
         if known is None or known.key != key or len(self) == 1:
             return None
         return VoterSet(voter for voter in self if voter.key.id != key.id)
 
     def updated(self, voter: Voter, *, any_directory: bool = False) -> VoterSet | None:
-        """With other endpoints and versions of a voter; with ``any_directory`` with another directory too."""
+        """The set with new endpoints and versions of a voter; with ``any_directory``, a new directory too."""
         known = self._voters.get(voter.key.id)
         if known is None or not (any_directory or known.is_voter(voter.key)):
             return None

@@ -1,4 +1,4 @@
-"""Elections: votes asked for and given, epochs begun and ended (KIP-595, KIP-996)."""
+"""Implements elections: votes, and the beginning and end of epochs (KIP-595, KIP-996)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FOREIGN = View(ErrorCode.INCONSISTENT_CLUSTER_ID, top_level=True)
 
 
 def vote(raft: Raft, request: VoteRequest, now_ms: int) -> VoteResponse:
-    """Whether the candidate gets this member's vote; observers vote too, as they may be voters by now."""
+    """Handle a vote request. Observers vote too, because they may have become voters without knowing it."""
     if raft.is_foreign(request.cluster_id):
         return VoteResponse(_FOREIGN)
     last = request.last
@@ -81,7 +81,7 @@ def _can_grant(raft: Raft, request: VoteRequest) -> bool:
 
 
 def voted(raft: Raft, node: Node, response: VoteResponse, now_ms: int) -> bool:
-    """A voter's answer. One that does not know pre-votes (before Kafka 4.0) leaves no way but to stand."""
+    """Handle a vote response. A voter without pre-votes (before Kafka 4.0) makes this member a candidate."""
     if response.view.error is ErrorCode.UNSUPPORTED_VERSION and isinstance(raft.role, Prospective):
         raft.become_candidate(now_ms)
         return True
@@ -99,7 +99,7 @@ def voted(raft: Raft, node: Node, response: VoteResponse, now_ms: int) -> bool:
 
 
 def begin_quorum_epoch(raft: Raft, request: BeginQuorumEpochRequest, now_ms: int) -> EpochResponse:
-    """A new leader makes itself known."""
+    """Handle the announcement of a new leader."""
     if raft.is_foreign(request.cluster_id):
         return EpochResponse(_FOREIGN)
     error = _refuse(raft, request.leader_id, request.epoch)
@@ -116,7 +116,7 @@ def begin_quorum_epoch(raft: Raft, request: BeginQuorumEpochRequest, now_ms: int
 
 
 def end_quorum_epoch(raft: Raft, request: EndQuorumEpochRequest, now_ms: int) -> EpochResponse:
-    """The leader resigns: its first successor stands at once, the others one after the other later."""
+    """Handle a leader's resignation: its first successor stands for election at once, the others later."""
     if raft.is_foreign(request.cluster_id):
         return EpochResponse(_FOREIGN)
     error = _refuse(raft, request.leader_id, request.epoch)
@@ -134,7 +134,10 @@ def end_quorum_epoch(raft: Raft, request: EndQuorumEpochRequest, now_ms: int) ->
 
 
 def _election_backoff_ms(raft: Raft, successors: tuple[ReplicaKey, ...]) -> int:
-    """Nothing for the first, then exponentially up to the limit, so that the longest log tends to win."""
+    """The delay before an election: 0 for the first successor, then growing exponentially up to the limit.
+
+    So the voter with the longest log tends to win.
+    """
     local, limit_ms = raft.settings.local, raft.settings.election_backoff_max_ms
     for position, key in enumerate(successors):
         if key.id == local.id and key.directory_id in (ZERO_UUID, local.directory_id):
@@ -145,7 +148,7 @@ def _election_backoff_ms(raft: Raft, successors: tuple[ReplicaKey, ...]) -> int:
 
 
 def epoch_acknowledged(raft: Raft, node: Node, response: EpochResponse, now_ms: int) -> bool:
-    """A voter knows that this member leads, or that it has resigned."""
+    """Handle a voter's acknowledgement that this member leads or has resigned."""
     handled = raft.common_response(response.view, now_ms)
     if handled is not None:
         return handled
@@ -161,6 +164,6 @@ def _refuse(raft: Raft, sender_id: int, epoch: int) -> ErrorCode | None:
 
 
 def _is_meant(raft: Raft, voter: ReplicaKey | None) -> bool:
-    """Whether the sender meant this replica: the same node with another directory is another voter."""
+    """Whether the request is for this replica: the same node with another directory is another voter."""
     local = raft.settings.local
     return voter is None or (voter.id == local.id and voter.directory_id in (ZERO_UUID, local.directory_id))

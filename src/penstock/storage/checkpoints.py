@@ -1,6 +1,7 @@
-"""Kafka's checkpoint files: a version, a count, then one line an entry; replaced whole, and durable.
+"""Reads and writes Kafka's checkpoint files: a version, a count, then one line per entry.
 
-At the top of each log directory stand the offset checkpoints, their lines being `topic partition offset`.
+A write replaces the whole file and is durable. The offset checkpoints are at the top of each log directory;
+their lines are `topic partition offset`.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ _VERSION: Final = 0
 
 
 class CheckpointCorrupt(ValueError):
-    """A checkpoint file that Kafka could not have written; the message names it and what is wrong."""
+    """A checkpoint file is not in Kafka's format; the message names the file and the problem."""
 
 
 def read_entries(path: Path, *, columns: int) -> list[list[str]]:
-    """The fields of each entry; none where the file does not exist, or is empty as Kafka creates it.
+    """Read the fields of each entry. Raises CheckpointCorrupt.
 
-    Raises CheckpointCorrupt.
+    Returns no entries if the file does not exist, or is empty as Kafka creates it.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -58,7 +59,7 @@ def write_entries(files: FileSystem, path: Path, entries: Iterable[Iterable[obje
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, int]:
-    """An offset checkpoint; empty where the file does not exist. Raises CheckpointCorrupt."""
+    """Read an offset checkpoint; empty if the file does not exist. Raises CheckpointCorrupt."""
     try:
         return {
             TopicPartition(topic, int(partition)): int(offset)

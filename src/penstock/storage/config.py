@@ -1,4 +1,4 @@
-"""What a topic's configuration means to its logs."""
+"""The topic configs that storage applies to a topic's logs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _NEVER_MS: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """Topic configs that storage obeys, under Kafka's names (dots as underscores) and with its defaults.
+    """The configs of one topic, under Kafka's names (dots become underscores) and with Kafka's defaults.
 
-    -1 means no limit for `retention_ms` and `retention_bytes`. A log takes a new one at any time.
+    -1 means no limit for `retention_ms` and `retention_bytes`. A log accepts a new config at any time.
     """
 
     segment_bytes: int = 1 << 30
@@ -52,22 +52,22 @@ class LogConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """Longest time before a roll; a compacted log rolls in time for its compaction lag (KIP-354)."""
+        """The longest time before a roll; a compacted log rolls in time for its compaction lag (KIP-354)."""
         if self.segment_ms <= self.max_compaction_lag_ms or not self.compacts:
             return self.segment_ms
         return self.max_compaction_lag_ms
 
     def segment_jitter(self, rng: random.Random) -> int:
-        """Milliseconds by which a segment rolls early, so that many logs do not roll at once."""
+        """The milliseconds by which a segment rolls early, so that many logs do not roll at once."""
         jitter_ms = min(self.segment_jitter_ms, self.segment_ms)
         return rng.randrange(jitter_ms) if jitter_ms > 0 else 0
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, object], base: LogConfig | None = None) -> LogConfig:
-        """Overlay topic configs by their Kafka names, as text or typed, on `base` (Kafka's defaults).
+        """Overlay topic configs by their Kafka names, as text or typed, on `base` or Kafka's defaults.
 
-        Names that mean nothing to storage are passed over: the table of configs judges names and ranges.
-        Raises ValueError, naming the config, where a value is not of its type.
+        Names that storage does not use are ignored: the table of configs validates names and ranges.
+        Raises ValueError, naming the config, if a value is not of its type.
         """
         base = base or _DEFAULTS
         changes = {
@@ -79,7 +79,7 @@ class LogConfig:
 
 
 def _typed(name: str, value: object, like: object) -> object:
-    """`value` as the type of the default `like`."""
+    """Convert `value` to the type of the default `like`."""
     if isinstance(like, frozenset):
         return frozenset(_listed(value))
     if not isinstance(value, str):

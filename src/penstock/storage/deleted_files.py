@@ -1,4 +1,4 @@
-"""Files that are out of a log already, and stay for its readers until `file.delete.delay.ms` is over."""
+"""Keeps files that were removed from a log for its readers until `file.delete.delay.ms` has passed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.storage.files import FileSystem
 
 
 class DeletedFiles:
-    """One log's, renamed and waiting. One thread adds, another removes."""
+    """The renamed files of one log that wait for their removal. One thread adds, another removes."""
 
     def __init__(self, files: FileSystem) -> None:
         self._files = files
@@ -18,7 +18,7 @@ class DeletedFiles:
         self._waiting.append((remove_at_ms, paths))
 
     def remove_due(self, now_ms: int) -> None:
-        """Blocks: for a worker. Raises OSError."""
+        """Remove the files whose delay has passed. Blocks, so it runs in a worker. Raises OSError."""
         while self._waiting and self._waiting[0][0] <= now_ms:
             for path in self._waiting[0][1]:
                 self._files.remove_if_exists(path)

@@ -1,13 +1,13 @@
-"""Reading records that nobody has read for long straight from the disk, past the page cache.
+"""Reads old records straight from the disk, bypassing the page cache.
 
-Who checks bytes has to have them in memory, and who sends them from there needs no page cache in between:
-into a buffer that is used again and again a disk reads at a fifth of the processor time that it takes to
-fill fresh pages, look at each and let the socket take it. Nor does a consumer that is days behind then push
-out what all others read. What was checked is what is sent, as nobody else can reach it.
+Batches have to be in memory to be checked, and can be sent from there without the page cache. Reading into a
+buffer that is used again and again takes a fifth of the processor time needed to fill new pages, check them
+and let the socket send them. A consumer that lags by days then does not evict the pages that all others read.
+The bytes that were checked are the bytes that are sent, because nothing else can access the buffer.
 
-A buffer is a huge page where the kernel has one. To a device it is a single piece of memory then instead of
-hundreds, of which a request takes only so many: disks read three times as fast. The room that a slice leaves
-in its buffer is filled with those that follow, as its reader reads on.
+A buffer is a huge page if the kernel has one. To a device it is then a single piece of memory instead of
+hundreds, and as a request can hold only a limited number of pieces, disks read three times as fast. The space
+that a slice leaves in its buffer is filled with the slices that follow, because its reader will read on.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ from penstock.storage.segment_file import FileSlice
 
 _BLOCK_BYTES: Final = 4096
 BUFFER_BYTES: Final = 2 << 20
-"""A huge page, of most processors."""
+"""Size of one buffer: a huge page on most processors."""
 
 _BUFFERS_MAX: Final = 64
 _BUFFERS_KEPT: Final = 16
-_O_DIRECT: Final[int] = getattr(os, "O_DIRECT", 0)  # Linux has it
+_O_DIRECT: Final[int] = getattr(os, "O_DIRECT", 0)  # exists on Linux
 _MADV_HUGEPAGE: Final[int | None] = getattr(mmap, "MADV_HUGEPAGE", None)
 
 
 class Buffers:
-    """At most so many at once, reused. Its methods may run in any thread."""
+    """A pool of at most `count` buffers, of which up to `kept` are kept for reuse.
+
+    Its methods may run in any thread.
+    """
 
     def __init__(self, count: int = _BUFFERS_MAX, *, kept: int = _BUFFERS_KEPT) -> None:
         self._count = count
@@ -42,11 +45,11 @@ class Buffers:
 
     @property
     def are_plenty(self) -> bool:
-        """At least half of them aren't in use: some may be filled before anybody asks for it."""
+        """Whether at least half of the buffers are unused, so that some may be used to read ahead."""
         return 2 * len(self._tickets) >= self._count
 
     def lease(self) -> Lease | None:
-        """A buffer of one's own, or None where all are in use."""
+        """Lease a buffer to the caller alone. Returns None if all are in use."""
         try:
             self._tickets.pop()
         except IndexError:
@@ -64,17 +67,17 @@ class Buffers:
 
 
 def _huge_page() -> memoryview:
-    """Memory that is one huge page as soon as it is used, if the kernel has one."""
+    """Allocate memory that becomes one huge page on first use, if the kernel has one."""
     around = mmap.mmap(-1, 2 * BUFFER_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if _MADV_HUGEPAGE is not None:
-        with suppress(OSError):  # a kernel built without them
+        with suppress(OSError):  # a kernel built without huge pages
             around.madvise(_MADV_HUGEPAGE)
     start = -ctypes.addressof(ctypes.c_char.from_buffer(around)) % BUFFER_BYTES
     return memoryview(around)[start : start + BUFFER_BYTES]
 
 
 class Lease:
-    """A buffer that is given back when nobody refers to it any more."""
+    """A leased buffer, which returns to its pool when the last reference to the lease is gone."""
 
     __slots__ = ("_buffers", "memory")
 
@@ -90,12 +93,12 @@ BUFFERS: Final = Buffers()
 
 
 def read_directly(found: FileSlice, buffers: Buffers = BUFFERS) -> list[FileSlice]:
-    """Read `found` and what follows it, and check it: slices one after the other, `found` the first of them.
+    """Read and check `found` and the slices that follow it. Returns them in order, `found` first. Blocks.
 
-    Each is cut to its sound batches, which its `data` holds then. What follows is read as far as there is
-    room for it, and as it isn't in memory. None at all where that can't be: the file system has no direct
-    reads, the buffers are in use, a batch is larger than one, or the first batch is damaged or of an old
-    format: then `found` is to be read as ever. Blocks.
+    Each slice is cut to its sound batches, which its `data` then holds. Slices that follow are read if they
+    fit into the buffer and are not in memory. Returns an empty list if nothing could be read directly: the
+    file system has no direct reads, all buffers are in use, a batch is larger than a buffer, or the first
+    batch is damaged or of an old format. The caller must then read `found` in the normal way.
     """
     lease = buffers.lease() if _O_DIRECT else None
     if lease is None:
@@ -122,9 +125,9 @@ def read_directly(found: FileSlice, buffers: Buffers = BUFFERS) -> list[FileSlic
 
 
 def _read(fd: int, into: memoryview, position: int) -> int:
-    """Bytes read, none where that fails: a plain read will tell why."""
+    """Read directly and return the number of bytes; 0 on failure, as a normal read will report the cause."""
     try:
-        # The very file that is open, whatever bears its name by now.
+        # Open the same file as `fd`, even if its name now belongs to another file.
         direct_fd = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | _O_DIRECT)
         try:
             return os.preadv(direct_fd, [into], position)

@@ -1,4 +1,4 @@
-"""What storage raises; each error carries the Kafka error code that the client is answered."""
+"""The exceptions of storage; each LogError carries the Kafka error code of the response to the client."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class LogError(KafkaError):
 
 
 class StorageFailed(LogError):
-    """A write, sync or read failed; nothing of the request counts as appended."""
+    """A write, sync or read failed; no part of the request was appended."""
 
     error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class CorruptLog(LogError):
-    """Bytes on the disk are not what was written; the message names partition, offset and file."""
+    """Bytes on the disk differ from what was written; the message names partition, offset and file."""
 
     error_code = ErrorCode.CORRUPT_MESSAGE
 
@@ -33,7 +33,10 @@ class OffsetOutOfRange(LogError):
 
 
 class UnexpectedOffset(LogError):
-    """A leader's batch begins below the follower's end; `first_offset` and `last_offset` are what came."""
+    """A leader's batch begins below the follower's end offset.
+
+    `first_offset` and `last_offset` are those of all batches that were to be appended.
+    """
 
     def __init__(self, message: str, first_offset: int, last_offset: int) -> None:
         super().__init__(message)
@@ -70,14 +73,17 @@ class TransactionCoordinatorFenced(LogError):
 
 
 class InconsistentTopicId(LogError):
-    """A directory holds another topic of the same name."""
+    """A directory holds the log of another topic of the same name."""
 
     error_code = ErrorCode.INCONSISTENT_TOPIC_ID
 
 
 class LogDirectoryError(Exception):
-    """A log directory cannot be used: locked, another node's, or not Kafka's. The message says what to do."""
+    """A log directory cannot be used: it is locked, another node's or not Kafka's.
+
+    The message says what the operator must do.
+    """
 
 
 class LogDirectoryOffline(LogDirectoryError):
-    """The disk under a log directory can't be read or written: others may go on without it."""
+    """The disk under a log directory cannot be read or written; the node may continue without it."""

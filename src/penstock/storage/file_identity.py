@@ -1,13 +1,13 @@
-"""Which file this is, on which mounted file system, in which run of the kernel.
+"""Identifies a file on a mounted file system in one run of the kernel.
 
-What a process has written and not synced is in the memory of the kernel. It is there for the next process as
-long as the machine runs and the file system stays mounted: whoever unmounts has all of it written, but hears
-nothing of what could not be. So an identity changes with every restart of the machine (`boot_id`), with every
-mount (the kernel makes a new directory for it in sysfs, with a number that it doesn't give twice) and with
+Data that a process has written but not synced is in the kernel's memory. The next process finds it there as
+long as the machine runs and the file system stays mounted: unmounting writes all of it, but does not report
+what could not be written. So an identity changes with every restart of the machine (`boot_id`), with every
+mount (the kernel makes a new directory for it in sysfs, whose inode number it does not use twice) and with
 every copy of the file (inode and its generation).
 
-Linux, ext4 and XFS only. Elsewhere there is none: what lies behind a network may lose memory of its own, and
-other file systems can be put back to an earlier state without being unmounted.
+Only ext4 and XFS on Linux provide an identity. A network file system may lose data in the memory of its
+server, and other file systems can be reset to an earlier state without being unmounted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _INT: Final = "i"
 
 
 def identity(fd: int) -> str | None:
-    """The identity of an open file as text; None where the system doesn't tell."""
+    """The identity of an open file as text, or None if the system does not provide it."""
     try:
         status = os.fstat(fd)
         boot_id = BOOT_ID.read_text(encoding="ascii").strip()
@@ -41,11 +41,11 @@ def identity(fd: int) -> str | None:
 
 
 def _mount_of(device: int) -> str | None:
-    """The file system on a block device, as mounted now."""
+    """Describe the current mount of the file system on a block device; None for all but ext4 and XFS."""
     try:
         link = os.readlink(SYSFS / "dev" / "block" / f"{os.major(device)}:{os.minor(device)}")
     except OSError:
-        return None  # not on a block device of its own
+        return None  # the file system has no block device of its own
     name = os.path.basename(link)
     for kind in FILE_SYSTEMS:
         try:

@@ -1,8 +1,8 @@
-"""The operating-system calls through which storage touches the disk.
+"""The operating-system calls through which storage accesses the disk.
 
-Every write, sync, rename and removal of this package goes through a `FileSystem`, so that a test can put one
-in its place that tears writes, loses what was not synced or runs out of space. The methods are the functions
-of `os` themselves: the hot path pays nothing for the door.
+Every write, sync, rename and removal of this package goes through a `FileSystem`, so that a test can
+substitute one that tears writes, loses unsynced data or runs out of space. Most methods are the functions of
+`os` themselves, so the indirection costs the hot path nothing.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ class FileSystem:
     rmdir = staticmethod(os.rmdir)
 
     def drop_clean_cache(self, fd: int) -> None:
-        """Have what follows read from the disk, but for what is not written yet.
+        """Drop a file's clean pages from the page cache, so that later reads come from the disk.
 
-        For a file whose sync has failed: the kernel takes the pages for clean that it could not write.
+        This is for a file whose sync has failed: the kernel marks pages that it could not write as clean.
+        Pages that are not written yet stay.
         """
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def write_all(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> None:
-        """Write all of `data` at `position`; a short write is continued until it ends or fails."""
+        """Write all of `data` at `position`, continuing after short writes."""
         written = self.pwrite(fd, data, position)
         if written == len(data):
             return
@@ -61,7 +62,7 @@ class FileSystem:
             self.close(fd)
 
     def write_file(self, path: Path, data: bytes, *, sync: bool) -> None:
-        """Create or replace `path` in place."""
+        """Create `path`, or overwrite it in place."""
         fd = self.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
             self.write_all(fd, data, 0)
@@ -71,14 +72,14 @@ class FileSystem:
             self.close(fd)
 
     def write_atomically(self, path: Path, data: bytes) -> None:
-        """Replace `path` so that a crash leaves its old or its new content whole, and make it durable."""
+        """Replace `path` durably; a crash leaves either the old or the new content, whole."""
         temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
         self.write_file(temporary, data, sync=True)
         self.rename(temporary, path)
         self.sync_directory(path.parent)
 
     def sync_path(self, path: Path) -> None:
-        """fsync a file by name; one that is gone meanwhile needs none."""
+        """Sync a file by name; do nothing if it no longer exists."""
         try:
             fd = self.open(path, os.O_RDONLY)
         except FileNotFoundError:
@@ -96,7 +97,7 @@ class FileSystem:
         return True
 
     def remove_tree(self, directory: Path) -> None:
-        """Remove a directory with its files; what is gone already needs no removal. Raises OSError."""
+        """Remove a directory with its files; skip what no longer exists. Raises OSError."""
         try:
             for path in directory.iterdir():
                 self.remove_if_exists(path)

@@ -1,7 +1,7 @@
-"""What a follower appends: batches that its leader has numbered, dealt out to writes.
+"""Splits the batches that a follower fetched from its leader into runs, one for each write.
 
-A leader's log may have gaps where it was compacted, and its segments other sizes. A run is what one write
-may take: batches that follow each other without a gap and fit into one segment.
+A leader's log may have gaps where it was compacted, and its segments may have other sizes. A run contains
+what one write may append: batches that follow each other without a gap and fit into one segment.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.storage.names import TopicPartition
 
 
 class Run(NamedTuple):
-    """Batches for one write; `position` and `size_bytes` say where they lie among the leader's bytes."""
+    """The batches of one write; `position` and `size_bytes` locate them in the bytes from the leader."""
 
     position: int
     size_bytes: int
@@ -37,10 +37,10 @@ class Run(NamedTuple):
 def runs(
     headers: Sequence[BatchHeader], end_offset: int, segment_bytes: int, name: TopicPartition
 ) -> Iterator[Run]:
-    """The batches in their order, as runs of at most `segment_bytes`; a larger batch is a run by itself.
+    """Split the batches, in their order, into runs of at most `segment_bytes`; a larger batch is its own run.
 
-    All are checked before the first is given out. Raises UnexpectedOffset where one begins below the end of
-    what comes before it, the first one's being `end_offset`.
+    All batches are checked before the first run is returned. Raises UnexpectedOffset if one begins below the
+    end of its predecessor; the first must not begin below `end_offset`.
     """
     expected = end_offset
     for header in headers:

@@ -1,19 +1,19 @@
 """The sparse indexes beside a segment: offset → position, and timestamp → offset.
 
-Kafka's formats, big endian, every number relative to the segment's base offset where it says so:
+The formats are Kafka's, big endian; relative offsets are relative to the segment's base offset:
 
-    offset index, 8 bytes an entry:   relativeOffset int32 | position int32
-    time index, 12 bytes an entry:    timestamp int64 | relativeOffset int32
+    offset index, 8 bytes per entry:  relativeOffset int32 | position int32
+    time index, 12 bytes per entry:   timestamp int64 | relativeOffset int32
 
-An offset entry names the last offset of a batch and the position of that batch; a time entry says that no
-record up to its offset is younger than its timestamp. Both columns never decrease.
+An offset entry holds the last offset of a batch and the position of that batch; a time entry states that no
+record up to its offset is younger than its timestamp. Neither column ever decreases.
 
-Kafka maps these files into memory, preallocated while their segment is active. A write into a mapped hole
-of a full disk kills the process with SIGBUS, so entries are gathered in memory here and appended to the file
-in small runs; the file holds whole entries only, and needs no trimming. What is lost in a crash is rebuilt
-from the log by recovery, exactly as in Kafka. Lookups open the file for as long as they last.
+Kafka maps these files into memory, preallocated while their segment is active. A write into a mapped hole on
+a full disk kills the process with SIGBUS, so this module buffers entries in memory and appends them to the
+file in small runs. The file holds whole entries only, and needs no trimming. Recovery rebuilds entries that
+are lost in a crash from the log, exactly as in Kafka. Lookups keep the file open only while they run.
 
-Not thread-safe for writing; lookups may run in any thread.
+Writing is not thread-safe; lookups may run in any thread.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from penstock.storage.files import FileSystem
 from penstock.storage.page_cache import read_resident
 
 MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF
-_RUN_ENTRIES: Final = 64  # entries that wait in memory before they are written
+_RUN_ENTRIES: Final = 64  # entries buffered in memory before they are written
 _NO_TIMESTAMP: Final = -1
-_BLOCK_ENTRIES: Final = 2048  # read at once where a reader looks, who will look there again
+_BLOCK_ENTRIES: Final = 2048  # entries read at once, because a reader's next lookups will be close by
 _BLOCKS_MAX: Final = 4
 
 
@@ -46,17 +46,17 @@ class TimestampOffset(NamedTuple):
 
 
 class EntryFile:
-    """Fixed-size entries of two integers, sorted by both: a file, and a tail not yet written to it."""
+    """An index file of fixed-size entries: two integers, sorted by both. Its tail may not be written yet."""
 
     def __init__(self, path: Path, entry: Struct, max_bytes: int, files: FileSystem) -> None:
         self.path = path
         self.max_entries = max_bytes // entry.size
         self._files = files
         self._entry = entry
-        # entries in the file, and those that follow; replaced together, for readers in other threads
+        # (number of entries in the file, entries after them); replaced together, for readers in other threads
         self._state: tuple[int, list[tuple[int, int]]] | None = None
         self._pinned_fd = -1
-        # entries where readers looked last, for the thread that owns the log: (slot of the first, bytes)
+        # entries around recent lookups by the thread that owns the log: (slot of the first entry, bytes)
         self._blocks: list[tuple[int, bytes]] = []
 
     def __del__(self) -> None:
@@ -64,7 +64,7 @@ class EntryFile:
             self._files.close(self._pinned_fd)
 
     def pin(self) -> None:
-        """Read this file from now on, though another takes its name: see `Segment.pin`. Raises OSError."""
+        """Keep reading this file even if another takes its name: see `Segment.pin`. Raises OSError."""
         written, _ = self._load()
         if written and self._pinned_fd < 0:
             self._pinned_fd = self._files.open(self.path, os.O_RDONLY)
@@ -88,14 +88,14 @@ class EntryFile:
 
     @property
     def wants_spill(self) -> bool:
-        """Whether a run of entries waits for `spill`."""
+        """Whether enough entries for a run are buffered, so that the caller should call `spill`."""
         return self._state is not None and len(self._state[1]) >= _RUN_ENTRIES
 
     def add(self, first: int, second: int) -> None:
         self._load()[1].append((first, second))
 
     def spill(self, *, sync: bool = False) -> None:
-        """Write the entries that wait to the file. On OSError they still wait: nothing is lost."""
+        """Write the buffered entries to the file. On OSError they stay buffered, so nothing is lost."""
         written, tail = self._load()
         fd = self._files.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
@@ -123,7 +123,7 @@ class EntryFile:
             self._files.close(fd)
 
     def clear(self) -> None:
-        """Drop all entries, and whatever the file holds after a crash."""
+        """Drop all entries, and anything that a crash left in the file."""
         self._state = (1, [])
         self.keep(0)
 
@@ -136,7 +136,7 @@ class EntryFile:
     def floor(self, column: int, target: int, *, wait: bool = True) -> tuple[int, int] | None:
         """The last entry whose `column` is at most `target`.
 
-        Without `wait` raises BlockingIOError where entries aren't in memory.
+        Without `wait`, raises BlockingIOError if the entries are not in memory.
         """
         written, tail = self._load()
         if tail and tail[0][column] <= target:
@@ -151,7 +151,7 @@ class EntryFile:
         return self._search(written, column, target, wait)
 
     def _floor_in(self, block: bytes, column: int, target: int) -> tuple[int, int] | None:
-        """The last entry of `block` at or below `target`, None where that may lie before or behind it."""
+        """The last entry of `block` at or below `target`, or None if it may be before or after the block."""
         unpack, size = self._entry.unpack_from, self._entry.size
         last = len(block) // size - 1
         if not unpack(block)[column] <= target < unpack(block, last * size)[column]:
@@ -161,7 +161,7 @@ class EntryFile:
         return first, second
 
     def count_at_most(self, column: int, target: int) -> int:
-        """How many entries have a `column` of at most `target`."""
+        """The number of entries whose `column` is at most `target`."""
         written, tail = self._load()
         if tail and tail[0][column] <= target:
             return written + bisect_right(tail, target, key=itemgetter(column))
@@ -172,7 +172,7 @@ class EntryFile:
             self._files.close(fd)
 
     def _search(self, written: int, column: int, target: int | None, wait: bool) -> tuple[int, int] | None:
-        """As `floor`, among the entries in the file; its last entry where there is no target."""
+        """Search the entries in the file as `floor` does; without a target, return the last one."""
         if self._pinned_fd >= 0:
             return self._search_in(self._pinned_fd, written, column, target, wait)
         try:
@@ -182,7 +182,7 @@ class EntryFile:
                 raise
             return self._search_in(self._pinned_fd, written, column, target, wait)
         try:
-            # pinned before it was opened: then the name may have been another segment's already
+            # if it was pinned before this open, the name may already belong to another segment's file
             sure_fd = self._pinned_fd if self._pinned_fd >= 0 else fd
             return self._search_in(sure_fd, written, column, target, wait)
         finally:
@@ -199,7 +199,7 @@ class EntryFile:
         return self._read(fd, count - 1, wait)
 
     def _keep_block(self, fd: int, slot: int, written: int) -> None:
-        """Keep the entries from `slot` on: who reads in sequence finds his next ones without a call."""
+        """Keep the entries from `slot` on, so that a sequential reader finds its next ones without a call."""
         size = self._entry.size
         try:
             block = read_resident(fd, min(_BLOCK_ENTRIES, written - slot) * size, slot * size)
@@ -226,7 +226,7 @@ class EntryFile:
 
 
 class OffsetIndex(EntryFile):
-    """Positions of some of a segment's batches by their last offset."""
+    """The offset index of one segment: the positions of some of its batches by their last offset."""
 
     def __init__(self, path: Path, base_offset: int, max_bytes: int, files: FileSystem) -> None:
         super().__init__(path, Struct(">ii"), max_bytes, files)
@@ -237,11 +237,11 @@ class OffsetIndex(EntryFile):
         return self.entries >= self.max_entries
 
     def last(self) -> OffsetPosition:
-        """The last entry, or the segment's beginning."""
+        """The last entry, or the start of the segment."""
         return self._absolute(self.last_entry())
 
     def lookup(self, offset: int, *, wait: bool = True) -> OffsetPosition:
-        """The last entry at or below `offset`, or the segment's beginning."""
+        """The last entry at or below `offset`, or the start of the segment."""
         return self._absolute(self.floor(0, offset - self.base_offset, wait=wait))
 
     def lookup_position(self, position: int, *, wait: bool = True) -> OffsetPosition:
@@ -260,7 +260,7 @@ class OffsetIndex(EntryFile):
 
 
 class TimeIndex(EntryFile):
-    """Largest timestamps so far at some of a segment's offsets."""
+    """The time index of one segment: the largest timestamp up to some of its offsets."""
 
     def __init__(self, path: Path, base_offset: int, max_bytes: int, files: FileSystem) -> None:
         super().__init__(path, Struct(">qi"), max_bytes, files)
@@ -269,7 +269,7 @@ class TimeIndex(EntryFile):
 
     @property
     def is_full(self) -> bool:
-        """One slot is kept for the entry that a roll or a close adds."""
+        """Whether no more entries fit; one slot is reserved for the entry that a roll or a close adds."""
         return self.entries >= self.max_entries - 1
 
     def last(self) -> TimestampOffset:
@@ -279,7 +279,7 @@ class TimeIndex(EntryFile):
         return self._last
 
     def add_if_later(self, timestamp: int, offset: int) -> None:
-        """Append an entry unless its timestamp is no later than the last one's."""
+        """Append an entry if its timestamp is later than that of the last entry."""
         if timestamp > self.last().timestamp:
             self.add(timestamp, offset - self.base_offset)
             self._last = TimestampOffset(timestamp, offset)

@@ -1,7 +1,7 @@
-"""Reading a partition's files without a node: is all of it sound, and what is in it.
+"""Reads a partition's files without a node, to verify them and to show their contents.
 
-Nothing is written, not even opened for it; a node may run meanwhile, whose newest batches may then look cut
-short. Works on directories of Apache Kafka too.
+No file is written or opened for writing. A node may run meanwhile; its newest batches may then look
+truncated. This works on directories of Apache Kafka too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TIME_ENTRY: Final = Struct(">qi")
 
 
 class Finding(NamedTuple):
-    """What is wrong; `offset` and `position` (a byte of `file`) are None where they mean nothing."""
+    """One problem in a file; `offset` and `position` (a byte of `file`) are None if they do not apply."""
 
     partition: TopicPartition | None
     file: Path
@@ -51,7 +51,7 @@ class Finding(NamedTuple):
     position: int | None
     problem: str
     is_damage: bool = True
-    """False for what may be right: offsets missing in a row, as compaction leaves them."""
+    """False for a finding that may be correct, such as missing offsets, which compaction leaves."""
 
     def __str__(self) -> str:
         where = [str(self.partition)] if self.partition else []
@@ -64,7 +64,7 @@ class Finding(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """One batch of a `.log` file; `damage` says why its bytes are not what was written."""
+    """One batch of a `.log` file; `damage` says why its bytes differ from what was written."""
 
     position: int
     header: BatchHeader
@@ -74,7 +74,7 @@ class Batch(NamedTuple):
 
 @contextmanager
 def mapped(path: Path) -> Iterator[memoryview]:
-    """The bytes of a file, for reading. Raises OSError."""
+    """Map a file into memory for reading. Raises OSError."""
     with path.open("rb") as file:
         if path.stat().st_size == 0:
             yield memoryview(b"")
@@ -84,10 +84,10 @@ def mapped(path: Path) -> Iterator[memoryview]:
 
 
 def batches(data: memoryview) -> Iterator[Batch]:
-    """The batches in the bytes of a `.log` file; slices last as long as `data`.
+    """Iterate over the batches in the bytes of a `.log` file; their slices are valid as long as `data`.
 
-    One whose checksum fails is passed on with its damage, and the next is looked for where it says it ends.
-    Raises CorruptBatch where no batch can be made out any more; the message names the byte.
+    A batch whose checksum fails is returned with its damage, and the next one is expected where its header
+    says that it ends. Raises CorruptBatch if no further batch can be recognized; the message names the byte.
     """
     position = 0
     while position < len(data):
@@ -133,7 +133,7 @@ def _entries(path: Path, entry: Struct, relative: int) -> list[tuple[int, int]]:
 
 
 def partitions_in(path: Path) -> list[Path]:
-    """The partitions' directories in a log directory, or `path` itself if it is one. Raises OSError."""
+    """The partition directories in a log directory, or `path` itself if it is one. Raises OSError."""
     if any(child.name.endswith(LOG_SUFFIX) for child in path.iterdir()):
         return [path]
     return sorted(
@@ -145,7 +145,7 @@ def partitions_in(path: Path) -> list[Path]:
 
 @dataclass
 class _Walk:
-    """What has been seen of a partition so far, segment after segment."""
+    """The state of verifying one partition, segment by segment."""
 
     partition: TopicPartition | None
     directory: Path
@@ -155,11 +155,11 @@ class _Walk:
     size_bytes: int = 0
     open_since: dict[int, int] = field(default_factory=dict)
     aborted: dict[tuple[int, int], int] = field(default_factory=dict)
-    """(producer id, offset of the marker) → first offset, where that was seen."""
+    """(producer id, offset of the marker) → first offset, for transactions whose start was seen."""
 
 
 class Verified(NamedTuple):
-    """A partition and what is wrong with it."""
+    """The result of verifying one partition: what it contains, and the findings."""
 
     directory: Path
     start_offset: int
@@ -172,7 +172,7 @@ class Verified(NamedTuple):
 
 
 def verify_partition(directory: Path, *, decode_records: bool = False) -> Verified:
-    """Read all files of a partition; with `decode_records` every record too. Raises OSError."""
+    """Verify all files of a partition; with `decode_records`, every record too. Raises OSError."""
     name = parse_directory_name(directory.name)
     walk = _Walk(name.topic_partition if name else None, directory)
     segments = sorted(

@@ -1,14 +1,14 @@
-"""Which leader epoch began at which offset, and its checkpoint file (KIP-101).
+"""Records the start offset of each leader epoch, and keeps them in a checkpoint file (KIP-101).
 
-The file `leader-epoch-checkpoint` in a partition's directory:
+The file is `leader-epoch-checkpoint` in a partition's directory:
 
     0                   version
     2                   entries
     0 0                 epoch, start offset
     3 1042
 
-A new epoch is kept in memory by an append and written by the next flush, before the recovery point moves over
-it: after a crash it is read again from the batches above that point, which carry it.
+An append keeps a new epoch in memory. The next flush writes it, before the recovery point moves past it:
+after a crash, recovery reads unwritten epochs from the batches above that point, which carry them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class LeaderEpochs:
         self._entries: list[EpochEntry] = []
         self._dirty = not self._path.exists()
         self.is_damaged = False
-        """The file was no such file: the epochs have to be found in the batches."""
+        """Whether the file could not be parsed, so that the epochs must be read from the batches."""
         try:
             for fields in read_entries(self._path, columns=2):
                 self.assign(int(fields[0]), int(fields[1]))
@@ -58,11 +58,11 @@ class LeaderEpochs:
 
     @property
     def latest(self) -> int:
-        """The newest epoch, -1 where none is known."""
+        """The newest epoch, or -1 if none is known."""
         return self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Note that `epoch` begins at `start_offset`; entries that contradict it are dropped."""
+        """Record that `epoch` begins at `start_offset`; entries that contradict this are dropped."""
         if self._entries:
             last = self._entries[-1]
             if epoch == last.epoch and start_offset >= last.start_offset:
@@ -71,7 +71,7 @@ class LeaderEpochs:
         self._replace([*kept, EpochEntry(epoch, start_offset)])
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEntry:
-        """The largest known epoch at or below `epoch`, and where it ended; (-1, -1) where unknown."""
+        """The largest known epoch at or below `epoch`, and its end offset; (-1, -1) if unknown."""
         entries = self._entries
         if epoch != UNDEFINED_EPOCH and epoch == self.latest:
             return EpochEntry(epoch, log_end_offset)
@@ -82,17 +82,17 @@ class LeaderEpochs:
         return EpochEntry(found, entries[above].start_offset)
 
     def epoch_for(self, offset: int) -> int:
-        """The epoch under which `offset` was, or will be, written; -1 where unknown."""
+        """The epoch in which `offset` was, or will be, written; -1 if unknown."""
         at = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
         return self._entries[at - 1].epoch if at else UNDEFINED_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget the epochs that begin at or above `end_offset`."""
+        """Drop the epochs that begin at or above `end_offset`."""
         if self._entries and self._entries[-1].start_offset >= end_offset:
             self._replace([entry for entry in self._entries if entry.start_offset < end_offset])
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget the epochs that ended below `start_offset`; the one in force there begins there."""
+        """Drop the epochs that ended below `start_offset`; the epoch of that offset now begins there."""
         at = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset)
         if at and self._entries[at - 1].start_offset < start_offset:
             first = EpochEntry(self._entries[at - 1].epoch, start_offset)
@@ -106,7 +106,7 @@ class LeaderEpochs:
         self._dirty = True
 
     def flush(self) -> None:
-        """Write the file if anything changed since. May run in a worker beside the thread that appends."""
+        """Write the file if an epoch changed since the last flush. May run in a worker during appends."""
         if self._dirty:
             self._dirty = False
             try:

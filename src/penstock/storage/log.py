@@ -1,11 +1,11 @@
 """The log of one partition.
 
-**What may run where.** One thread, the broker's event loop, owns a log: the appends, `roll`, `truncate_to`,
-`truncate_fully_and_start_at`, `delete_records_before`, `delete_old_segments`, `replace_segments`,
-`update_config` and the producer state are its own. `end_offset_for_epoch` and the methods of its `LogReader`
-(`read`, `offset_for_timestamp`, `max_timestamp_offset`, `aborted_transactions`) may run in any thread beside
-it. `check`, `flush` and `remove_deleted_files`, which block, belong into worker threads. `open` and `close`
-run while nobody else uses the log.
+**Threads.** One thread, the broker's event loop, owns a log. Only this thread may append, call `roll`,
+`truncate_to`, `truncate_fully_and_start_at`, `delete_records_before`, `delete_old_segments`,
+`replace_segments` and `update_config`, and use the producer state. `end_offset_for_epoch` and the methods of
+the log's `LogReader` (`read`, `offset_for_timestamp`, `max_timestamp_offset`, `aborted_transactions`) may run
+in any thread at the same time. `check`, `flush` and `remove_deleted_files` block, so they must run in worker
+threads. `open` and `close` require that no other thread uses the log.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 
 
 class AppendInfo(NamedTuple):
-    """Where an append went. A duplicate tells where its first try went, and when."""
+    """The offsets and time of an append; for a duplicate, those of the original append."""
 
     first_offset: int
     last_offset: int
@@ -65,14 +65,14 @@ class AppendInfo(NamedTuple):
 
 
 _COMPLAINT_INTERVAL_MS: Final = 10_000
-"""Between two log lines about writes that fail: whoever writes may try again every few milliseconds."""
+"""Minimum time between log lines about failed writes, as producers may retry every few milliseconds."""
 
-# A NamedTuple's own constructor costs three times as much, and every append makes one.
+# A NamedTuple's own constructor takes three times as long, and every append creates one.
 _new_tuple = tuple.__new__
 
 
 class Log:
-    """Append-only batches of one partition in segments, with their indexes and producers; see `open`."""
+    """The log of one partition: its segments with their indexes, and its producer state; see `open`."""
 
     def __init__(self, loader: LogLoader, clock: Callable[[], int], hooks: LogHooks, *, is_new: bool) -> None:
         segments, end_offset = loader.load()
@@ -84,8 +84,8 @@ class Log:
         self.topic_id = partition_metadata.topic_id_or_none(loader.directory)
         self.leader_epochs = loader.leader_epochs
         self.producer_state = loader.producer_state
-        self.failure: str | None = None  # why appends are refused
-        self.closed = False  # by `close`, cleanly
+        self.failure: str | None = None  # the reason why appends are refused
+        self.closed = False  # whether `close` completed
         self.deleted = False
         self._rng = loader.rng
         self.producer_id_expiration_ms = loader.producer_id_expiration_ms
@@ -102,7 +102,7 @@ class Log:
         self._deleted_files = DeletedFiles(loader.files)
         self._complained_ms: int | None = None
         self._reader = LogReader(loader.name, loader.log_start_offset, segments, end_offset)
-        # Its methods, not calls to them: a fetch of many partitions would notice those.
+        # Bound methods instead of wrappers, whose calls would slow down fetches of many partitions.
         self.read = self._reader.read
         self.check = self._reader.check
         self.offset_for_timestamp = self._reader.offset_for_timestamp
@@ -127,11 +127,11 @@ class Log:
         rng: random.Random | None = None,
         producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
     ) -> Log:
-        """Open the log in `directory`, which is created where it does not exist.
+        """Open the log in `directory`; the directory is created if it does not exist.
 
-        `clean` says that it was closed by `close` (or by Kafka's clean shutdown); else everything from
-        `recovery_point` on is verified. `clock` gives milliseconds. Raises OSError, and ValueError for a
-        checkpoint or partition.metadata that is no such file.
+        `clean` means that the log was closed by `close` or by Kafka's clean shutdown; otherwise everything
+        from `recovery_point` on is verified. `clock` returns milliseconds. Raises OSError, and ValueError if
+        a checkpoint or partition.metadata is malformed.
         """
         is_new = not directory.exists()
         files.mkdir(directory, exist_ok=True)
@@ -154,7 +154,7 @@ class Log:
         return cls(loader, clock, hooks or LogHooks(), is_new=is_new)
 
     def _install(self, segments: Segments) -> None:
-        """Make `segments` the log's, and the last of them the one that is appended to."""
+        """Install `segments` as the log's segments; the last of them becomes the active one."""
         (active := segments.active).prepare_for_appends()
         self._reader.segments = segments
         self._reader.tail = (self.log_end_offset, active, active.size)
@@ -171,13 +171,14 @@ class Log:
         transaction_version: int = 0,
         verification: Verification | None = NOT_REQUIRED,
     ) -> AppendInfo:
-        """Number the batches in `records` from the end offset on and write them with one call.
+        """Assign offsets to the batches in `records`, from the end offset on, and write them with one call.
 
-        `headers` are those of `records`, as `batch.validate` gives them. A writable buffer is numbered in
-        place. `transaction_version` is that of the markers among them; `verification` is for the first batch
-        of a transaction, see `ProducerState.begin_verification`. Raises a LogError where nothing was
-        appended, StorageFailed for the disk's part; then the log is as it was, or, where not even that can be
-        had, refuses appends from then on (`failure`).
+        `headers` are those of `records`, as `batch.validate` returns them. A writable buffer is modified in
+        place. `transaction_version` is that of the markers among the batches; `verification` is for the first
+        batch of a transaction, see `ProducerState.begin_verification`.
+
+        Raises: LogError if nothing was appended; this is StorageFailed if the disk failed. The log is then as
+        before, or, if it cannot be restored, refuses all later appends (`failure`).
         """
         if self.failure is not None:
             raise StorageFailed(f"{self.name}: {self.failure}")
@@ -223,11 +224,12 @@ class Log:
     def append_as_follower(
         self, records: bytes | bytearray | memoryview, headers: Sequence[BatchHeader]
     ) -> None:
-        """Append batches as their leader has numbered them, in offsets and epochs; no byte is changed.
+        """Append batches with the offsets and epochs that their leader assigned; no byte is changed.
 
-        `headers` are those of `records`, checksums checked. There may be gaps between them, where the leader
-        has compacted. What does not fit into one segment goes into several, so that some may be appended when
-        others fail. Raises UnexpectedOffset below the end offset, StorageFailed.
+        `headers` are those of `records`, with verified checksums. There may be gaps between the batches where
+        the leader has compacted its log. Batches that do not fit into one segment go into several, so some
+        may be appended even if others fail. Raises UnexpectedOffset if a batch begins below the end offset,
+        StorageFailed if a write fails.
         """
         if self.failure is not None:
             raise StorageFailed(f"{self.name}: {self.failure}")
@@ -266,15 +268,18 @@ class Log:
         self.producer_state.end_offset = next_offset
 
     def _note_epoch(self, header: BatchHeader) -> None:
-        """The epoch in which a leader wrote this batch, the first one of it here."""
+        """Record the leader epoch of this batch, the first batch of that epoch in this log."""
         if header.partition_leader_epoch >= 0:
             self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
         elif self.leader_epochs.entries:
-            # A batch of an old format bears none: what lies below must not be taken for all there was.
+            # A batch of an old format has no epoch, so the epochs below it would be an incomplete history.
             self.leader_epochs.clear()
 
     def _survey(self, headers: Sequence[BatchHeader], size_bytes: int) -> tuple[int, int, bool]:
-        """(records, largest timestamp, is any producer idempotent); sizes that are refused raise."""
+        """Check sizes, and return (records, largest timestamp, whether any producer is idempotent).
+
+        Raises MessageTooLarge, RecordListTooLarge.
+        """
         count, max_timestamp, idempotent = 0, NO_TIMESTAMP, False
         for header in headers:
             if header.batch_length + LOG_OVERHEAD > self.config.max_message_bytes:
@@ -294,7 +299,7 @@ class Log:
         return count, max_timestamp, idempotent
 
     def _append_failed(self, segment: Segment, error: OSError) -> StorageFailed:
-        """Take back what a failed write left in the file; the error to raise."""
+        """Remove what a failed write left in the file. Returns the error to raise."""
         self._complain(f"{self.name}: writing to {segment.file.path} failed: {error}")
         try:
             segment.undo_write()
@@ -310,14 +315,14 @@ class Log:
             logger.error("%s", line)
 
     def _fail(self, reason: str, error: OSError) -> StorageFailed:
-        """Refuse appends from now on, until the directory is opened anew; reads go on."""
+        """Refuse appends until the directory is reopened; reads still work. Returns the error to raise."""
         self.failure = f"the log in {self.directory} takes no appends, since {reason}: {error}"
         logger.error("%s: %s", self.name, self.failure)
         self._hooks.io_error(self, error)
         return StorageFailed(f"{self.name}: {self.failure}")
 
     def roll(self) -> None:
-        """Begin a new segment at the end offset, unless the active one is empty. Raises StorageFailed."""
+        """Start a new segment at the end offset, unless the active one is empty. Raises StorageFailed."""
         self._roll(self.log_end_offset)
 
     def _roll(self, base_offset: int) -> Segment:
@@ -347,14 +352,14 @@ class Log:
             self.directory, base_offset, self.config, self._files, now_ms=self._clock(), rng=self._rng
         )
 
-    # --- what there is
+    # --- offsets and sizes
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEntry:
-        """(largest epoch at or below `epoch`, its end offset), (-1, -1) where unknown (KIP-101)."""
+        """The largest epoch at or below `epoch`, and its end offset; (-1, -1) if unknown (KIP-101)."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Below it every transaction is decided: where a `read_committed` reader must stop."""
+        """The offset below which every transaction is decided; a `read_committed` reader must stop there."""
         unstable = self.producer_state.first_unstable_offset(high_watermark)
         if unstable is None:
             return high_watermark
@@ -368,12 +373,13 @@ class Log:
     def segments(self) -> Segments:
         return self._reader.segments
 
-    # --- cutting
+    # --- truncation
 
     def truncate_to(self, offset: int) -> None:
-        """Drop all records at or above `offset`, for good. Blocks for some syncs. Raises StorageFailed."""
+        """Drop all records at or above `offset`, durably. Blocks for some syncs. Raises StorageFailed."""
         if offset >= self.log_end_offset:
-            # An epoch may have begun at the end, that its leader here never wrote in: another one did.
+            # An epoch may begin at the end offset because this replica led it without writing; another
+            # leader wrote there instead.
             self.leader_epochs.truncate_from_end(self.log_end_offset)
             return
         if offset < self.segments.first.base_offset:
@@ -382,7 +388,7 @@ class Log:
         dropped = [s for s in self.segments if s.base_offset > offset]
         kept = self.segments.without(dropped)
         with self._truncating(offset):
-            # Durable before anything follows, and never with a hole: a crash must not bring back a part.
+            # This must be durable before new appends, and leave no hole: a crash must not restore a part.
             self._drop(dropped[::-1])
             self._files.sync_directory(self.directory)
             kept.active.truncate_to(offset, self._clock())
@@ -390,7 +396,7 @@ class Log:
             self._restart_at(offset, kept)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop all records and go on at `offset`, as after a snapshot. Blocks. Raises StorageFailed."""
+        """Drop all records and continue at `offset`, as after a snapshot. Blocks. Raises StorageFailed."""
         with self._truncating(offset):
             self._drop(list(self.segments)[::-1])
             self._files.sync_directory(self.directory)
@@ -402,7 +408,7 @@ class Log:
 
     @contextmanager
     def _truncating(self, offset: int) -> Iterator[None]:
-        """No flush meanwhile, and no recovery point above `offset`; what fails ends appends."""
+        """Hold off flushes and keep the recovery point at or below `offset`; a failure ends appends."""
         logger.info("%s: truncating to offset %d", self.name, offset)
         with self._flusher.lock:
             self._flusher.lower_recovery_point(offset)
@@ -413,7 +419,7 @@ class Log:
                 raise self._fail(f"truncating it to offset {offset} failed", error) from error
 
     def _restart_at(self, offset: int, segments: Segments) -> None:
-        """Let the log end at `offset`, with all that follows from its end."""
+        """Set the log end offset to `offset` and update everything that depends on it."""
         self.log_end_offset = offset
         self.log_start_offset = self._reader.start_offset = min(self.log_start_offset, offset)
         self._flusher.directory_changed()
@@ -429,9 +435,10 @@ class Log:
         )
 
     def delete_records_before(self, offset: int) -> int:
-        """Move the log start offset up (DeleteRecords). Returns it; segments below it go with retention.
+        """Raise the log start offset to `offset` (DeleteRecords). Returns the log start offset.
 
-        Raises OffsetOutOfRange above the log end offset; the high watermark is the caller's to check.
+        Retention removes the segments below it later. The caller checks the high watermark. Raises
+        OffsetOutOfRange if `offset` is above the log end offset.
         """
         if offset > self.log_end_offset:
             raise OffsetOutOfRange(
@@ -449,10 +456,10 @@ class Log:
     # --- retention
 
     def delete_old_segments(self, now_ms: int, high_watermark: int | None = None) -> int:
-        """Take the segments that retention allows out of the log. Returns how many. Raises StorageFailed.
+        """Delete the segments that retention no longer keeps. Returns their number. Raises StorageFailed.
 
-        Their files are renamed at once and removed by `remove_deleted_files` later. Where all are to go, a
-        new one is rolled first.
+        Their files are renamed at once, and `remove_deleted_files` removes them later. If all segments are to
+        be deleted, a new one is rolled first.
         """
         if self.failure is not None:
             return 0
@@ -479,14 +486,14 @@ class Log:
         return len(deletable)
 
     def replace_segments(self, replaced: Sequence[Segment], cleaned: CleanedSegment) -> None:
-        """Take in a compacted segment in place of those it was made from; slices given out stay readable.
+        """Replace segments by the compacted segment made from them; existing slices stay readable.
 
-        Raises CleaningAborted where they aren't the log's any more, StorageFailed.
+        Raises CleaningAborted if they are no longer segments of this log, StorageFailed if the disk fails.
         """
         if self.failure is not None or not set(replaced) <= set(self.segments):
             raise CleaningAborted(f"{self.name}: the segments of {cleaned.base_offset} are gone")
         try:
-            self._drop(replaced, snapshots_of=replaced[1:])  # the first one's base offset stays one
+            self._drop(replaced, snapshots_of=replaced[1:])  # the new segment keeps the first base offset
             cleaned.put_in_place()
         except OSError as error:
             raise self._fail("putting a compacted segment in place failed", error) from error
@@ -494,7 +501,7 @@ class Log:
         self._hooks.wants_flush(self)
 
     def _drop(self, segments: Sequence[Segment], snapshots_of: Sequence[Segment] | None = None) -> None:
-        """Rename the files of `segments` and hand them over to `remove_deleted_files`. Raises OSError."""
+        """Rename the files of `segments` and schedule them for `remove_deleted_files`. Raises OSError."""
         paths = [path for segment in segments for path in segment.mark_deleted()]
         for segment in segments if snapshots_of is None else snapshots_of:
             paths += self.producer_state.snapshots.mark_deleted(segment.base_offset)
@@ -503,20 +510,20 @@ class Log:
             self._flusher.directory_changed()
 
     def remove_deleted_files(self, now_ms: int) -> None:
-        """Remove the files whose `file.delete.delay.ms` is over. Blocks: for a worker. Raises OSError."""
+        """Remove files whose `file.delete.delay.ms` has passed. Blocks; runs in a worker. Raises OSError."""
         self._deleted_files.remove_due(now_ms)
 
     def remove_expired_producers(self, now_ms: int) -> int:
-        """Forget producers that have been idle for `producer.id.expiration.ms`. Returns how many."""
+        """Remove producers that have been idle for `producer.id.expiration.ms`. Returns their number."""
         return self.producer_state.remove_expired(now_ms, self.producer_id_expiration_ms)
 
     # --- durability
 
     def flush(self) -> None:
-        """Make everything appended before the call durable, and move the recovery point up to it.
+        """Make everything appended before the call durable, and advance the recovery point.
 
-        Blocks: for a worker. Raises StorageFailed; after a sync in vain the log takes no more appends, as the
-        kernel may have dropped what it could not write.
+        Blocks, so it runs in a worker. Raises StorageFailed. After a failed sync the log accepts no more
+        appends, because the kernel may have dropped what it could not write.
         """
         with self._flusher.lock:
             if self.deleted:
@@ -533,7 +540,7 @@ class Log:
 
     @property
     def recovery_point(self) -> int:
-        """What lies below it is durable."""
+        """The offset below which all records are durable."""
         return self._flusher.recovery_point
 
     @property
@@ -545,10 +552,10 @@ class Log:
         return self.log_end_offset - self.recovery_point
 
     def assign_topic_id(self, topic_id: bytes) -> None:
-        """Take on the topic's id, or check it against the one there.
+        """Assign the topic's id, or compare it with the log's existing one.
 
-        It is written down at once, and made durable with the next flush: Kafka takes a log that does not say
-        whose it is for a stray, so no record may come before it. Raises InconsistentTopicId, OSError.
+        The id is written at once, and the next flush makes it durable. Kafka treats a log without a topic id
+        as a stray, so the id must be written before any record. Raises InconsistentTopicId, OSError.
         """
         if self.topic_id is None:
             self._flusher.file_written(
@@ -561,13 +568,14 @@ class Log:
             )
 
     def update_config(self, config: LogConfig) -> None:
-        """Obey new topic configs from the next append on."""
+        """Apply new topic configs from the next append on."""
         self.config = config
 
     def rename_for_deletion(self, directory: Path) -> None:
-        """The topic is deleted: no more appends; slices given out stay readable. Raises OSError.
+        """Rename the directory of a deleted log. Appends are refused; existing slices stay readable.
 
-        Flushes under way are told first: files they do not find are no failures then.
+        `deleted` is set first, so that a concurrent flush does not treat missing files as failures. Raises
+        OSError.
         """
         self.deleted = True
         self.failure = "the topic is deleted"
@@ -575,11 +583,14 @@ class Log:
         self.directory = directory
 
     def fail(self, reason: str) -> None:
-        """Refuse appends and flushes for good."""
+        """Refuse appends and flushes permanently."""
         self.failure, self.deleted = reason, True
 
     def close(self) -> None:
-        """Complete the indexes, take a producer snapshot and flush: a clean stop. Raises StorageFailed."""
+        """Close the log cleanly: complete the indexes, take a producer snapshot and flush.
+
+        Raises StorageFailed.
+        """
         if self.failure is not None:
             return
         self.failure = "it is closed"

@@ -1,4 +1,4 @@
-"""One of a node's log directories: locked, with its checkpoints and its clean-shutdown marker."""
+"""Manages one log directory of a node: its lock, its checkpoints and its clean-shutdown marker."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _held_by_this_process: set[str] = set()
 
 
 class DirectoryLock:
-    """Kafka's `.lock`: a record lock, as the JVM's FileChannel takes it, so that either keeps the other out.
+    """Kafka's `.lock` file, held with a record lock as by the JVM's FileChannel, so each excludes the other.
 
-    Record locks belong to the process, and closing any descriptor of the file drops them: the directories
-    that this process holds are remembered, and their file is not opened twice.
+    Record locks belong to the process, and closing any descriptor of the file drops them. So this module
+    remembers the directories that the process holds, and does not open their lock files twice.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -64,9 +64,9 @@ class DirectoryLock:
 
 
 class LogDirectory:
-    """Opened by the manager; `path` exists and is locked until `release`.
+    """One log directory, opened by the manager; `path` exists and is locked until `release`.
 
-    Raises LogDirectoryError where another node holds it or it cannot be written.
+    Raises LogDirectoryError if another node holds it or it cannot be written.
     """
 
     def __init__(self, path: Path, files: FileSystem) -> None:
@@ -76,22 +76,25 @@ class LogDirectory:
         self._files = files
         try:
             files.mkdir(path, exist_ok=True)
-            # what a killed process has left in the page cache only; logs sync what they add from here on
+            # entries that a killed process left only in the page cache; logs sync what they add later
             files.sync_directory(path)
             files.sync_directory(path.parent)
             self._lock = DirectoryLock(path)
         except OSError as error:
             raise LogDirectoryOffline(f"{path} cannot be used as a log directory: {error}") from error
         self.incarnations: tuple[bytes, ...] = ()
-        """Processes whose writes are all here, although the last of them may have been killed: `recall`."""
+        """Incarnations whose writes are all here, even if the last one was killed; `recall` reads them."""
         self._has_vouched = True
-        """Whether there may be a file that says so."""
+        """Whether a run file that lists them may exist."""
         self.is_distrusted = False
         self._checkpoint_lock = threading.Lock()
         self._checkpoints = {name: self._read_checkpoint(name) for name in _CHECKPOINTS}
 
     def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
-        """A broken one counts as none: more is recovered then, and logs start at their first segment."""
+        """Read a checkpoint; a broken one counts as empty.
+
+        Without it, recovery covers more, and logs start at their first segment.
+        """
         try:
             return checkpoints.read_offsets(self.path / name)
         except checkpoints.CheckpointCorrupt as error:
@@ -99,7 +102,7 @@ class LogDirectory:
             return {}
 
     def broker_epoch_of_clean_shutdown(self) -> int:
-        """The broker epoch that the marker of a clean stop names; -1 without a marker that can be read."""
+        """The broker epoch in the clean-shutdown marker; -1 without a readable marker."""
         try:
             return int(
                 json.loads((self.path / CLEAN_SHUTDOWN_FILE).read_text(encoding="utf-8"))["brokerEpoch"]
@@ -108,9 +111,9 @@ class LogDirectory:
             return _UNKNOWN_BROKER_EPOCH
 
     def take_clean_shutdown_marker(self) -> bool:
-        """Whether the last stop was clean; removes the marker.
+        """Remove the clean-shutdown marker. Returns whether the last stop was clean.
 
-        It is removed before the logs are opened, so that a crash while loading counts as one.
+        The marker is removed before the logs are opened, so that a crash while loading counts as a crash.
         """
         path = self.path / CLEAN_SHUTDOWN_FILE
         try:
@@ -125,34 +128,34 @@ class LogDirectory:
         self._files.write_atomically(self.path / CLEAN_SHUTDOWN_FILE, content.encode())
 
     def recall(self) -> None:
-        """Read who has written here before."""
+        """Read the incarnations that have written to this directory before."""
         self.incarnations = run_file.read(self.path, self._files)
 
     def was_stopped_cleanly(self, broker_epoch: int) -> bool:
-        """By the process that had this epoch, the last one here."""
+        """Whether the last process here had this broker epoch and stopped cleanly."""
         return broker_epoch == self.broker_epoch_of_clean_shutdown() != _UNKNOWN_BROKER_EPOCH
 
     def was_only_killed(self, incarnation_id: bytes) -> bool:
-        """Whether all that this process wrote is here, on a machine that has run since."""
+        """Whether everything this process wrote is here, because the machine has been running since."""
         return incarnation_id in self.incarnations
 
     def vouch(self, incarnations: tuple[bytes, ...]) -> None:
-        """Note that what these processes wrote is all here, and what the last of them will write."""
+        """Record that everything these processes wrote is here, including what the last will still write."""
         self.is_distrusted = False
         try:
             self._has_vouched = run_file.write(self.path, self._files, incarnations)
-        except OSError as error:  # what is there, if anything, doesn't name this process
+        except OSError as error:  # an older file may remain, but it does not name this process
             logger.warning("%s: to be killed will count as a loss: %s", self.path, error)
 
     def distrust(self, reason: str = "") -> None:
-        """What was written here may be lost, whatever comes of this process. May run in any thread."""
+        """Record that data written here may be lost, however this process ends. May run in any thread."""
         if reason and not self.is_distrusted:
             logger.warning("%s may have lost records: %s", self.path, reason)
         self.is_distrusted = True
         self.withdraw()
 
     def withdraw(self) -> None:
-        """Take back what a directory vouched for that is distrusted; with every call, until it succeeds."""
+        """Remove the run file if the directory is distrusted; each call retries until it succeeds."""
         if not (self.is_distrusted and self._has_vouched):
             return
         try:
@@ -162,23 +165,24 @@ class LogDirectory:
             logger.error("%s: %s cannot be removed: %s", self.path, run_file.FILE_NAME, error)
 
     def sync_renames(self) -> None:
-        """Make sure that logs taken out of service stay out, before one of their name is made anew."""
+        """Make the renames of retired logs durable, before a new log of the same name is created."""
         if self.has_unsynced_renames:
             self._files.sync_directory(self.path)
             self.has_unsynced_renames = False
 
     def checkpoint(self, name: str) -> Mapping[TopicPartition, int]:
-        """The offsets that the file `name` holds, as of its last write or of the start."""
+        """The offsets in the checkpoint file `name`, as of its last write or of the start."""
         return self._checkpoints[name]
 
     def write_checkpoint(self, name: str, offsets: Callable[[], dict[TopicPartition, int]]) -> None:
-        """Write the offsets that `offsets` gives. May run in any thread. Raises OSError."""
+        """Write the offsets that `offsets` returns. May run in any thread. Raises OSError."""
         with self._checkpoint_lock:
             self._write(name, offsets())
 
     def forget(self, topic_partition: TopicPartition) -> None:
-        """Take a partition out of the checkpoints, before a new log of its name comes: a deleted topic's
-        offsets must not be those of the next one. Raises OSError.
+        """Remove a partition from the checkpoints. Raises OSError.
+
+        This precedes the creation of a log of that name, which must not inherit a deleted topic's offsets.
         """
         with self._checkpoint_lock:
             for name, offsets in self._checkpoints.items():
@@ -187,7 +191,7 @@ class LogDirectory:
                     self._write(name, others)
 
     def lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
-        """Make sure that no more than what lies below `offset` is trusted after a crash. Raises OSError."""
+        """Ensure that recovery after a crash trusts only what is below `offset`. Raises OSError."""
         with self._checkpoint_lock:
             points = self._checkpoints[checkpoints.RECOVERY_POINTS]
             if points.get(topic_partition, 0) > offset:

@@ -1,4 +1,4 @@
-"""Making a log durable: what of it is on the disk, and what the next flush has to sync."""
+"""Makes a log durable: tracks what is on the disk and what the next flush has to sync."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class CheckpointNotWritten(OSError):
-    """The leader epochs' file is whole, but old. Nothing is lost: the next flush writes it."""
+    """The leader epoch checkpoint could not be written. The old file is intact; the next flush retries."""
 
 
 class LogFlusher:
-    """One log's. The log's owner says what has changed; `flush` blocks and runs in a worker."""
+    """The flusher of one log. The log's owner reports changes; `flush` blocks and runs in a worker."""
 
     def __init__(
         self,
@@ -33,41 +33,41 @@ class LogFlusher:
         self._files = files
         self._clock = clock
         self.lock = threading.Lock()
-        """Held by whoever flushes or truncates."""
+        """Held during a flush or truncation."""
         self.recovery_point = recovery_point
-        """What lies below it is durable."""
+        """The offset below which all records are durable."""
         self.last_flush_ms = clock()
         self._unsynced: set[Path] = set()
         self._directory_changed = True
         self._parent_changed = parent_changed
-        """The directory itself is new, or was to a process that was killed."""
+        """Whether the directory itself is new, or may have been created by a process that was killed."""
 
     def file_written(self, path: Path) -> None:
-        """There is a new file beside the segments, to be synced with its directory."""
+        """Note a new file beside the segments, which the next flush syncs with the directory."""
         self._unsynced.add(path)
         self._directory_changed = True
 
     def directory_changed(self) -> None:
-        """Files have come, gone, or got another name."""
+        """Note that files were created, removed or renamed."""
         self._directory_changed = True
 
     def lower_recovery_point(self, offset: int) -> None:
         self.recovery_point = min(self.recovery_point, offset)
 
     def flush(self, log: Log) -> None:
-        """Sync all that was appended before the call and move the recovery point up to it. Raises OSError.
+        """Sync everything appended before the call and advance the recovery point. Raises OSError.
 
-        The caller holds the lock. A log that is deleted meanwhile is left alone. After CheckpointNotWritten
-        it may go on, else nobody knows what is on the disk.
+        The caller holds the lock. If the log is deleted meanwhile, the flush ends early. After
+        CheckpointNotWritten the log may continue; after any other OSError the state of the disk is unknown.
         """
         end_offset = log.log_end_offset
         segments = log.segments
-        # From one below: a segment that was active when it was flushed last has indexes to sync.
+        # Start one offset lower: a segment that was active at the last flush may have indexes to sync.
         for segment in segments.from_offset(self.recovery_point - 1):
             segment.sync(finished=segment is not segments.active)
         log.producer_state.snapshots.sync()
         if log.deleted:
-            return  # its directory's name may be another log's by now
+            return  # another log may have the directory's name by now
         try:
             log.leader_epochs.flush()
         except OSError as error:

@@ -1,4 +1,4 @@
-"""What a log tells its manager."""
+"""The callbacks through which a log notifies its manager."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 class LogHooks(NamedTuple):
-    """Called on the thread that owns the log, `io_error` also by a flush in a worker."""
+    """The callbacks of one log. They run on the log's thread; a flush calls `io_error` in a worker too."""
 
     wants_flush: Callable[[Log], None] = lambda log: None
-    """A segment was rolled: flush soon, in a worker."""
+    """A segment was rolled; the manager should flush the log soon, in a worker."""
     io_error: Callable[[Log, OSError], None] = lambda log, error: None
-    """A write or sync failed; `log.failure` tells whether the log still takes appends."""
+    """A write or sync failed; `log.failure` is None if the log still accepts appends."""
     damaged: Callable[[Path, str], None] = lambda directory, reason: None
-    """Recovery is about to drop what the log in this directory may have acknowledged; in any thread."""
+    """Recovery is about to drop records that the directory's log may have acknowledged. In any thread."""
     truncated: Callable[[Log, int], None] = lambda log, offset: None
-    """Records from this offset on are about to go: no clean may bring them back, no recovery trust them."""
+    """Records from this offset on will be dropped: no clean may restore them, no recovery may trust them."""

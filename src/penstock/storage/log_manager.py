@@ -1,8 +1,8 @@
-"""All logs of a node: found at start, created and deleted, flushed, checkpointed, retained, closed.
+"""Manages all logs of a node: loading, creation, flushes, checkpoints, retention, deletion and closing.
 
-Its methods belong to the broker's event loop, except `load` and `close`, which block and may run in a worker
-while nothing else uses the manager. What blocks in between (flushes, checkpoints, removal of files) goes to a
-small pool of threads of its own, started by `tick`. `create` may run in one worker at a time.
+The broker's event loop calls the methods, except `load` and `close`, which block and may run in a worker
+while nothing else uses the manager. Blocking work in between (flushes, checkpoints, removal of files) runs in
+a small pool of threads of its own; `tick` starts it. `create` may run in one worker at a time.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _REMOVAL_INTERVAL_MS: Final = 1_000
 _RECOVERED_INTERVAL_MS: Final = 100
 _CLOSING_WORKERS: Final = 8
 _UNREGISTERED_MAX: Final = 8
-"""Of processes that were killed before they registered, so many are remembered."""
-_RETAINED_LOGS_PER_TICK: Final = 200  # a few milliseconds, where each has an index entry to read
+"""Limit for remembered processes that were killed before they registered."""
+_RETAINED_LOGS_PER_TICK: Final = 200  # takes a few milliseconds if each log has an index entry to read
 
 
 class LogManagerConfig(NamedTuple):
-    """Broker configs that storage obeys, under Kafka's names and with its defaults."""
+    """The broker configs that storage applies, under Kafka's names and with Kafka's defaults."""
 
     num_recovery_threads_per_data_dir: int = 2
     log_flush_offset_checkpoint_interval_ms: int = 60_000
@@ -61,19 +61,19 @@ class LogManagerConfig(NamedTuple):
 
 
 def threads(count: int) -> Executor:
-    """A pool of so many threads."""
+    """Make a pool of `count` threads, at least one."""
     return ThreadPoolExecutor(max_workers=max(1, count), thread_name_prefix="log-manager")
 
 
 class LogManager:
-    """The logs under `directories`, which it creates where missing, locks, and `formats` where new.
+    """The manager of all logs under `directories`, which it creates if missing, locks, and `formats` if new.
 
-    Without `cluster_id` the directories' own holds, or a fresh one. `high_watermarks` gives those to be
-    checkpointed; `io_error` hears of every failed write or sync; `workers` makes a pool of so many workers.
-    A directory whose disk fails is left out (`offline`), but for `metadata_directory` and the last one;
-    `directory_failed` hears, in any thread, of one that fails later, and shall call `fail_directory`.
-    `run_soon` calls a function on this manager's thread from any other; without one, `tick` does that.
-    Raises LogDirectoryError.
+    Without `cluster_id`, that of the directories applies, or a new one. `high_watermarks` returns those to be
+    checkpointed. `io_error` is called for every failed write or sync. `workers` makes a pool of the given
+    number of workers. A directory whose disk fails at the start is left out (`offline`), except
+    `metadata_directory` and the last one. `directory_failed` is called, in any thread, if a directory fails
+    later; it must then call `fail_directory`. `run_soon` schedules a function on the manager's thread from
+    any other; by default, `tick` runs such functions. Raises LogDirectoryError.
     """
 
     def __init__(
@@ -103,12 +103,12 @@ class LogManager:
         self._logs: dict[TopicPartition, Log] = {}
         self._directory_of: dict[TopicPartition, LogDirectory] = {}
         self._rivals: list[tuple[Log, LogDirectory]] = []
-        """Logs found beside those of another topic of the same name: see `settle_rivals`."""
+        """Logs that have the same name as a log of another topic: see `settle_rivals`."""
         self._delete_delays: list[tuple[int, Path]] = []
         self._awaiting_retention: deque[Log] = deque()
         self._flushing: set[Log] = set()
         self._recovered: set[Log] = set()
-        """Those that had to be recovered, until they are flushed: see `_flush`."""
+        """Logs that were recovered and are not flushed yet: see `_flush`."""
         self._recovered_noted_ms = 0
         self._due: dict[str, int] = {}
         self._periodic: dict[str, Future[None]] = {}
@@ -121,18 +121,18 @@ class LogManager:
         )
         self._io_error = io_error or LogHooks().io_error
         self._incarnations: tuple[bytes, ...] = ()
-        """Whose writes are all here: this process's, and before it perhaps that of the one before."""
+        """Incarnations whose writes are all here: possibly earlier ones, and this process as the last."""
         self._workers = workers
         self._executor = workers(self.config.num_recovery_threads_per_data_dir)
         self._directories: list[LogDirectory] = []
         self._failed: list[LogDirectory] = []
-        """Those that were in service, and are not any more."""
+        """Directories that failed while they were in service."""
         self.cordoned: frozenset[Path] = frozenset()
-        """Directories that take no new logs (KIP-1066)."""
+        """Directories that accept no new logs (KIP-1066)."""
         self._metadata_directory = metadata_directory
         self._directory_failed = directory_failed
         self.offline: dict[Path, str] = {}
-        """Directories that are out of service, and why."""
+        """Directories that are out of service, each with the reason."""
         try:
             for path in directories:
                 self._take(path, others=len(directories) - len(self.offline) - 1)
@@ -174,18 +174,19 @@ class LogManager:
         return [found.properties.directory_id for found in self._directories if found.properties is not None]
 
     def directory_id(self, path: Path) -> str | None:
-        """The id of a log directory; None if it is out of service already."""
+        """The id of a log directory, or None if it is out of service."""
         for directory in self._directories:
             if directory.path == path and directory.properties is not None:
                 return directory.properties.directory_id
         return None
 
-    # --- what a kill means
+    # --- detecting lost writes after an unclean stop
 
     def begin_run(self, incarnation_id: bytes, before: tuple[bytes, int] | None) -> None:
-        """Say who is going to write here; `before` is who was registered last, and its broker epoch.
+        """Record that the process `incarnation_id` is going to write here. Blocks.
 
-        Blocks. Comes before `load`, which takes the markers of a clean stop away.
+        `before` is the incarnation id that was registered last, and its broker epoch. This must be called
+        before `load`, which removes the clean-shutdown markers.
         """
         for directory in self._directories:
             directory.recall()
@@ -197,7 +198,7 @@ class LogManager:
                 directory.distrust()
 
     def _whole_until_now(self, before: tuple[bytes, int] | None) -> list[bytes]:
-        """Who has written here and lost nothing: that one, and those whose registration may still come."""
+        """The incarnations that lost no writes: that of `before`, and any whose registration may follow."""
         directories = self._directories
         if before is None or self.offline or not all(self._has_all_of(*before, one) for one in directories):
             return []
@@ -214,24 +215,27 @@ class LogManager:
         return self.config.penstock_trust_page_cache and directory.was_only_killed(incarnation_id)
 
     def is_whole(self, incarnation_id: bytes) -> bool:
-        """Whether all that this process of before had written is here (KIP-966). To be asked after `load`."""
+        """Whether everything that this earlier process wrote is here (KIP-966). Call this after `load`."""
         return incarnation_id in self._incarnations[:-1] and not self.offline
 
     def _vouch_anew(self) -> None:
-        """What recovery found lost, this process registers without; what it has written since is here."""
+        """Vouch again for directories in which recovery found losses.
+
+        This process then no longer vouches for its predecessors, but everything it has written is here.
+        """
         for directory in self._directories:
             if directory.is_distrusted and self.config.penstock_trust_page_cache:
                 directory.vouch(self._incarnations)
 
     def _damaged(self, directory: Path, reason: str) -> None:
-        """May run in any thread."""
+        """Stop vouching for earlier processes and distrust the log directory. May run in any thread."""
         self._incarnations = self._incarnations[-1:]
         for found in self._directories:
             if found.path == directory.parent:
                 found.distrust(reason)
 
     def _io_failed(self, log: Log, error: OSError) -> None:
-        """May run in any thread. A write that was taken back loses nothing."""
+        """Handle a failed write or sync. May run in any thread. A write that was undone loses nothing."""
         if log.failure is not None:
             self._damaged(log.directory, log.failure)
         self._io_error(log, error)
@@ -239,10 +243,10 @@ class LogManager:
     # --- loading
 
     def load(self, config_of: Callable[[str], LogConfig]) -> None:
-        """Open every log there, recovering it after an unclean stop. `config_of` maps topics to configs.
+        """Open every log, and recover it after an unclean stop. Blocks. `config_of` maps topics to configs.
 
-        Blocks. Directories that are no partition's raise LogDirectoryError, as does a log that cannot be
-        opened; those marked as deleted are removed by and by.
+        Directories marked as deleted are removed later. Raises LogDirectoryError if a directory is not a
+        partition's, or a log cannot be opened.
         """
         pending: list[tuple[TopicPartition, LogDirectory, Future[Log]]] = []
         for directory in list(self._directories):
@@ -280,13 +284,13 @@ class LogManager:
         self._recovered = {log for log in self if log.unflushed_messages}
 
     def _fail_in_load(self, directory: LogDirectory, reason: str) -> None:
-        """Go on without the directory. Raises LogDirectoryError where that can't be."""
+        """Continue without the directory. Raises LogDirectoryError if the node cannot do without it."""
         if directory.path == self._metadata_directory or len(self._directories) == 1:
             raise LogDirectoryError(reason)
         self.fail_directory(directory.path, reason)
 
     def fail_directory(self, path: Path, reason: str) -> list[TopicPartition]:
-        """Take a directory out of service, and the logs in it, until the next start. Returns which."""
+        """Take a directory and its logs out of service until the next start. Returns the logs' names."""
         directory = next((found for found in self._directories if found.path == path), None)
         if directory is None:
             return []
@@ -306,7 +310,10 @@ class LogManager:
         return failed
 
     def _only_one_of(self, one: Log, other: Log, directory: LogDirectory) -> tuple[Log, LogDirectory]:
-        """Of two logs of one partition the one with records; a creation that failed leaves an empty one."""
+        """Keep, of two logs of one partition, the one with records; a failed creation leaves an empty one.
+
+        Raises LogDirectoryError if both have records.
+        """
         if one.log_end_offset and other.log_end_offset:
             raise LogDirectoryError(
                 f"{one.name} lies in two log directories, {one.directory} and {other.directory}; "
@@ -319,7 +326,10 @@ class LogManager:
         return log, directory if log is other else self._directory_of[one.name]
 
     def _log_in(self, path: Path) -> TopicPartition | None:
-        """The partition whose log `path` is; None for what is not to be opened."""
+        """The partition whose log is in `path`, or None if the log is not to be opened.
+
+        Raises LogDirectoryError if the name is not that of a partition's directory.
+        """
         parsed = parse_directory_name(path.name)
         if parsed is None:
             raise LogDirectoryError(
@@ -355,7 +365,7 @@ class LogManager:
         return log
 
     def _check_end(self, log: Log, directory: LogDirectory) -> None:
-        """A kill takes nothing away from what was on the disk already, or committed."""
+        """Report damage if the log ends below a checkpoint, as a kill loses nothing durable or committed."""
         for name in (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS):
             offset = directory.checkpoint(name).get(log.name, 0)
             if offset > log.log_end_offset:
@@ -386,7 +396,7 @@ class LogManager:
         return self._directory_of.get(TopicPartition(topic, partition))
 
     def checkpointed_high_watermark(self, topic: str, partition: int) -> int | None:
-        """The high watermark of before the start, as its directory's checkpoint has it."""
+        """The partition's high watermark in the checkpoint of its directory, or None."""
         name = TopicPartition(topic, partition)
         directory = self._directory_of.get(name)
         return directory.checkpoint(checkpoints.HIGH_WATERMARKS).get(name) if directory else None
@@ -394,10 +404,12 @@ class LogManager:
     def create(
         self, topic: str, topic_id: bytes, partition: int, config: LogConfig, *, is_new: bool = True
     ) -> Log:
-        """The partition's log, created in the directory with the fewest where there is none yet.
+        """Return the partition's log; if there is none, create it in the directory with the fewest logs.
 
-        One that is not new may lie in a directory that is offline: it is not begun anew then, StorageFailed.
-        Raises InconsistentTopicId where a log of an earlier topic of that name is still there, OSError.
+        A log that is not new may be in an offline directory, so it is not created while one is offline.
+
+        Raises: StorageFailed if the log cannot be created, InconsistentTopicId if the log of an earlier topic
+        of that name still exists, OSError.
         """
         name = TopicPartition(topic, partition)
         log = self._logs.get(name)
@@ -425,7 +437,10 @@ class LogManager:
         return log
 
     def _emptiest_directory(self) -> LogDirectory:
-        """Of those that are not cordoned; the first where all are: somebody put the log here on purpose."""
+        """The directory with the fewest logs that is not cordoned.
+
+        If all are cordoned, the first one is used, because the log was assigned to this node on purpose.
+        """
         usable = [directory for directory in self._directories if directory.path not in self.cordoned]
         if not usable:
             return self._directories[0]
@@ -433,15 +448,15 @@ class LogManager:
         return min(usable, key=lambda directory: used.get(id(directory), 0))
 
     def update_config(self, topic: str, partition: int, config: LogConfig) -> None:
-        """Give a log its topic's new config."""
+        """Apply the topic's new config to a log."""
         log = self._logs.get(TopicPartition(topic, partition))
         if log is not None:
             log.update_config(config)
 
     def delete(self, topic: str, partition: int) -> None:
-        """Take a log out of service and rename its directory; its files go after `file.delete.delay.ms`.
+        """Take a log out of service and rename its directory. Raises OSError.
 
-        Raises OSError.
+        The files are removed after `file.delete.delay.ms`.
         """
         log = self._retire(TopicPartition(topic, partition), DELETE_DIRECTORY_SUFFIX)
         if log is not None:
@@ -449,7 +464,7 @@ class LogManager:
             logger.info("%s is deleted; its directory is now %s", log.name, log.directory)
 
     def set_aside(self, topic: str, partition: int) -> None:
-        """Take a log out of service that the cluster doesn't know, and keep its files under another name.
+        """Take a log that is unknown to the cluster out of service, and keep its files under another name.
 
         Raises OSError.
         """
@@ -458,10 +473,10 @@ class LogManager:
             logger.warning("%s is of no topic of this cluster; it is kept as %s", log.name, log.directory)
 
     def settle_rivals(self, topic_id_of: Callable[[str], bytes | None]) -> None:
-        """Serve, of logs of one name and several topics, that of the topic which has the name now.
+        """Choose between logs that have the same name but belong to different topics. Raises OSError.
 
-        A disk that was away while its topic was deleted and created again brings such a log back. The others
-        are set aside. Raises OSError.
+        Such a log comes back on a disk that was missing while its topic was deleted and created again. The
+        log of the topic that has the name now is served; the others are set aside.
         """
         for log, directory in self._rivals:
             one = self._logs.get(log.name)
@@ -479,7 +494,7 @@ class LogManager:
         logger.warning("%s is of an earlier topic of that name; it is kept as %s", log.name, log.directory)
 
     def _retire(self, name: TopicPartition, mark: str) -> Log | None:
-        """Rename the directory of a log that is served no longer. Raises OSError."""
+        """Stop serving a log and rename its directory. Raises OSError."""
         log = self._logs.pop(name, None)
         if log is None:
             return None
@@ -503,7 +518,7 @@ class LogManager:
     # --- work at intervals
 
     def tick(self, now_ms: int) -> None:
-        """Do, or start in a worker, what is due; to be called about every second."""
+        """Do work that is due, or start it in a worker. The broker calls this about every second."""
         config = self.config
         while self._turns:
             self._turns.popleft()()
@@ -532,7 +547,7 @@ class LogManager:
             self._in_background_once("removal", lambda: self.remove_deleted_files(now_ms))
 
     def _is_due(self, task: str, now_ms: int, interval_ms: int) -> bool:
-        """Whether `interval_ms` have passed since the task ran, or since it was first asked for."""
+        """Whether `interval_ms` have passed since the task was last due, or since the first call for it."""
         due_ms = self._due.setdefault(task, now_ms + interval_ms)
         if now_ms < due_ms:
             return False
@@ -540,25 +555,25 @@ class LogManager:
         return True
 
     def _retain_some(self, now_ms: int) -> None:
-        """Take the segments that may go out of the next logs in line."""
+        """Apply retention to the next logs in the queue."""
         marks = self.high_watermarks() if self._awaiting_retention else {}
         for _ in range(min(len(self._awaiting_retention), _RETAINED_LOGS_PER_TICK)):
             log = self._awaiting_retention.popleft()
             if log.config.compacts or self.cleaner.is_cleaning(log):
-                continue  # the cleaner sees to it, when it isn't at work on the log
+                continue  # the cleaner applies retention itself, when it is not cleaning the log
             try:
                 log.delete_old_segments(now_ms, marks.get(log.name))
             except LogError as error:
                 logger.error("retention: %s", error)
 
     def _flush_soon(self, log: Log) -> None:
-        """Flush `log` in a worker, unless that is under way or waiting already."""
+        """Flush `log` in a worker, unless a flush is already queued."""
         if log not in self._flushing:
             self._flushing.add(log)
             self._in_background(lambda: self._flush(log))
 
     def _flush(self, log: Log) -> None:
-        """As what was recovered becomes durable that is written down, soon: who was killed may be again."""
+        """Flush `log`; if it was recovered, checkpoint recovery points soon, as another kill may follow."""
         self._flushing.discard(log)
         log.flush()
         if log in self._recovered:
@@ -569,7 +584,7 @@ class LogManager:
                 self.checkpoint_recovery_points()
 
     def _in_background_once(self, task: str, work: Callable[[], None]) -> None:
-        """As `_in_background`, but not while the task runs from last time: a disk may be slow."""
+        """Run work in the background unless its last run is unfinished, because a disk may be slow."""
         running = self._periodic.get(task)
         if running is None or running.done():
             self._periodic[task] = self._in_background(work)
@@ -584,21 +599,22 @@ class LogManager:
             is_bug = not isinstance(error, OSError | LogError)
             logger.error("storage work failed: %s", error, exc_info=error if is_bug else None)
 
-    # --- what blocks
+    # --- blocking work
 
     def checkpoint_recovery_points(self) -> None:
-        """Write down up to where each log is durable. Blocks. Raises OSError."""
+        """Write the checkpoint of the logs' recovery points. Blocks. Raises OSError."""
         self._checkpoint(checkpoints.RECOVERY_POINTS, lambda log: log.recovery_point)
 
     def checkpoint_log_start_offsets(self) -> None:
-        """Write down where logs start. Blocks. Raises OSError.
+        """Write the checkpoint of the log start offsets. Blocks. Raises OSError.
 
-        Kafka leaves out those that start with a segment. But a power cut may undo the removal of segments.
+        Kafka leaves out logs that start with a segment. They are included here, because a power failure may
+        undo the removal of segments.
         """
         self._checkpoint(checkpoints.LOG_START_OFFSETS, lambda log: log.log_start_offset or None)
 
     def checkpoint_high_watermarks(self, marks: Mapping[TopicPartition, int]) -> None:
-        """Blocks. Raises OSError."""
+        """Write the checkpoint of high watermarks. Blocks. Raises OSError."""
         self._checkpoint(checkpoints.HIGH_WATERMARKS, lambda log: marks.get(log.name))
 
     def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None]) -> None:
@@ -619,7 +635,7 @@ class LogManager:
         return offsets
 
     def remove_deleted_files(self, now_ms: int) -> None:
-        """Remove the files of deleted segments and topics whose delay is over. Blocks. Raises OSError."""
+        """Remove the files of deleted segments and topics whose delay has passed. Blocks. Raises OSError."""
         for log in self:
             log.remove_deleted_files(now_ms)
         for entry in [entry for entry in self._delete_delays if entry[0] <= now_ms]:
@@ -630,10 +646,10 @@ class LogManager:
     def close(self, broker_epoch: int = -1) -> None:
         """Stop cleanly: flush and close all logs, write the checkpoints and the marker. Blocks.
 
-        What cannot be closed or written is logged, and its directory gets no marker: it will be recovered.
+        Failures to close or write are logged; the directory then gets no marker, so its logs are recovered.
         """
         self.cleaner.close()
-        self._executor.shutdown(wait=True, cancel_futures=True)  # closing does all that may still wait
+        self._executor.shutdown(wait=True, cancel_futures=True)  # closing does all work that is still queued
         try:
             failed = set(self._close_logs([*self._logs.values(), *(log for log, _ in self._rivals)]))
             marks = dict(self.high_watermarks())
@@ -649,7 +665,7 @@ class LogManager:
             self._release()
 
     def _close_logs(self, logs: Iterable[Log]) -> Iterator[Path]:
-        """Close `logs`, several at once. Yields the directories with one that could not be closed."""
+        """Close `logs` in parallel. Yields the directory of each log that could not be closed."""
         with self._workers(_CLOSING_WORKERS) as executor:
             for log, closing in [(log, executor.submit(log.close)) for log in logs]:
                 try:
@@ -667,5 +683,5 @@ class LogManager:
 
 
 def _are_of_different_topics(one: Log, other: Log) -> bool:
-    """Not so where one of them doesn't say whose it is."""
+    """Whether both logs have a topic id, and the ids differ."""
     return None not in (one.topic_id, other.topic_id) and one.topic_id != other.topic_id

@@ -1,4 +1,4 @@
-"""Reading a log, from any thread."""
+"""Reads a log, from any thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DAMAGES_TOLD_MAX: Final = 100
 
 
 class LogReader:
-    """Reads what the log has published here: each attribute is replaced in one go, by the log alone."""
+    """The reader of one log; the log publishes its state here by replacing each attribute atomically."""
 
     __slots__ = ("_damages_told", "_name", "segments", "start_offset", "tail")
 
@@ -34,7 +34,7 @@ class LogReader:
         self.start_offset = start_offset
         self.segments = segments
         self.tail: tuple[int, Segment, int] = (end_offset, segments.active, segments.active.size)
-        """End offset, active segment, its size; never ahead of `segments`."""
+        """End offset, active segment, and its size; never ahead of `segments`."""
 
     def read(
         self,
@@ -45,12 +45,14 @@ class LogReader:
         up_to_offset: int | None = None,
         wait: bool = True,
     ) -> FileSlice | None:
-        """Whole batches from the one that holds `offset` on, below `up_to_offset`, of one segment.
+        """Return a slice of whole batches in one segment, from the one that holds `offset` on.
 
-        At most `max_bytes`, but the first batch whole with `min_one_batch`. None where there is nothing to
-        read yet. The first batch may begin below `offset`: readers skip its first records. Raises
-        OffsetOutOfRange outside [log start, log end], CorruptLog, StorageFailed; without `wait`
-        BlockingIOError where finding the place would have to wait for the disk.
+        The batches are below `up_to_offset` and have at most `max_bytes`; with `min_one_batch` the first one
+        may be larger. The first batch may begin below `offset`, so readers skip its first records. Returns
+        None if there is nothing to read yet.
+
+        Raises: OffsetOutOfRange outside [log start, log end], CorruptLog, StorageFailed; without `wait`,
+        BlockingIOError if finding the position would have to wait for the disk.
         """
         end_offset, active, end_position = self.tail
         if not self.start_offset <= offset <= end_offset:
@@ -87,9 +89,9 @@ class LogReader:
         return None
 
     def check(self, found: FileSlice, offset: int) -> None:
-        """Read a slice for `offset` that isn't ready to be sent, check it, and cut it before any damage.
+        """Read a slice for `offset` that is not ready to be sent, check it, and cut it before any damage.
 
-        Blocks: for a worker. Raises CorruptLog where its first batch is damaged, StorageFailed.
+        Blocks, so it runs in a worker. Raises CorruptLog if the first batch is damaged, StorageFailed.
         """
         try:
             sound_to, damage = sound_end(found)
@@ -102,14 +104,14 @@ class LogReader:
         found.cut_to_sound(sound_to)
 
     def _corrupt(self, damage: str) -> CorruptLog:
-        """The error to raise; logged once, however often clients ask."""
+        """Return the error to raise, and log it once, however often clients read the damaged place."""
         if damage not in self._damages_told and len(self._damages_told) < DAMAGES_TOLD_MAX:
             self._damages_told.add(damage)
             logger.error("corrupt log: %s", damage)
         return CorruptLog(damage)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        """The first record at or after `timestamp` (milliseconds), None where there is none.
+        """The first record at or after `timestamp` (milliseconds), or None if there is none.
 
         Decodes one batch. Raises CorruptLog, StorageFailed.
         """
@@ -119,7 +121,7 @@ class LogReader:
         )
 
     def max_timestamp_offset(self) -> TimestampAndOffset | None:
-        """The first record with the largest timestamp, None where no record has one (KIP-734)."""
+        """The first record with the largest timestamp, or None if no record has a timestamp (KIP-734)."""
         return self._by_time(
             lambda: timestamps.latest_timestamp(self.segments.from_offset(self.start_offset))
         )
@@ -130,7 +132,7 @@ class LogReader:
             return find()
         except FileNotFoundError as error:
             if self.segments is not segments:
-                return self._by_time(find)  # retention took a segment out meanwhile
+                return self._by_time(find)  # retention removed a segment meanwhile
             raise StorageFailed(f"{self._name}: reading by time failed: {error}") from error
         except (CorruptBatch, MalformedRecords) as error:
             raise self._corrupt(f"{self._name}: {error}") from error
@@ -140,7 +142,7 @@ class LogReader:
     def aborted_transactions(
         self, start_offset: int, up_to_offset: int, found: FileSlice | None = None
     ) -> list[AbortedTransaction]:
-        """The aborted transactions that have records in [start, up to), or in what was `found` there.
+        """The aborted transactions that have records in [start, up to), or in the slice `found` read there.
 
         Raises CorruptLog, StorageFailed.
         """

@@ -1,7 +1,7 @@
-"""`meta.properties`: which node and cluster a log directory belongs to (version 1, KRaft).
+"""Reads and writes `meta.properties`, which names the node and cluster of a log directory (version 1, KRaft).
 
-A directory without it is formatted at first start. All directories of a node name the same cluster and node,
-and each its own id (KIP-858).
+A directory without this file is formatted at first start. All directories of a node name the same cluster and
+node, and each has its own id (KIP-858).
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ _VERSION: Final = "1"
 
 
 class MetaProperties(NamedTuple):
-    """Ids are Kafka's: 16 bytes as 22 characters of unpadded base64url (a cluster id may be any text)."""
+    """The properties of one log directory.
+
+    Ids are in Kafka's form: 16 bytes as 22 characters of unpadded base64url; a cluster id may be any text.
+    """
 
     cluster_id: str
     node_id: int
@@ -27,7 +30,7 @@ class MetaProperties(NamedTuple):
 
 
 def random_id() -> str:
-    """A fresh id in Kafka's text form, which never begins with a dash."""
+    """Generate an id in Kafka's text form, which never begins with a dash."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
@@ -35,7 +38,7 @@ def random_id() -> str:
 
 
 def read(directory: Path) -> MetaProperties | None:
-    """The directory's properties, None where it has not been formatted. Raises LogDirectoryError."""
+    """Read the directory's properties; None if it has not been formatted. Raises LogDirectoryError."""
     path = directory / FILE_NAME
     try:
         properties = _parse(path.read_text(encoding="latin-1"))
@@ -71,7 +74,7 @@ def write(files: FileSystem, directory: Path, properties: MetaProperties) -> Non
 
 
 def _parse(text: str) -> dict[str, str]:
-    """A Java properties file without line continuations, which Kafka never writes into this one."""
+    """Parse a Java properties file without line continuations, which Kafka never writes to this file."""
     properties = {}
     for line in text.splitlines():
         line = line.strip()
@@ -89,11 +92,11 @@ def claim(
     *,
     formats: bool = True,
 ) -> list[MetaProperties]:
-    """The properties of each directory, all of this node; those not yet formatted are now, if it `formats`.
+    """Read the properties of each directory of this node, and format new directories if `formats` is set.
 
-    Without `cluster_id` the one found there holds, or a fresh one in empty directories. Raises
-    LogDirectoryError where a directory belongs to another node or cluster, is not formatted and may not be,
-    or two bear the same id.
+    Without `cluster_id`, the one in the directories applies, or a new one if all are unformatted. Raises
+    LogDirectoryError if a directory belongs to another node or cluster, is not formatted and `formats` is not
+    set, or if two have the same id.
     """
     found = {directory: read(directory) for directory in directories}
     for directory, properties in found.items():

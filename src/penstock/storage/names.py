@@ -1,8 +1,8 @@
-"""How Kafka names what lies in a log directory.
+"""Kafka's names of the files and directories in a log directory.
 
 A partition's directory is ``<topic>-<partition>``; one that waits for its removal is
-``<topic>-<partition>.<uuid hex>-delete``, the topic cut short where the name would exceed 255 bytes.
-A segment's files bear its base offset in twenty digits.
+``<topic>-<partition>.<uuid hex>-delete``, with the topic truncated if the name would exceed 255 bytes.
+The names of a segment's files begin with its base offset in twenty digits.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TopicPartition(NamedTuple):
 
 
 class DirectoryName(NamedTuple):
-    """What a partition directory's name says; `mark` is "", "-delete", "-future" or "-stray"."""
+    """The parts of a partition directory's name; `mark` is "", "-delete", "-future" or "-stray"."""
 
     topic_partition: TopicPartition
     mark: str
@@ -54,13 +54,13 @@ def offset_file_name(offset: int, suffix: str) -> str:
 
 
 def offset_of_file(name: str) -> int | None:
-    """The offset that a file name begins with, None where it begins with none."""
+    """The offset that a file name begins with, or None if it begins with none."""
     prefix = name.partition(".")[0]
     return int(prefix) if prefix.isascii() and prefix.isdigit() else None
 
 
 def parse_directory_name(name: str) -> DirectoryName | None:
-    """Read the name of a partition's directory; None where it is none."""
+    """Parse the name of a partition's directory; None if the name is not of that form."""
     mark = ""
     if marked := _MARKED.fullmatch(name):
         name, mark = marked["name"], marked["mark"]
@@ -71,7 +71,7 @@ def parse_directory_name(name: str) -> DirectoryName | None:
 
 
 def marked_directory_name(topic_partition: TopicPartition, mark: str, unique: uuid.UUID | None = None) -> str:
-    """A fresh name for a partition's directory that is not served: deleted, or a stray."""
+    """Make a unique name for a partition's directory that is no longer served: deleted, or a stray."""
     unique = unique or uuid.uuid4()
     suffix = f"-{topic_partition.partition}.{unique.hex}{mark}"
     return topic_partition.topic[: _LONGEST_NAME_BYTES - len(suffix)] + suffix

@@ -1,7 +1,7 @@
-"""What of a file the kernel holds in memory: whether reading it, or `sendfile`, would wait for the disk.
+"""Checks whether a range of a file is in the page cache, or reading it (also by `sendfile`) would block.
 
-Linux tells it exactly and in a microsecond (`cachestat`, since 6.5). Elsewhere `preadv` with RWF_NOWAIT
-samples the range; without that too, all is taken for resident.
+On Linux, `cachestat` (since 6.5) gives an exact answer in a microsecond. Elsewhere `preadv` with RWF_NOWAIT
+samples the range; without that too, every range counts as resident.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _CacheStat(ctypes.Structure):
 
 
 class _Call(threading.local):
-    """Argument and result of one thread's calls, and where they lie."""
+    """The argument and result structures of one thread's calls, and their addresses."""
 
     def __init__(self) -> None:
         self.range = _ByteRange()
@@ -39,12 +39,12 @@ class _Call(threading.local):
 
 
 class PageCache:
-    """The probe in the way this kernel has it."""
+    """The probe of the page cache, using the best method that this kernel provides."""
 
     def __init__(self, *, has_cachestat: bool = sys.platform == "linux") -> None:
         self._has_cachestat = has_cachestat
         self._call = _Call()
-        # PyDLL, as it is over before another thread could make use of the interpreter
+        # PyDLL keeps the GIL: the call ends before another thread could make use of the interpreter
         self._syscall = ctypes.PyDLL(None, use_errno=True).syscall
         self._syscall.argtypes = [
             ctypes.c_long,
@@ -55,7 +55,7 @@ class PageCache:
         ]
 
     def holds(self, fd: int, position: int, size: int) -> bool:
-        """Whether all of these bytes are in memory. Raises OSError for a descriptor that can't be read."""
+        """Whether all of these bytes are in memory. Raises OSError if the descriptor is unreadable."""
         if not self._has_cachestat:
             return _sampled(fd, position, size)
         cached = self._cached_pages(fd, position, size)
@@ -64,7 +64,7 @@ class PageCache:
         return cached >= _pages(position, size)
 
     def holds_most(self, fd: int, position: int, size: int) -> bool:
-        """Whether at least half of these bytes are in memory, as far as can be told. Raises OSError."""
+        """Whether at least half of these bytes are in memory; True without `cachestat`. Raises OSError."""
         cached = self._cached_pages(fd, position, size) if self._has_cachestat else None
         return cached is None or 2 * cached >= _pages(position, size)
 
@@ -75,7 +75,7 @@ class PageCache:
         if self._syscall(_CACHESTAT, fd, call.range_at, call.result_at, 0):
             if ctypes.get_errno() == errno.EBADF:
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-            self._has_cachestat = False  # an older kernel, or a sandbox that doesn't know the call
+            self._has_cachestat = False  # an older kernel, or a sandbox without the call
             return None
         cached: int = call.result.cached
         return cached
@@ -86,7 +86,7 @@ def _pages(position: int, size: int) -> int:
 
 
 def _sampled(fd: int, position: int, size: int) -> bool:
-    """As `PageCache.holds`, judged from a byte here and there."""
+    """Estimate `PageCache.holds` from one byte every 64 KiB and the last byte."""
     if not hasattr(os, "RWF_NOWAIT"):
         return True
     byte = [bytearray(1)]
@@ -96,14 +96,14 @@ def _sampled(fd: int, position: int, size: int) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        if error.errno == errno.EOPNOTSUPP:  # the file system can't tell
+        if error.errno == errno.EOPNOTSUPP:  # the file system does not support RWF_NOWAIT
             return True
         raise
     return True
 
 
 def read_resident(fd: int, size: int, position: int) -> bytes:
-    """As `os.pread`, from memory only. Raises BlockingIOError where the disk would have to be waited for."""
+    """Read like `os.pread`, but from memory only. Raises BlockingIOError if it would wait for the disk."""
     if not hasattr(os, "RWF_NOWAIT"):
         return os.pread(fd, size, position)
     data = bytearray(size)

@@ -1,4 +1,4 @@
-"""`partition.metadata`: which topic id a partition's directory belongs to (KIP-516)."""
+"""Reads and writes `partition.metadata`, which holds the topic id of a partition's directory (KIP-516)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _SHORTEST: Final = len("version: 0\ntopic_id: ") + 22
 
 
 class PartitionMetadataCorrupt(ValueError):
-    """The file says something else than a version and a topic id."""
+    """The file does not consist of a known version and a topic id."""
 
 
 def read_topic_id(directory: Path) -> bytes | None:
-    """The 16 bytes of the topic id. Raises PartitionMetadataCorrupt.
+    """Read the 16 bytes of the topic id. Raises PartitionMetadataCorrupt.
 
-    None where the file does not exist, or is not whole because the machine failed before it was synced.
+    Returns None if the file does not exist, or is incomplete because the machine failed before a sync.
     """
     path = directory / FILE_NAME
     try:
@@ -46,7 +46,7 @@ def read_topic_id(directory: Path) -> bytes | None:
 
 
 def topic_id_or_none(directory: Path) -> bytes | None:
-    """As `read_topic_id`, a damaged file counting as none: the next to assign an id writes it anew."""
+    """Read the topic id, but treat a damaged file as missing: the next assignment of an id rewrites it."""
     try:
         return read_topic_id(directory)
     except PartitionMetadataCorrupt as error:
@@ -55,7 +55,7 @@ def topic_id_or_none(directory: Path) -> bytes | None:
 
 
 def write_topic_id(files: FileSystem, directory: Path, topic_id: bytes) -> Path:
-    """Write the file, whole or not at all should the process die. Syncing the path returned is left to do."""
+    """Write the file, completely or, if the process dies, not at all. The caller syncs the returned path."""
     text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
     temporary = directory / f"{FILE_NAME}{TEMPORARY_SUFFIX}"
     files.write_file(temporary, f"version: {_VERSION}\ntopic_id: {text}".encode(), sync=False)

@@ -1,4 +1,4 @@
-"""What a log remembers of one producer id: its epoch, its last batches, where its open transaction begins."""
+"""The state of one producer id in a log: its epoch, last batches and the start of its open transaction."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ProducerEntry:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
-        """The retained batch that `header` repeats."""
+        """The retained batch that `header` repeats, or None."""
         if header.producer_epoch == self.epoch:
             last_sequence = header.last_sequence
             for batch in self.batches:

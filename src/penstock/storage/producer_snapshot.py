@@ -1,10 +1,10 @@
-"""Snapshot files of producer state: `<offset>.snapshot`, the state of all records below that offset.
+"""Encodes and decodes snapshots of producer state: `<offset>.snapshot` covers all records below that offset.
 
-Kafka's format, version 1, big endian:
+The format is Kafka's version 1, big endian:
 
     version int16 | crc uint32 (CRC-32C of what follows) | count int32 | entries
 
-and an entry of 46 bytes:
+An entry has 46 bytes:
 
     producerId int64 | epoch int16 | lastSequence int32 | lastOffset int64 | offsetDelta int32 |
     timestamp int64 | coordinatorEpoch int32 | currentTxnFirstOffset int64
@@ -25,11 +25,11 @@ _ENTRY: Final = Struct(">qhiqiqiq")
 
 
 class SnapshotCorrupt(ValueError):
-    """A snapshot that fails its checksum or is no snapshot; it is dropped and the state replayed."""
+    """A file fails its checksum or is not a snapshot; it is dropped and the state replayed."""
 
 
 class SnapshotEntry(NamedTuple):
-    """The last batch of one producer; `last_offset` and `txn_first_offset` are -1 where there is none."""
+    """The last batch of one producer; `last_offset` and `txn_first_offset` are -1 if there is none."""
 
     producer_id: int
     epoch: int
@@ -48,7 +48,7 @@ def encode(entries: Iterable[SnapshotEntry]) -> bytes:
 
 
 def decode(data: bytes) -> list[SnapshotEntry]:
-    """Raises SnapshotCorrupt."""
+    """Decode a snapshot file. Raises SnapshotCorrupt."""
     if len(data) < _HEADER.size + _COUNT.size:
         raise SnapshotCorrupt(f"{len(data)} bytes are too short")
     version, crc = _HEADER.unpack_from(data)

@@ -1,6 +1,6 @@
-"""The snapshots of producer state in a partition's directory.
+"""Manages the snapshots of producer state in a partition's directory.
 
-Written and removed by the thread that appends; their sync is the flush's.
+The thread that appends writes and removes them; a flush syncs them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NONE: Final = -1
 
 
 class ProducerSnapshots:
-    """By the offset that each is the state at, in order."""
+    """The snapshots of one partition, ordered by the offset that each describes."""
 
     def __init__(self, directory: Path, files: FileSystem) -> None:
         self._directory = directory
@@ -40,7 +40,7 @@ class ProducerSnapshots:
         return self._directory / offset_file_name(offset, PRODUCER_SNAPSHOT_SUFFIX)
 
     def write(self, offset: int, entries: Iterable[SnapshotEntry]) -> None:
-        """Write the state at `offset`, unless one as new is there; `sync` makes it durable."""
+        """Write the state at `offset`, unless a snapshot at least as new exists; `sync` makes it durable."""
         latest = self._offsets[-1] if self._offsets else _NONE
         if offset <= max(latest, 0):
             return
@@ -56,7 +56,10 @@ class ProducerSnapshots:
             del self._unsynced[0]
 
     def newest(self, log_start_offset: int, log_end_offset: int) -> tuple[int, list[SnapshotEntry]] | None:
-        """The newest sound one in (start, end], with its offset; the others, outside or damaged, go."""
+        """Return the newest sound snapshot in (start, end] with its offset, or None.
+
+        Snapshots outside of that range are removed, and so are damaged ones that are newer.
+        """
         for offset in list(self._offsets):
             if not log_start_offset < offset <= log_end_offset:
                 self.remove(offset)
@@ -88,7 +91,7 @@ class ProducerSnapshots:
         self._files.remove_if_exists(self._path(offset))
 
     def mark_deleted(self, offset: int) -> list[Path]:
-        """Rename the snapshot at `offset`, if any, out of the way. Returns it, for a worker to remove."""
+        """Rename the snapshot at `offset`, if any, as deleted. Returns its path, for a worker to remove."""
         if offset not in self._offsets:
             return []
         self._offsets.remove(offset)

@@ -1,11 +1,11 @@
-"""What a log remembers of its idempotent and transactional producers (KIP-98).
+"""Keeps the state of a log's idempotent and transactional producers (KIP-98).
 
-For each producer id: its epoch, its last five batches (so that a retry is answered with the first result),
-and where its open transaction begins. An append is judged against it before it is written (`stage`), and
-noted after (`apply`); recovery replays batches through the same path, unjudged. Open transactions hold back
-the last stable offset until their marker has been appended and replicated.
+For each producer id, the state holds its epoch, its last five batches (so that a retry gets the first
+result), and the start of its open transaction. An append is validated against it before the write (`stage`),
+and recorded after it (`apply`); recovery replays batches through the same path without validation. Open
+transactions hold back the last stable offset until their marker has been appended and replicated.
 
-Belongs to the thread that appends.
+Only the thread that appends uses this state.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class ProducerState:
         self._ongoing: dict[int, int] = {}  # first offset → producer id, in offset order
         self._unreplicated: dict[int, int] = {}  # first offset → offset of the marker
         self.verifications: dict[int, Verification] = {}
-        """By producer id, while its transaction's first batch awaits the coordinator's word (KIP-890)."""
+        """By producer id, while the transaction's first batch waits for the coordinator (KIP-890)."""
         self.snapshots = ProducerSnapshots(directory, files)
-        self.end_offset = 0  # the state is that of all records below
+        self.end_offset = 0  # the state covers all records below
 
     # --- appends
 
@@ -60,9 +60,10 @@ class ProducerState:
         transaction_version: int = 0,
         verification: Verification | None = NOT_REQUIRED,
     ) -> dict[int, StagedAppend]:
-        """Judge the batches of idempotent producers, in order, the first to get `offset`; by producer id.
+        """Validate the batches of idempotent producers in order, and return staged appends by producer id.
 
-        `verification` is what the caller has got from `begin_verification`. Raises a LogError.
+        The first batch will get `offset`. `verification` comes from `begin_verification`. Raises a LogError
+        if a batch is invalid.
         """
         staged: dict[int, StagedAppend] = {}
         position = 0
@@ -83,7 +84,7 @@ class ProducerState:
         return staged
 
     def _pending(self, staged: dict[int, StagedAppend], header: BatchHeader, origin: Origin) -> StagedAppend:
-        """The pending change of this batch's producer, begun in `staged` where it is the request's first."""
+        """The pending change of this batch's producer; created in `staged` for its first batch."""
         producer_id = header.producer_id
         pending = staged.get(producer_id)
         if pending is None:
@@ -93,7 +94,7 @@ class ProducerState:
         return pending
 
     def apply(self, pending: StagedAppend) -> None:
-        """Make a staged append part of the state; its completed transactions follow with `complete`."""
+        """Add a staged append to the state; the caller then passes its ended transactions to `complete`."""
         entry = self.producers.get(pending.producer_id)
         if entry is None:
             entry = self.producers[pending.producer_id] = ProducerEntry(pending.producer_id)
@@ -108,11 +109,11 @@ class ProducerState:
         for first_offset in pending.started:
             is_in_order = not self._ongoing or first_offset > next(reversed(self._ongoing))
             self._ongoing[first_offset] = pending.producer_id
-            if not is_in_order:  # where batches of several producers are appended at once
+            if not is_in_order:  # batches of several producers were appended at once
                 self._ongoing = dict(sorted(self._ongoing.items()))
 
     def replay(self, header: BatchHeader, marker: EndTxnMarker | None) -> list[CompletedTransaction]:
-        """Take in one batch found in the log; the transactions that it ended are the caller's to complete."""
+        """Add one batch from the log. Returns the transactions that it ended, for the caller to complete."""
         completed: list[CompletedTransaction] = []
         if header.producer_id >= 0 and (marker is not None or not header.is_control):
             pending = self._pending({}, header, Origin.REPLICATION)
@@ -126,7 +127,7 @@ class ProducerState:
         return completed
 
     def complete(self, completed: CompletedTransaction) -> int:
-        """Close a transaction. Returns the last stable offset then, for the transaction index."""
+        """Close a transaction. Returns the resulting last stable offset, for the transaction index."""
         self._ongoing.pop(completed.first_offset, None)
         self._unreplicated[completed.first_offset] = completed.last_offset
         return next(iter(self._ongoing), completed.last_offset + 1)
@@ -136,9 +137,10 @@ class ProducerState:
     def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, supports_epoch_bump: bool, now_ms: int
     ) -> Verification | None:
-        """Before a transactional batch is appended: what to ask the coordinator for, to be given to `stage`.
+        """Start the coordinator check that precedes the append of a transactional batch.
 
-        None where the transaction is open here already. Raises InvalidProducerEpoch.
+        Returns the verification to pass to `stage`, or None if the transaction is already open in this log.
+        Raises InvalidProducerEpoch.
         """
         if self.is_open(producer_id, epoch):
             return None
@@ -151,7 +153,7 @@ class ProducerState:
         return verification
 
     def is_open(self, producer_id: int, epoch: int) -> bool:
-        """Whether this producer has a transaction in this log, in this epoch."""
+        """Whether this producer has an open transaction of this epoch in this log."""
         entry = self.producers.get(producer_id)
         return entry is not None and entry.txn_first_offset != NO_OFFSET and entry.epoch == epoch
 
@@ -164,7 +166,10 @@ class ProducerState:
             )
 
     def _check_verified(self, header: BatchHeader, verification: Verification | None) -> None:
-        """No transaction begins behind its coordinator's back: nobody would end it."""
+        """Refuse to begin a transaction that its coordinator does not know, as it would never end.
+
+        Raises InvalidProducerEpoch, InvalidTransactionState.
+        """
         if verification is NOT_REQUIRED or self.is_open(header.producer_id, header.producer_epoch):
             return
         self._check_not_fenced(header.producer_id, header.producer_epoch)
@@ -174,9 +179,10 @@ class ProducerState:
             )
 
     def _end_verification(self, header: BatchHeader) -> None:
-        """The transaction is open or over now; a later word of the coordinator is about none of these.
+        """Discard the verification, as the transaction is now open or over: a later answer must not apply.
 
-        But a marker of the epoch that is being verified is that of the transaction before (version 2).
+        With transactions version 2, a marker of the epoch being verified belongs to the transaction before,
+        so the verification stays.
         """
         verification = self.verifications.get(header.producer_id)
         if verification is None:
@@ -189,20 +195,20 @@ class ProducerState:
 
     @property
     def open_offsets(self) -> Iterable[int]:
-        """Where the transactions begin that have no marker yet, in order."""
+        """The first offsets of the transactions that have no marker yet, in order."""
         return self._ongoing
 
     def is_opened_at(self, offset: int) -> bool:
-        """Whether a transaction that has no marker yet begins there."""
+        """Whether a transaction that has no marker yet begins at `offset`."""
         return offset in self._ongoing
 
     @property
     def first_undecided_offset(self) -> int | None:
-        """Where the oldest transaction begins that has no marker yet."""
+        """The first offset of the oldest transaction that has no marker yet."""
         return next(iter(self._ongoing), None)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Where the oldest transaction begins that is open, or whose marker is not replicated yet."""
+        """The first offset of the oldest transaction that is open or whose marker is not replicated yet."""
         if not self._unreplicated:
             return self.first_undecided_offset
         unstable = [first for first, last in self._unreplicated.items() if last >= high_watermark]
@@ -211,16 +217,16 @@ class ProducerState:
         return min(unstable, default=None)
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Forget the transactions whose markers are replicated now."""
+        """Drop the transactions whose markers are now replicated."""
         if self._unreplicated:
             self._unreplicated = {
                 first: last for first, last in self._unreplicated.items() if last >= high_watermark
             }
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers idle for `producer.id.expiration.ms`, and verifications as old.
+        """Remove producers idle for `expiration_ms` (`producer.id.expiration.ms`), and verifications as old.
 
-        Returns how many producers.
+        Returns the number of producers removed.
         """
         expired = [
             entry.producer_id
@@ -237,11 +243,11 @@ class ProducerState:
     # --- snapshots
 
     def take_snapshot(self) -> None:
-        """Write the state at `end_offset`, unless it is there; the next flush makes it durable."""
+        """Write a snapshot at `end_offset`, unless it exists; the next flush makes it durable."""
         self.snapshots.write(self.end_offset, (entry.to_snapshot() for entry in self.producers.values()))
 
     def load(self, log_start_offset: int, log_end_offset: int, now_ms: int, expiration_ms: int) -> None:
-        """Become the newest snapshot in (start, end]; `end_offset` tells what remains to be replayed."""
+        """Load the newest snapshot in (start, end]; the caller then replays from `end_offset` on."""
         self.forget()
         self.end_offset = log_start_offset
         found = self.snapshots.newest(log_start_offset, log_end_offset)

@@ -1,9 +1,9 @@
-"""Which bytes of a segment the event loop may send as they are: known to be sound, and in memory.
+"""Tracks which bytes of a segment the event loop may send unchecked: those known to be sound and in memory.
 
-Sound is what this process appended, whose checksums it had checked, and what it has read and checked since
-it opened the segment. Bytes found to have left memory come back from the disk: what was known of them holds
-no longer. Nor does it for what the kernel may bring back beside them, as it reads ahead of what is asked for.
-The rest stays known: kernels drop single pages, and a reader shall not pay for a gigabyte where one is gone.
+Bytes are sound if this process appended them, after checking their checksums, or has read and checked them
+since it opened the segment. Bytes that have left memory come back from the disk, so they are no longer known
+to be sound. The same applies to bytes near them that the kernel may load by its read-ahead. All other bytes
+stay known: kernels drop single pages, and losing one must not make a reader check a whole gigabyte again.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _RANGES_MAX: Final = 64
 _BOUNDARIES_MAX: Final = 16
 _STEP_BYTES: Final = 1 << 20
 _KERNEL_AHEAD_BYTES: Final = 16 << 20
-"""So far beyond what is read the kernel may have gone: twice its window, which is rarely set above 8 MiB."""
+"""Limit of the kernel's read-ahead beyond a read: twice its window, which is rarely set above 8 MiB."""
 
 _TAIL_HOT_S: Final = 5.0
-"""What was in memory at the tail, and what is appended after it, isn't asked about for so long: it is dirty
-or young, and the kernel drops neither."""
+"""Time for which the tail, and what is appended to it, counts as in memory without another check: its
+pages are dirty or young, and the kernel drops neither."""
 
 
 class Readiness:
-    """The knowledge about one segment; `appended_from` is where this process's own appends begin.
+    """The readiness of one segment's bytes; `appended_from` is where this process's own appends begin.
 
-    Belongs to the event loop, or to whoever has the log for himself.
+    Only the event loop uses it, or a caller that has the log to itself.
     """
 
     __slots__ = (
@@ -46,22 +46,22 @@ class Readiness:
 
     def __init__(self, appended_from: int = 0, page_cache: PageCache = PAGE_CACHE) -> None:
         self._page_cache: PageCache | None = page_cache
-        # what is sound: disjoint ranges in order; the last has no end, as it grows with the segment
+        # the sound bytes as disjoint ranges in order; the last one has no end, as it grows with the segment
         self._starts = [appended_from]
         self._ends = [_FOREVER]
-        # where batches begin at which checks have ended
+        # starts of batches at which checks have ended
         self._boundaries: list[int] = []
         self._hot_from = 0
         self._hot_until_s = -1.0
         self.cuts = 0
-        """How often the segment was truncated: what was read before may be something else now."""
+        """The number of truncations; bytes that were read before one may have changed since."""
         self.was_cold = False
-        """Something of it was found to have left memory."""
+        """Whether some bytes were found to have left memory."""
         self.has_lost_pages = False
-        """Set by whoever synced in vain, in any thread: what was not written may be gone from memory too."""
+        """Set in any thread after a failed sync: unwritten bytes may be gone from memory too."""
 
     def covers(self, fd: int, position: int, end: int, segment_end: int, now_s: float) -> bool:
-        """Whether [position, end) may be sent from the loop. Raises OSError."""
+        """Whether the event loop may send [position, end). Raises OSError."""
         self._heed_lost_pages()
         if now_s < self._hot_until_s and position >= self._hot_from:
             return True
@@ -78,11 +78,11 @@ class Readiness:
     def plan_check(
         self, fd: int, position: int, end: int, segment_end: int, ahead_bytes: int
     ) -> tuple[int, int]:
-        """(from, to): what to read and check now, so that [position, end) can be sent.
+        """Return the range (from, to) to read and check so that [position, end) can be sent. Raises OSError.
 
-        It begins at a batch. What was checked already is left out, and who reads on from sound bytes gets up
-        to `ahead_bytes` more, as far as they aren't ready. Nothing of it is known to be sound any more.
-        Raises OSError.
+        The range begins at a batch and leaves out leading bytes that are already checked. If the reader
+        continues after sound bytes, the range extends up to `ahead_bytes` beyond `end`, as far as those bytes
+        are not ready. The whole range then no longer counts as sound.
         """
         self._heed_lost_pages()
         start = position
@@ -101,11 +101,11 @@ class Readiness:
         return start, stop
 
     def note_checked(self, fd: int, position: int, end: int) -> None:
-        """These bytes, whole batches, were read just now and found sound. Raises OSError."""
+        """Record that these bytes, whole batches, were just read and found sound. Raises OSError."""
         if position >= end:
             return
         if not self._is_held(fd, position, position + 1) and not self._is_held(fd, end - 1, end):
-            # A file system with a cache of its own (ZFS, overlays): the kernel can't tell.
+            # The file system has its own cache (ZFS, overlays), which the kernel does not report.
             self._page_cache = None
         first = bisect_left(self._ends, position)
         last = bisect_right(self._starts, end)
@@ -120,9 +120,10 @@ class Readiness:
             self._replace(shortest, shortest + 1, [])
 
     def forget(self, fd: int, position: int, end: int, *, being_read: bool = False) -> None:
-        """[position, end) is about to come from the disk, or `being_read` already: nobody has checked it.
+        """Discard what is known of [position, end), which comes from the disk unchecked. Raises OSError.
 
-        The same goes for what the kernel will read ahead; what it holds already it won't. Raises OSError.
+        The same applies to bytes that the kernel will read ahead; it skips bytes that it already holds. With
+        `being_read`, the read has begun, so read-ahead may already have brought bytes into memory.
         """
         self._hot_until_s = -1.0
         self.was_cold = True
@@ -141,7 +142,7 @@ class Readiness:
             self.was_cold = True
 
     def truncate_to(self, position: int) -> None:
-        """The segment was cut there; what follows is appended anew."""
+        """Record that the segment was cut at `position`; bytes after it will be new appends."""
         self.cuts += 1
         self._remove(position, _FOREVER)
         self._boundaries = [boundary for boundary in self._boundaries if boundary <= position]

@@ -1,10 +1,10 @@
-"""Opening a partition's directory: what lies there, and what of it to trust.
+"""Opens a partition's directory, and recovers its log after an unclean stop.
 
-After a clean stop nothing is read but file sizes, the last index entries and the newest producer snapshot.
-After any other, the segments from the recovery point on are read whole: every batch's checksum is verified,
-the file is cut after the last sound batch, the indexes are rebuilt and producers replayed; segments after a
-cut are dropped, as a log may end early but must not have holes. Runs before the log is served, so it may run
-in a worker.
+After a clean stop, only file sizes, the last index entries and the newest producer snapshot are read. After
+an unclean stop, recovery reads the segments from the recovery point on completely: it verifies the checksum
+of every batch, cuts the file after the last sound batch, rebuilds the indexes and replays producers. It drops
+segments after a cut, because a log may end early but must not have holes. It runs before the log is served,
+so it may run in a worker.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ from penstock.storage.transaction_index import AbortedTransaction
 logger = logging.getLogger(__name__)
 
 _ZEROS_BYTES: Final = 1 << 20
-"""So many are looked at at a time."""
+"""Bytes read at a time to find out whether a file continues with zeros only."""
 _TORN_BYTES_MAX: Final = 1 << 24
-"""More is no batch that anybody would have appended."""
+"""Limit for the remains of an interrupted append, because no append writes a larger batch."""
 
 
 @dataclass(slots=True, kw_only=True)
 class LogLoader:
-    """Opens one log's directory; `load` fills `leader_epochs` and `producer_state` on the way."""
+    """The loader of one log's directory; `load` also fills `leader_epochs` and `producer_state`."""
 
     directory: Path
     name: TopicPartition
@@ -73,10 +73,10 @@ class LogLoader:
     leader_epochs: LeaderEpochs
     producer_state: ProducerState
     damaged: Callable[[Path, str], None]
-    """Hears of what a killed process does not explain, before it is dropped."""
+    """Called before recovery drops data whose damage cannot result from killing the process."""
 
     def load(self) -> tuple[Segments, int]:
-        """The segments, at least one, and the log end offset. Raises OSError."""
+        """Load the log. Returns its segments, at least one, and the log end offset. Raises OSError."""
         remove_leftovers(self.directory, self.files)
         segments = self._open_segments()
         if self.leader_epochs.is_damaged:
@@ -103,7 +103,7 @@ class LogLoader:
             self._drop(segments)
             segments, end_offset = [], self.log_start_offset
             self.leader_epochs.clear()
-            # where a producer stands now is in what is lost: where it stood before would refuse it
+            # the producers' latest state is lost; an older state would wrongly refuse their next batches
             self.producer_state.snapshots.remove_above(-1)
             self.producer_state.forget()
             self.producer_state.end_offset = end_offset
@@ -121,7 +121,7 @@ class LogLoader:
             segment.release_file()
         return loaded, end_offset
 
-    # --- what lies there
+    # --- finding the segments
 
     def _open_segments(self) -> list[Segment]:
         base_offsets = {}
@@ -153,10 +153,10 @@ class LogLoader:
         )
 
     def _first_unsound(self, segments: list[Segment]) -> int | None:
-        """Base offset of the first segment to be recovered, None where all can be trusted."""
+        """The base offset of the first segment to be recovered, or None if all can be trusted."""
         candidates = [segment.base_offset for segment in segments if not _has_indexes(segment)]
         if segments and not self.clean:
-            # Below, not at: of a segment that ended at the recovery point the indexes were not synced then.
+            # Begin below the recovery point: if a segment ended there, its indexes were not synced yet.
             floor = [base for base in (s.base_offset for s in segments) if base < self.recovery_point]
             candidates.append(floor[-1] if floor else segments[0].base_offset)
         if self.clean and segments and not candidates and not _index_fits(segments[-1]):
@@ -170,7 +170,7 @@ class LogLoader:
         return min(candidates, default=None)
 
     def _find_epochs(self, segments: list[Segment]) -> None:
-        """Read the leader epochs from the batches' headers."""
+        """Read the leader epochs from the headers of the batches."""
         for segment in segments:
             try:
                 for _, header in scan_headers(segment.file, 0, segment.size):
@@ -182,7 +182,7 @@ class LogLoader:
     # --- after an unclean stop
 
     def _recover(self, segments: list[Segment], from_offset: int) -> tuple[list[Segment], int]:
-        """Verify the segments from `from_offset` on. Returns those that remain, and the log end offset."""
+        """Recover the segments from `from_offset` on. Returns all that remain, and the log end offset."""
         kept = [segment for segment in segments if segment.base_offset < from_offset]
         pending = segments[len(kept) :]
         self.producer_state.snapshots.remove_stray([segment.base_offset for segment in segments])
@@ -221,14 +221,14 @@ class LogLoader:
 
     @property
     def _end_offset(self) -> int:
-        """Where the part that was recovered ends."""
+        """The offset at which the recovered part ends."""
         return self.producer_state.end_offset
 
     def _is_torn_append(self, segment: Segment, sound_bytes: int) -> bool:
-        """Whether what follows the sound part can be what a kill leaves of an append.
+        """Whether the bytes after the sound part can result from an append interrupted by a kill.
 
-        That is the beginning of a batch, of one that was not acknowledged: an append counts once all of it is
-        written, for followers and for those who follow. Or room that was allocated ahead.
+        They can be the beginning of a batch that was not acknowledged, as an append counts only when all of
+        it is written, on leaders and followers. Or they are preallocated space.
         """
         size = segment.size - sound_bytes
         head = segment.file.pread(LOG_OVERHEAD, sound_bytes)
@@ -246,14 +246,17 @@ class LogLoader:
         try:
             start = os.lseek(segment.file.fd, start, os.SEEK_DATA)
         except OSError as error:
-            return error.errno == errno.ENXIO  # nothing was ever written there
+            return error.errno == errno.ENXIO  # no data was ever written there
         for position in range(start, segment.size, _ZEROS_BYTES):
             if any(segment.file.pread(min(_ZEROS_BYTES, segment.size - position), position)):
                 return False
         return True
 
     def _check_written(self, segment: Segment) -> None:
-        """What the kernel could not write is in its memory still, but not for long: see what the disk has."""
+        """Detect lost writes, and drop the page cache after them so that recovery reads what the disk has.
+
+        The kernel still has data in memory that it could not write, but will drop it soon.
+        """
         fd = segment.file.fd
         try:
             self.files.raise_lost_writes(fd)
@@ -263,7 +266,7 @@ class LogLoader:
             self.files.drop_clean_cache(fd)
 
     def _is_cleaned_up_to(self, offset: int) -> bool:
-        """Whether compaction may have removed what lay before `offset`."""
+        """Whether compaction may have removed records below `offset`."""
         if self.config.compacts:
             return True
         try:
@@ -275,8 +278,8 @@ class LogLoader:
     def _recover_segment(self, segment: Segment) -> tuple[int, str, bool]:
         """Verify one segment, rebuild its indexes and replay its producers.
 
-        Returns where its sound part ends, why there, and whether offsets are missing within it: of a
-        compacted one the last may be missing too.
+        Returns the byte where its sound part ends, the reason why it ends there, and whether offsets are
+        missing within the segment: compaction may then have removed its last offsets too.
         """
         self._check_written(segment)
         segment.reset_indexes()
@@ -295,7 +298,7 @@ class LogLoader:
         return sound_bytes, reason, is_compacted
 
     def _cut(self, segment: Segment, sound_bytes: int, reason: str) -> None:
-        """Cut the file for good: what is cut must not come back behind what will be appended."""
+        """Cut the file durably: the bytes cut off must not reappear after later appends."""
         logger.warning(
             "%s: cut %d bytes after the last sound batch, at offset %d, byte %d of %s: %s",
             self.name,
@@ -309,7 +312,10 @@ class LogLoader:
         segment.sync(finished=False)
 
     def _check_offset(self, segment: Segment, header: BatchHeader) -> None:
-        """Offsets lie outside the checksum: they must go up, and within the segment."""
+        """Check that offsets increase and fit the segment, as the checksum does not cover them.
+
+        Raises CorruptBatch.
+        """
         lowest = max(self.producer_state.end_offset, segment.base_offset)
         if not lowest <= header.last_offset <= segment.base_offset + MAX_RELATIVE_OFFSET:
             raise CorruptBatch(f"a batch that ends at offset {header.last_offset} follows offset {lowest}")
@@ -328,7 +334,7 @@ class LogLoader:
                 )
 
     def _drop(self, segments: list[Segment]) -> None:
-        """Remove them from the last one on, for good, so that a crash on the way leaves no hole."""
+        """Remove segments durably, the last one first, so that a crash meanwhile leaves no hole."""
         for segment in reversed(segments):
             for path in segment.mark_deleted():
                 self.files.remove_if_exists(path)
@@ -339,9 +345,9 @@ class LogLoader:
     # --- producers
 
     def _load_producers(self, segments: Segments, end_offset: int) -> None:
-        """Producer state at `end_offset`: the newest snapshot below, then the batches above it, by header.
+        """Load the producer state at `end_offset` from the newest snapshot and the batch headers after it.
 
-        A cleanly closed log without any snapshot never had one written, so it has no producers (as Kafka).
+        If a cleanly closed log has no snapshot, none was ever written, so it has no producers (as in Kafka).
         """
         rebuild_producers(
             self.producer_state,
@@ -364,7 +370,7 @@ def rebuild_producers(
     *,
     skip_without_snapshot: bool = False,
 ) -> None:
-    """Make `state` that of all records below `end_offset`, and take a snapshot there. Raises OSError."""
+    """Rebuild `state` for all records below `end_offset`, and take a snapshot there. Raises OSError."""
     had_snapshot = bool(state.snapshots)
     state.load(log_start_offset, end_offset, now_ms, expiration_ms)
     if had_snapshot or not skip_without_snapshot:
@@ -391,7 +397,7 @@ def _replay_headers(state: ProducerState, segment: Segment, end_offset: int) -> 
 
 
 def _transaction_marker(header: BatchHeader, data: bytes | memoryview) -> EndTxnMarker | None:
-    """The marker in a producer's control batch; None for any other, and for one that compaction emptied."""
+    """The marker in a producer's control batch; None for other batches and those emptied by compaction."""
     if not (header.is_control and header.has_producer_id):
         return None
     try:
@@ -409,7 +415,7 @@ def _has_indexes(segment: Segment) -> bool:
 
 
 def _index_fits(segment: Segment) -> bool:
-    """Whether the last index entry can be one of this segment: not past its end, not a preallocated zero."""
+    """Whether the last index entry is plausible: not past the segment's end, not a preallocated zero."""
     last = segment.offset_index.last()
     if segment.offset_index.entries == 0:
         return True
@@ -417,11 +423,11 @@ def _index_fits(segment: Segment) -> bool:
 
 
 def remove_leftovers(directory: Path, files: FileSystem) -> None:
-    """Remove what a crash left of deletions, cleanings and files about to be replaced; complete interrupted
-    swaps.
+    """Remove files left by interrupted deletions, cleans and replacements; complete interrupted swaps.
 
-    A `.swap` segment replaces the segments in its range of offsets (compaction); a `.cleaned` one at or below
-    it means that the cleaning did not get that far. KRaft's `.checkpoint.deleted` files are not ours.
+    A `.swap` segment replaces the segments in its range of offsets (compaction). A `.cleaned` segment at or
+    below it means that the clean had not completed that swap. KRaft's `.checkpoint.deleted` files stay,
+    because they do not belong to logs.
     """
     names = [path.name for path in directory.iterdir()]
     cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
@@ -445,7 +451,7 @@ def remove_leftovers(directory: Path, files: FileSystem) -> None:
 
 
 def _complete_swaps(directory: Path, swaps: list[str], files: FileSystem) -> None:
-    """Remove the segments that swapped ones replace, then give those their names."""
+    """Remove the segments that `.swap` segments replace, then give those their final names."""
     segments = [name for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
     if segments:
         first = min(offset_of_file(name) or 0 for name in segments)

@@ -1,4 +1,4 @@
-"""Which segments of a log may go: below its start offset, over its size, or past their time."""
+"""Selects segments to delete: those below the start offset, beyond the retained size, or past their time."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def deletable_segments(
     high_watermark: int,
     now_ms: int,
 ) -> list[Segment]:
-    """The oldest segments that retention allows to go, from the first on; possibly all of them.
+    """The oldest segments that retention allows to delete, from the first on; possibly all of them.
 
-    Never one that reaches beyond the high watermark, nor an empty active one. A compacted topic without
-    `delete` loses only what lies below its start offset.
+    Segments that reach beyond the high watermark and an empty active segment always stay. A compacted topic
+    without `delete` only loses segments below its start offset.
     """
     following = [*segments.base_offsets[1:], log_end_offset]
     conditions: list[Callable[[Segment, int], bool]] = [
@@ -39,7 +39,7 @@ def deletable_segments(
             conditions.append(lambda segment, _: now_ms - segment.largest_timestamp > config.retention_ms)
     deletable = []
     for segment, next_offset in zip(segments, following, strict=True):
-        # each condition sees each segment, as the one on size counts what goes for other reasons too
+        # evaluate all conditions, because the one on size also counts segments deleted for other reasons
         judgements = [condition(segment, next_offset) for condition in conditions]
         empty = segment is segments.active and segment.size == 0
         if empty or next_offset > high_watermark or not any(judgements):
@@ -51,7 +51,10 @@ def deletable_segments(
 
 
 def _over_size(segments: Segments, retention_bytes: int) -> Callable[[Segment, int], bool]:
-    """True as long as the log without the segments judged so far and this one still has its retained size."""
+    """Make a condition that is true while the log without this segment keeps at least `retention_bytes`.
+
+    The condition counts all segments passed to it before as removed.
+    """
     excess = sum(segment.size for segment in segments) - retention_bytes
 
     def over_size(segment: Segment, _: int) -> bool:

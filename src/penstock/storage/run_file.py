@@ -1,14 +1,14 @@
-"""`.penstock_run`: whether what the last process wrote here can be lost (KIP-966).
+"""Keeps `.penstock_run`, which shows whether writes of earlier processes may have been lost (KIP-966).
 
-A broker that did not stop cleanly may have lost what it had not synced, and is no eligible leader any more.
-But only machines lose that, not processes: the kernel keeps what was written. So each log directory says
-which processes have written to it since it was known to be whole, and on what it lay then: the file's own
-identity (`file_identity`). If that is the same at the next start, nothing was lost in between.
+A broker that did not stop cleanly may have lost unsynced data, and is then no longer eligible as a leader.
+But only a failure of the machine loses such data; if just the process dies, the kernel keeps it. So each log
+directory records the processes that have written to it since it was known to be complete, and the identity of
+the record's own file (`file_identity`). If the identity is unchanged at the next start, nothing was lost.
 
-A process is named by its incarnation id, and enters itself before it registers. So whoever is killed, at
-whatever time, finds at the next start the incarnation that the cluster knows among those in the file. An
-Apache Kafka node that has run in between is not among them, and passes over the file, as over all that it
-doesn't know. The file is never synced: it says nothing to another run of the kernel.
+The record contains incarnation ids. A process adds its own before it registers with the cluster. So whenever
+it is killed, the next start finds the incarnation that the cluster knows in the file. An Apache Kafka node
+that has run in between is not in the file, as it ignores files that it does not know. The file is never
+synced, because it is meaningless in another run of the kernel.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VERSION: Final = 0
 
 
 def read(directory: Path, files: FileSystem) -> tuple[bytes, ...]:
-    """The incarnations whose writes are all in `directory` still; none where that isn't sure."""
+    """The incarnations whose writes are all still in `directory`; empty if that is not certain."""
     try:
         fd = files.open(directory / FILE_NAME, os.O_RDONLY)
     except OSError:
@@ -44,10 +44,13 @@ def read(directory: Path, files: FileSystem) -> tuple[bytes, ...]:
 
 
 def write(directory: Path, files: FileSystem, incarnations: tuple[bytes, ...]) -> bool:
-    """From now on these are whole; whether the system can tell. Raises OSError."""
+    """Record the incarnations whose writes are all here. Raises OSError.
+
+    Returns False, and leaves no file, if the system provides no file identity.
+    """
     path = directory / FILE_NAME
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
-    files.remove_if_exists(temporary)  # a file of its own, with an identity of its own
+    files.remove_if_exists(temporary)  # so that a new file with a new identity is created
     fd = files.open(temporary, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         identity = files.identity(fd)
@@ -69,7 +72,7 @@ def write(directory: Path, files: FileSystem, incarnations: tuple[bytes, ...]) -
 
 
 def remove(directory: Path, files: FileSystem) -> None:
-    """Something was lost, or may be. Raises OSError where the file can neither be removed nor made void."""
+    """Remove the file, or void it, because writes may be lost. Raises OSError if neither succeeds."""
     path = directory / FILE_NAME
     try:
         files.remove_if_exists(path)

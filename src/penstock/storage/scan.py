@@ -1,4 +1,4 @@
-"""Walking over the batches of a segment file by their headers, without decoding records."""
+"""Iterates over the batches of a segment file by their headers, without decoding records."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _RECOVERY_WINDOW_BYTES = 1 << 20
 def headers(
     file: SegmentFile, start: int, end: int, *, wait: bool = True
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch from the boundary `start` on; checksums unchecked.
+    """Iterate over (position, header) of each whole batch from the boundary `start` on.
 
-    Ends at `end`, or at a batch that crosses it. Raises CorruptBatch where the bytes are no batch, and
-    without `wait` BlockingIOError where they aren't in memory.
+    Checksums are not verified. The iteration ends at `end`, or at a batch that crosses it. Raises
+    CorruptBatch if the bytes are not a batch, and without `wait` BlockingIOError if they are not in memory.
     """
     window, window_start = b"", start
     position = start
@@ -45,10 +45,10 @@ def headers(
 def checked_batches(
     file: SegmentFile, end: int, *, start: int = 0
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """(position, header, bytes) of each whole and sound batch from the boundary `start` on.
+    """Iterate over (position, header, bytes) of each whole and sound batch from the boundary `start` on.
 
-    Raises CorruptBatch at the first that is cut short, is no batch, or fails its checksum: the position
-    after the last one given is where the sound part of the file ends.
+    Raises CorruptBatch at the first batch that is truncated, malformed, or fails its checksum: the sound part
+    of the file ends after the last batch that was returned.
     """
     window, window_start, position = memoryview(b""), start, start
     while position < end:
@@ -74,7 +74,7 @@ def checked_batches(
 
 
 def holds_batch(data: bytes, offsets: range) -> bool:
-    """Whether a sound batch with one of these base offsets begins anywhere behind the beginning of `data`."""
+    """Whether a sound batch with one of these base offsets begins anywhere after the start of `data`."""
     at = MAGIC_OFFSET
     while (at := data.find(CURRENT_MAGIC, at + 1)) >= 0:
         start = at - MAGIC_OFFSET
@@ -89,7 +89,7 @@ def holds_batch(data: bytes, offsets: range) -> bool:
 
 
 def _batch_size(window: memoryview, at: int) -> int | None:
-    """Size of the batch at `at` of the window, None where its header does not lie in it."""
+    """The size of the batch at `at` in the window, or None if the window does not contain its length."""
     remaining = len(window) - at
     if remaining < LOG_OVERHEAD:
         return None

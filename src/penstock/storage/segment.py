@@ -51,10 +51,10 @@ _BEYOND: Final = 1 << 63
 
 
 class Segment:
-    """Batches from `base_offset` on, in offset order, in one file.
+    """One segment of a log: batches from `base_offset` on, in offset order, in one file.
 
-    One thread appends, rolls and truncates. `read` and the lookups may run in any thread beside it: they
-    see bytes below the `end_position` that they are given, which never change.
+    One thread appends, rolls and truncates. `slice` and the lookups may run in any thread at the same time:
+    they see only bytes below the `end_position` passed to them, which never change.
     """
 
     def __init__(
@@ -95,13 +95,13 @@ class Segment:
             segment_path(directory, base_offset, TRANSACTION_INDEX_SUFFIX), files
         )
         self._pwrite = files.pwrite
-        self._indexes_full = False  # judged when they grow; loaded by `prepare_for_appends`
+        self._indexes_full = False  # updated when the indexes grow; loaded by `prepare_for_appends`
         self._bytes_since_index_entry = 0
         self._max_timestamp: TimestampOffset | None = None
         self._first_batch_timestamp: int | None = None
-        # (base offset, position) of the last batches appended: a reader at the tail needs no index
+        # (base offset, position) of the last batches appended, so that readers at the tail need no index
         self._recent: list[tuple[int, int]] = []
-        # (offset: position) of batches at which reads ended: whoever read them asks for these next
+        # {offset: position} of batches at which reads ended, because their readers ask for these next
         self._next_reads: dict[int, int] = {}
         self._write_back_at = size + _WRITE_BACK_DISTANCE_BYTES
 
@@ -116,7 +116,7 @@ class Segment:
         now_ms: int,
         rng: random.Random,
     ) -> Segment:
-        """A new, empty segment; files of that name left over from a crash are emptied. Raises OSError."""
+        """Create an empty segment; leftover files of the same names are emptied. Raises OSError."""
         segment = cls(directory, base_offset, config, files, size=0, created_ms=now_ms, rng=rng)
         segment.file.create()
         if config.preallocate:
@@ -127,7 +127,7 @@ class Segment:
 
     @staticmethod
     def remove_files(directory: Path, base_offset: int, files: FileSystem) -> None:
-        """Remove what a failed `create` has left, for good: it would end the log at its base offset."""
+        """Remove the files of a failed `create` durably, or the log would end at its base offset."""
         paths = [segment_path(directory, base_offset, suffix) for suffix in SEGMENT_SUFFIXES]
         removed = [path for path in paths if files.remove_if_exists(path)]
         if removed:
@@ -136,9 +136,9 @@ class Segment:
     # --- appending
 
     def prepare_for_appends(self) -> None:
-        """Load what an append notes after its write, so that it fails in writing or not at all.
+        """Load the state that an append updates after its write, so that only the write itself can fail.
 
-        The file itself is opened by the first append: idle partitions cost no descriptor. Raises OSError.
+        The first append opens the file, so that idle partitions need no descriptor. Raises OSError.
         """
         self.offset_index.last()
         self._indexes_full = self.offset_index.is_full or self.time_index.is_full
@@ -147,9 +147,9 @@ class Segment:
     def append(
         self, records: bytes | bytearray | memoryview, headers: Sequence[BatchHeader], offset: int
     ) -> None:
-        """Write batches, already numbered from `offset` on, in one go.
+        """Write batches, whose offsets are already assigned from `offset` on, with one call.
 
-        Raises OSError with the segment as it was, unless `undo` failed too; see `Log.append`.
+        Raises OSError; the caller then calls `undo_write` to restore the segment, see `Log.append`.
         """
         if self.offset_index.wants_spill:
             self.offset_index.spill()
@@ -169,14 +169,14 @@ class Segment:
             self._write_back_soon()
 
     def _write_back_soon(self) -> None:
-        """Have what was appended some time ago written to the disk, before the kernel does it all at once."""
+        """Start writing older appends to the disk, before the kernel writes them all at once."""
         while self.size >= self._write_back_at:
             start = self._write_back_at - _WRITE_BACK_DISTANCE_BYTES
             self._files.write_back_soon(self.file, start, WRITE_BACK_BYTES)
             self._write_back_at += WRITE_BACK_BYTES
 
     def _note(self, header: BatchHeader, base_offset: int, position: int) -> None:
-        """Keep memory and indexes in step with one appended batch."""
+        """Update the state in memory and the indexes for one appended batch."""
         last_offset = base_offset + header.last_offset_delta
         largest = self._max_timestamp or self.max_timestamp
         if header.max_timestamp > largest.timestamp:
@@ -193,7 +193,7 @@ class Segment:
             self._recent = recent[_RECENT_BATCHES:]
 
     def undo_write(self) -> None:
-        """Cut off what a failed append may have left behind the last whole one. Raises OSError."""
+        """Cut off anything that a failed append left after the last complete one. Raises OSError."""
         if self.file.is_open:
             self._files.ftruncate(self.file.fd, self.size)
 
@@ -205,7 +205,7 @@ class Segment:
         last_offset: int,
         clock: Callable[[], int],
     ) -> bool:
-        """Whether an append of this shape belongs into a new segment."""
+        """Whether an append with these properties must go to a new segment."""
         return (
             self.size > config.segment_bytes - size_bytes
             or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
@@ -217,12 +217,12 @@ class Segment:
         )
 
     def _waited_ms(self, max_timestamp: int, clock: Callable[[], int]) -> int:
-        """Age by the records' own clock where they have one, else by ours."""
+        """The segment's age by the records' timestamps if they have any, otherwise by `clock`."""
         first = self.first_batch_timestamp
         return max_timestamp - first if first >= 0 else clock() - self.created_ms
 
     def finish(self) -> None:
-        """Complete the indexes of a segment that takes no more batches, and give back preallocated space."""
+        """Complete the indexes of a segment that gets no more batches, and release preallocated space."""
         self.time_index.add_if_later(*self.max_timestamp)
         self.offset_index.spill()
         self.time_index.spill()
@@ -231,13 +231,13 @@ class Segment:
             self._is_preallocated = False
 
     def sync(self, *, finished: bool) -> None:
-        """Make the segment durable; its indexes only when finished, as those of an active one are rebuilt."""
+        """Make the segment durable; its indexes only if `finished`, as recovery rebuilds an active one's."""
         if self.deleted:
             return
         try:
             fd = self.file.fd
         except FileNotFoundError:
-            if self.deleted:  # since we looked
+            if self.deleted:  # deleted since the check above
                 return
             raise
         try:
@@ -245,8 +245,8 @@ class Segment:
                 self._files.write_back(fd, self.size)
             self._files.fdatasync(fd)
         except OSError:
-            # At once: nobody may take for written what the kernel couldn't write, not even the next process.
-            # Readers are told before it happens, and again for those who looked meanwhile.
+            # Drop the pages at once: no reader, not even the next process, may treat them as written.
+            # The flag is set before the drop, and again after it for readers that checked it meanwhile.
             self.file.readiness.has_lost_pages = True
             self._files.drop_clean_cache(fd)
             self.file.readiness.has_lost_pages = True
@@ -260,14 +260,14 @@ class Segment:
 
     @property
     def max_timestamp(self) -> TimestampOffset:
-        """The largest timestamp and the last offset of the first batch that bears it; (-1, base) if none."""
+        """The largest timestamp and the last offset of the first batch that has it; (-1, base) if none."""
         if self._max_timestamp is None:
             self._max_timestamp = self.time_index.last()
         return self._max_timestamp
 
     @property
     def largest_timestamp(self) -> int:
-        """The largest timestamp, or where records have none the time of the last write."""
+        """The largest timestamp, or the time of the last write if no record has a timestamp."""
         timestamp = self.max_timestamp.timestamp
         return timestamp if timestamp >= 0 else int(os.stat(self.file.path).st_mtime * 1000)
 
@@ -283,9 +283,9 @@ class Segment:
     # --- reading
 
     def position_of(self, offset: int, end_position: int, *, wait: bool = True) -> int | None:
-        """Where the first batch begins that holds `offset` or what follows it; None at or beyond the end.
+        """The position of the first batch that holds `offset` or a later one; None at or beyond the end.
 
-        Without `wait` raises BlockingIOError where the disk would have to be waited for.
+        Without `wait`, raises BlockingIOError if the lookup would have to wait for the disk.
         """
         recent = self._recent
         if recent and offset >= recent[0][0]:
@@ -310,10 +310,10 @@ class Segment:
         return None
 
     def _check_old_format(self, position: int, header: BatchHeader, wait: bool) -> None:
-        """That a batch which seems to end before a gap is no newer one whose magic was damaged.
+        """Check that a batch before an apparent gap is not a newer batch whose magic was damaged.
 
-        The magic lies outside of the checksum. Read as the single record of an old format, a batch would seem
-        to hold none of its later records, which then were passed over. Raises CorruptBatch, OSError.
+        The checksum does not cover the magic. If a batch is read as the single record of an old format, its
+        later records seem not to exist and would be skipped. Raises CorruptBatch, OSError.
         """
         if header.magic != CURRENT_MAGIC and not crc_is_valid(
             self.file.pread(header.size_bytes, position, wait=wait), header
@@ -321,9 +321,10 @@ class Segment:
             raise CorruptBatch(f"batch at byte {position} (offset {header.base_offset}) fails its checksum")
 
     def _position_in(self, lookup: Callable[..., OffsetPosition], target: int, wait: bool) -> int:
-        """The batch boundary that the offset index gives; the beginning where the index is damaged.
+        """The batch boundary that the offset index gives, or 0 if the index is damaged.
 
-        A clean start trusts indexes as Kafka does, unread. One that leads astray would hide records.
+        After a clean stop, indexes are trusted without reading them, as in Kafka. A wrong entry would hide
+        records, so each entry is checked here.
         """
         if self._index_is_damaged:
             return 0
@@ -339,7 +340,7 @@ class Segment:
         return 0
 
     def _begins_batch(self, entry: OffsetPosition, wait: bool) -> bool:
-        """Whether a batch that fits begins where the index says."""
+        """Whether a batch that matches the index entry begins at its position."""
         if not 0 < entry.position < self.size:
             return False
         try:
@@ -351,11 +352,12 @@ class Segment:
     def slice(
         self, position: int, end_position: int, max_bytes: int, *, min_one_batch: bool, wait: bool = True
     ) -> FileSlice:
-        """Whole batches of at most `max_bytes` from the boundary `position` on.
+        """Make a slice of whole batches, at most `max_bytes`, from the boundary `position` on.
 
-        Where more follow, it is cut at a boundary that memory or the index knows, else after the first batch
-        (beyond `max_bytes` only with `min_one_batch`), so that no byte is sent in vain. `wait` as in
-        `position_of`; but a large slice is left loose instead, as who reads it will see where batches end.
+        If more batches follow, the slice is cut at a boundary known from memory or the index, otherwise after
+        the first batch, so that no partial batch is sent. The first batch may exceed `max_bytes` only with
+        `min_one_batch`. `wait` is as in `position_of`, except that a large slice becomes loose instead of
+        raising, because the check that reads it will find where its batches end.
         """
         size = end_position - position
         is_loose = False
@@ -396,22 +398,22 @@ class Segment:
         return start
 
     def _expect_read(self, offset: int, position: int) -> None:
-        """Remember where a reader will go on, so that it costs no look into the index."""
+        """Remember where a reader will continue, to save an index lookup."""
         if len(self._next_reads) >= _NEXT_READS_MAX:
             self._next_reads = {}
         self._next_reads[offset] = position
 
     def release_file(self) -> None:
-        """Let go of the descriptor that opening the log needed; whoever holds a slice keeps it."""
+        """Release the descriptor that opening the log needed; readers that hold a slice keep it."""
         self.file = SegmentFile(self.file.path, self._files, appended_from=self.size)
 
     def read_next_offset(self) -> int:
-        """The offset after the last record, from the last index entry on: a few KiB read at most."""
+        """Find the offset after the last record; reads at most a few KiB from the last index entry on."""
         last = self.offset_index.last()
         header = last_header(self.file, last.position, self.size)
         return header.next_offset if header else self.base_offset
 
-    # --- cutting and removing
+    # --- truncating and removing
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Drop the batches from the one that holds `offset` on. Returns the bytes dropped. Raises OSError."""
@@ -431,7 +433,7 @@ class Segment:
         return dropped
 
     def truncate_at(self, position: int) -> None:
-        """Cut the file at a batch boundary; the indexes are the caller's. Raises OSError."""
+        """Cut the file at a batch boundary; the caller handles the indexes. Raises OSError."""
         self._files.ftruncate(self.file.fd, position)
         self.size = position
         self._recent = []
@@ -442,7 +444,7 @@ class Segment:
             self._first_batch_timestamp = None
 
     def _scan_max_timestamp(self) -> TimestampOffset:
-        """The largest timestamp where the time index is no longer up to the end of the file."""
+        """Find the largest timestamp if the time index does not reach to the end of the file."""
         largest = self.time_index.last()
         start = self.offset_index.lookup(largest.offset).position
         for _, header in scan_headers(self.file, start, self.size):
@@ -451,7 +453,7 @@ class Segment:
         return largest
 
     def rebuild_index_entry(self, position: int, header: BatchHeader) -> None:
-        """Index one batch that recovery found sound; begin with `reset_indexes`."""
+        """Index one batch that recovery found sound. Call `reset_indexes` before the first one."""
         if header.max_timestamp > self.max_timestamp.timestamp:
             self._max_timestamp = TimestampOffset(header.max_timestamp, header.last_offset)
         if self._bytes_since_index_entry > self._index_interval_bytes:
@@ -471,10 +473,10 @@ class Segment:
         self._bytes_since_index_entry = 0
 
     def pin(self) -> None:
-        """Hold on to the files, whose names a compacted segment is about to take. Raises OSError.
+        """Keep the files open, because a compacted segment is about to take their names. Raises OSError.
 
-        Readers that have this segment go on reading it, in whatever thread: they look for the pinned file
-        after they have opened one by its name.
+        Readers in any thread that have this segment keep reading it: after they have opened a file by its
+        name, they check for the pinned file.
         """
         self.file.fd  # noqa: B018
         self.offset_index.pin()
@@ -482,7 +484,7 @@ class Segment:
         self.transaction_index.keep_for_readers()
 
     def mark_deleted(self) -> list[Path]:
-        """Rename the files out of the log's way. Returns them, for a worker to remove. Raises OSError."""
+        """Rename the files as deleted. Returns their paths, for a worker to remove. Raises OSError."""
         self.deleted = True
         self.transaction_index.keep_for_readers()
         marked = []

@@ -1,4 +1,4 @@
-"""A segment's `.log` file, and slices of it that outlive its deletion."""
+"""Represents a segment's `.log` file, and slices of it that stay readable after its deletion."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from penstock.storage.segments import Segments
 
 _ONE_KEEPS_ITS_OWN = threading.Lock()
-"""For threads that open the same file at once."""
+"""Held to keep one descriptor if several threads open the same file at once."""
 
 DIRECT_BYTES_MIN: Final = 256 * 1024
-"""Less isn't worth a read of its own past the page cache: the kernel reads ahead of it as well."""
+"""Smallest read that bypasses the page cache. It does not pay for less, as the kernel reads ahead anyway."""
 
 _LOOKED_AT_BYTES: Final = 64 * 1024
-"""So far before a batch the search for it may have begun."""
+"""Largest distance before a batch at which the search for it may have begun."""
 
 
 class SegmentFile:
-    """The file of a segment, opened at first use and closed when nobody refers to it any more.
+    """The file of one segment, opened at first use and closed when the last reference to it is gone.
 
-    A reader that holds a slice keeps the descriptor, and so the bytes, though the file be deleted meanwhile.
+    A reader that holds a slice keeps the descriptor open, and so the bytes, even if the file is deleted.
     """
 
     __slots__ = ("_fd", "_files", "path", "readiness")
@@ -37,7 +37,7 @@ class SegmentFile:
     def __init__(self, path: Path, files: FileSystem, appended_from: int = 0) -> None:
         self.path = path
         self.readiness = Readiness(appended_from)
-        """What of it the event loop may send."""
+        """The record of which bytes the event loop may send unchecked."""
         self._files = files
         self._fd = -1
 
@@ -47,7 +47,7 @@ class SegmentFile:
 
     @property
     def fd(self) -> int:
-        """The open descriptor. Raises OSError where the file cannot be opened."""
+        """The open descriptor. Raises OSError if the file cannot be opened."""
         if self._fd < 0:
             fd = self._files.open(self.path, os.O_RDWR)
             with _ONE_KEEPS_ITS_OWN:
@@ -58,33 +58,34 @@ class SegmentFile:
         return self._fd
 
     def create(self) -> None:
-        """Create the file, or empty one left over from a crash. Raises OSError."""
+        """Create the file, or empty one that a crash left over. Raises OSError."""
         self._fd = self._files.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
 
     def pread(self, size: int, position: int, *, wait: bool = True) -> bytes:
-        """Bytes from `position` on.
+        """Read up to `size` bytes from `position` on.
 
-        Without `wait`, on the thread that owns the log, BlockingIOError where they aren't in memory.
+        Without `wait`, which requires the thread that owns the log, raises BlockingIOError if the bytes are
+        not in memory.
         """
         if wait:
             return self._files.pread(self.fd, size, position)
         if self._fd < 0:
             raise BlockingIOError(f"{self.path} isn't open yet")
         if self.is_known_cold_at(position):
-            raise BlockingIOError("it has left memory")  # not asked for, as it is to be read elsewhere
+            raise BlockingIOError("it has left memory")  # do not read it, as a worker will
         try:
             return read_resident(self._fd, size, position)
         except BlockingIOError:
-            # that it was asked for has the kernel read it, unchecked
+            # the attempt makes the kernel read these bytes, unchecked
             self.readiness.forget(self._fd, position, position + size, being_read=True)
             raise
 
     def is_known_cold_at(self, position: int) -> bool:
-        """Whether this byte has left memory, as others before. Raises OSError."""
+        """Whether this byte, and others before, have left memory. Raises OSError."""
         return self.readiness.was_cold and self._fd >= 0 and not PAGE_CACHE.holds(self._fd, position, 1)
 
     def read_into(self, buffer: memoryview, position: int) -> int:
-        """Fill `buffer` from `position` on; the bytes read, less than asked for at the file's end. Blocks."""
+        """Fill `buffer` from `position` on. Returns the bytes read, fewer at the end of the file. Blocks."""
         return self._files.preadv(self.fd, [buffer], position)
 
     def __del__(self) -> None:
@@ -93,11 +94,12 @@ class SegmentFile:
 
 
 class FileSlice:
-    """`size` bytes of a segment file from `position` on: whole record batches, ready for sendfile.
+    """A slice of a segment file: `size` bytes from `position` on, whole record batches ready for sendfile.
 
-    Has a length, so that it can stand for the records of a response; the bytes are read by `read` only.
-    `is_cut`: ended by the reader's limit on bytes; `is_old`: of a segment that has another after it;
-    `is_loose`: where its last batch ends isn't in memory, so that it may end in the middle of one.
+    It has a length, so it can stand for the records of a response; only `read` reads the bytes. `is_cut`
+    means that the reader's limit on bytes ended it; `is_old`, that another segment follows its segment;
+    `is_loose`, that the end of its last batch was not in memory, so the slice may end in the middle of a
+    batch.
     """
 
     __slots__ = (
@@ -131,7 +133,10 @@ class FileSlice:
         expect_read: Callable[[int, int], None],
         is_loose: bool = False,
     ) -> None:
-        """`limit`: up to where in the file its reader may read. `expect_read` hears where he will go on."""
+        """Make a slice whose reader may read up to `limit` in the file.
+
+        `expect_read` is called with the offset and the position at which the reader will continue.
+        """
         self.file = file
         self.fd = file.fd
         self.position = position
@@ -139,10 +144,10 @@ class FileSlice:
         self.is_cut = position + size < limit
         self.is_loose = is_loose
         self.data: memoryview | None = None
-        """Its bytes, where they were read past the page cache: these are to be sent, not the file's."""
+        """The slice's bytes if they were read past the page cache; send these instead of the file's."""
         self.is_old = False
         self.segments: Segments | None = None
-        """The log's segments as it was read: which transactions in it were aborted, their indexes know."""
+        """The log's segments at the time of the read; their indexes list the aborted transactions in it."""
         self._segment_end = segment_end
         self._asked_bytes = size
         self._limit = limit
@@ -156,9 +161,9 @@ class FileSlice:
         return self.size
 
     def is_ready(self, now_s: float) -> bool:
-        """Whether the event loop may send it: in memory, and sound as far as can be known.
+        """Whether the event loop may send the slice: it is in memory and known to be sound. Raises OSError.
 
-        What isn't, a worker has to read and check first: `Log.check`. `now_s` is monotonic. Raises OSError.
+        Otherwise a worker has to read and check it first with `Log.check`. `now_s` is monotonic.
         """
         if self.data is not None:
             return True
@@ -168,16 +173,16 @@ class FileSlice:
         return self.file.readiness.covers(self.fd, position, position + self.size, self._segment_end, now_s)
 
     def plan_check(self, ahead_bytes: int = 0) -> None:
-        """Settle what the check will read: of what follows as well, for who reads in sequence.
+        """Decide what the check will read; for a sequential reader, up to `ahead_bytes` beyond the slice.
 
-        To be called on the thread that owns the log, before the check. Raises OSError.
+        Call this before the check, on the thread that owns the log. Raises OSError.
         """
         self._to_check = self.file.readiness.plan_check(
             self.fd, self.position, self.position + self.size, self._segment_end, ahead_bytes
         )
 
     def following(self, size_max: int = 0) -> FileSlice | None:
-        """What its reader will want next, as much again or up to `size_max`; None at his limit."""
+        """The slice that follows, as large as was asked for or up to `size_max`; None at its reader's end."""
         position = self.position + self.size
         size = min(size_max or self._asked_bytes, self._limit - position)
         if size <= 0:
@@ -196,11 +201,14 @@ class FileSlice:
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether it is large, and most of it has left memory. Raises OSError."""
+        """Whether the slice is large, and most of it has left memory. Raises OSError."""
         return self.size >= DIRECT_BYTES_MIN and not PAGE_CACHE.holds_most(self.fd, self.position, self.size)
 
     def keep_in_memory(self, lease: Lease, start: int, size: int, next_offset: int) -> None:
-        """Its first `size` bytes, whole batches up to `next_offset`, were read to `start` and found sound."""
+        """Use the sound bytes in the lease's memory as the slice's data, and cut the slice to them.
+
+        They are the slice's first `size` bytes, whole batches below `next_offset`, and begin at `start`.
+        """
         if size < self.size:
             self.size, self.is_cut = size, True
         self._lease = lease
@@ -209,35 +217,38 @@ class FileSlice:
 
     @property
     def to_check(self) -> tuple[int, int]:
-        """From where to where in the file."""
+        """The range of the file to check, as (from, to)."""
         return self._to_check or (self.position, self.position + self.size)
 
     def cut_to_sound(self, sound_to: int) -> None:
-        """Its check found all sound up to this place in the file; what it holds beyond is damaged."""
+        """Cut the slice, as the check found the file sound only up to the position `sound_to`."""
         self._sound_to = sound_to
         size = sound_to - self.position
         if size < self.size:
             self.size, self.is_cut = max(0, size), True
 
     def note_checked(self) -> None:
-        """What the check found sound can be sent. On the thread that owns the log; raises OSError."""
+        """Record that the bytes which the check found sound can be sent. Raises OSError.
+
+        Call this on the thread that owns the log.
+        """
         if self.data is not None:
             self._expect_read(self._next_offset, self.position + self.size)
             return
         start, end = self.to_check
         readiness = self.file.readiness
-        if self._to_check is None:  # then a worker looked for it too, and read headers around it
+        if self._to_check is None:  # a worker also searched for the slice, and read headers around it
             readiness.forget(self.fd, max(0, start - _LOOKED_AT_BYTES), end, being_read=True)
         readiness.note_checked(self.fd, start, self._sound_to)
 
     def read_next_offset(self) -> int:
-        """Where the batch after it begins, if it `is_cut`; most often in memory with it."""
+        """Read the offset of the batch after a slice that `is_cut`; it is most often in memory."""
         if self._next_offset >= 0:
             return self._next_offset
         return int.from_bytes(self.file.pread(8, self.position + self.size), "big")
 
     def read(self) -> bytes:
-        """The bytes themselves. Blocks where they are not in the page cache."""
+        """Read the bytes of the slice. Blocks if they are not in the page cache."""
         return self.file.pread(self.size, self.position)
 
     def __repr__(self) -> str:

@@ -1,6 +1,6 @@
-"""The segments of a log in offset order: an immutable list, replaced whole when it changes.
+"""The immutable list of a log's segments in offset order. A change makes a new list.
 
-Readers in other threads keep the list they began with.
+Readers in other threads keep the list that they began with.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Segments:
         return self._base_offsets
 
     def from_offset(self, offset: int) -> tuple[Segment, ...]:
-        """The segment that holds `offset`, or would, and all after it."""
+        """The segment that holds `offset`, or would hold it, and all segments after it."""
         return self._items[max(bisect_right(self._base_offsets, offset) - 1, 0) :]
 
     def between(self, start: int, end: int) -> tuple[Segment, ...]:
-        """The segments that hold, or would, the offsets in [start, end); none where that is empty."""
+        """The segments that hold, or would hold, the offsets in [start, end); none if the range is empty."""
         if start >= end:
             return ()
         return tuple(segment for segment in self.from_offset(start) if segment.base_offset < end)
@@ -50,7 +50,7 @@ class Segments:
         return Segments((*self._items, segment))
 
     def with_replaced(self, replaced: Sequence[Segment], segment: Segment) -> Segments:
-        """`segment` in the place of those it was made from, which follow each other."""
+        """The list with `segment` in place of those it was made from, which are adjacent."""
         gone = set(replaced)
         at = self._items.index(replaced[0])
         rest = (other for other in self._items[at:] if other not in gone)

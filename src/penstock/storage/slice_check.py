@@ -1,4 +1,4 @@
-"""Reading a slice of a segment from the disk, and checking what came."""
+"""Reads a slice of a segment from the disk, and checks its batches."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from penstock.storage.scan import checked_batches
 from penstock.storage.segment_file import FileSlice, SegmentFile
 
 _BUFFER_BYTES: Final = 512 * 1024
-"""Small enough to stay in a core's own cache between the copy and the checksum."""
+"""Size of a read buffer: small enough to stay in a core's cache between the copy and the checksum."""
 
 
 class _Reader(threading.local):
-    """Each thread's buffer."""
+    """The buffer of each thread."""
 
     def __init__(self) -> None:
         self.buffer = memoryview(bytearray(_BUFFER_BYTES))
@@ -25,11 +25,11 @@ _reader: Final = _Reader()
 
 
 def sound_end(found: FileSlice) -> tuple[int, CorruptBatch | None]:
-    """Up to where in the file what `found` has `to_check` is sound, and what is wrong with the next batch.
+    """Check the range `found.to_check`. Returns where its sound part ends, and the error of the next batch.
 
-    Sound are whole batches with good checksums, whose offsets go up, as those lie outside the checksum. A
-    batch that crosses the end of what is to be checked is no damage where that lies behind `found`. Leaves
-    all of it in the page cache. Blocks. Raises OSError.
+    Batches are sound if they are whole, have valid checksums and increasing offsets, which the checksum does
+    not cover. A batch that crosses the end of the range is not damaged if that end is after `found`. The
+    bytes that were read stay in the page cache. Blocks. Raises OSError.
     """
     position, end = found.to_check
     found_end = found.position + found.size
@@ -49,14 +49,17 @@ def sound_end(found: FileSlice) -> tuple[int, CorruptBatch | None]:
 
 
 def _check_run(file: SegmentFile, position: int, end: int, last_offset: int) -> tuple[int, int]:
-    """(bytes, last offset) of the sound batches from `position` on, as many as one buffer holds."""
+    """Check the batches that fit into one buffer. Returns (bytes, last offset) of the sound ones."""
     buffer = _reader.buffer[: end - position]
     got = file.read_into(buffer, position)
     return kernel.check_batches(buffer[:got], last_offset)
 
 
 def _check_one(file: SegmentFile, position: int, end: int, last_offset: int) -> tuple[int, int]:
-    """(bytes, last offset) of a batch larger than the buffer, or of an old format. Raises CorruptBatch."""
+    """Check a batch that is larger than the buffer or of an old format. Returns (bytes, last offset).
+
+    Raises CorruptBatch.
+    """
     _, header, _ = next(checked_batches(file, end, start=position))
     if header.last_offset <= last_offset:
         raise CorruptBatch(

@@ -1,4 +1,4 @@
-"""An append judged by what is known of its producers, before it is written."""
+"""Validates an append against the state of its producers before it is written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TRANSACTIONS_V2: Final = 2
 
 
 class Origin(Enum):
-    """Who appends, and so what is checked: sequences of clients only, epochs of all but replicas."""
+    """The source of an append. Sequences are checked for clients only, epochs for all but replication."""
 
     CLIENT = auto()
     COORDINATOR = auto()
@@ -31,7 +31,7 @@ class Origin(Enum):
 
 
 class StagedAppend:
-    """What one append would change of one producer's entry, and the checks that it passes on the way."""
+    """The change that one append would make to one producer's entry; adding batches validates them."""
 
     def __init__(
         self,
@@ -106,10 +106,11 @@ class StagedAppend:
             )
 
     def _check_bumped_epoch(self, epoch: int, offset: int) -> None:
-        """The marker of a transaction of version 2 has a higher epoch than its records (KIP-1228).
+        """Check that a marker of transactions version 2 has a higher epoch than the records (KIP-1228).
 
-        So one that comes late can't end the transaction that began meanwhile. One of the same epoch is a
-        retry if nothing is open; at the highest epoch there is none above it to take.
+        So a late marker cannot end a transaction that began meanwhile. A marker of the same epoch is a retry
+        if no transaction is open; at the highest epoch, it is allowed because there is no higher one. Raises
+        InvalidProducerEpoch.
         """
         if epoch > self.epoch or self._origin is Origin.REPLICATION:
             return
@@ -120,11 +121,11 @@ class StagedAppend:
         )
 
     def _check_sequence(self, header: BatchHeader, offset: int) -> None:
-        """Sequences go on where the last batch ended; a new epoch begins at 0.
+        """Check that sequences continue after the last batch, or begin at 0 in a new epoch.
 
-        A producer without state may begin anywhere, since its records may have been deleted; in transactions
-        of version 2 it can't have been, their epoch is new. While a batch waits to be verified none with a
-        higher sequence may overtake it.
+        A producer without state may begin with any sequence, since its records may have been deleted. This
+        cannot be the case in transactions version 2, whose epoch is new. While a batch waits for
+        verification, no batch with a higher sequence may overtake it. Raises OutOfOrderSequence.
         """
         sequence = header.base_sequence
         if (verification := self._verification) is not None:

@@ -1,6 +1,6 @@
-"""Finding offsets by time: the time index narrows it to a few batches, which are decoded.
+"""Finds offsets by time: the time index narrows the search to a few batches.
 
-Decodes (and decompresses) at most one batch; may run in any thread.
+At most one batch is decoded (and decompressed). The functions may run in any thread.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from penstock.storage.scan import headers as scan_headers
 from penstock.storage.segment import Segment
 
 DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Beyond this a batch is taken for a bomb, and the search fails as over corrupt records."""
+"""Limit for one decompressed batch; a larger one counts as a decompression bomb, so as corrupt records."""
 
 
 class TimestampAndOffset(NamedTuple):
-    """A record by its timestamp; `leader_epoch` is -1 where the batch names none."""
+    """A record found by its timestamp; `leader_epoch` is -1 if the batch has none."""
 
     timestamp: int
     offset: int
@@ -48,7 +48,7 @@ def _first_in(segment: Segment, timestamp: int, log_start_offset: int) -> Timest
 
 
 def latest_timestamp(segments: Iterable[Segment]) -> TimestampAndOffset | None:
-    """The first record that bears the largest timestamp of the log (KIP-734)."""
+    """The first record that has the largest timestamp of the log (KIP-734), or None without timestamps."""
     segment = max(segments, key=lambda segment: segment.max_timestamp.timestamp)
     timestamp, offset = segment.max_timestamp
     if timestamp < 0:

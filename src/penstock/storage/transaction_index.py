@@ -1,11 +1,11 @@
-"""The index of aborted transactions beside a segment (`.txnindex`, KIP-98).
+"""The index of a segment's aborted transactions (`.txnindex`, KIP-98).
 
-An entry is 34 bytes, big endian, written when an abort marker is appended:
+An entry has 34 bytes, big endian, and is written when an abort marker is appended:
 
     version int16 (0) | producerId int64 | firstOffset int64 | lastOffset int64 | lastStableOffset int64
 
-The file exists only where a transaction was aborted. Entries are few, so each is written at once; what has
-been asked for stays in memory, as every `read_committed` fetch asks for all from its segment on.
+The file exists only if a transaction was aborted. Entries are few, so each is written at once. Once they have
+been read, they stay in memory, because every `read_committed` fetch reads all entries from its segment on.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class TransactionIndex:
         self.path = path
         self._files = files
         self._known: list[AbortedTransaction] | None = None
-        """All entries, once they were asked for. Readers in other threads may see it grow."""
+        """All entries, once they have been read. Readers in other threads may see the list grow."""
         self._lock = threading.Lock()
-        """Held by who fills it, so that no entry is written between."""
+        """Held while `_known` is filled, so that no entry is written meanwhile."""
 
     def append(self, aborted: AbortedTransaction) -> None:
-        """Raises OSError; the file may end with part of the entry then, which is no entry."""
+        """Append an entry. Raises OSError; the file may then end with a partial entry, which is ignored."""
         with self._lock:
             fd = self._files.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
             try:
@@ -57,9 +57,9 @@ class TransactionIndex:
                 self._known.append(aborted)
 
     def entries(self) -> list[AbortedTransaction]:
-        """All entries in order; an entry cut short by a crash is passed over.
+        """All entries in order; an entry truncated by a crash is ignored.
 
-        Raises OSError, and ValueError for an entry of an unknown version.
+        Raises OSError, and ValueError if an entry has an unknown version.
         """
         if self._known is None:
             with self._lock:
@@ -69,7 +69,7 @@ class TransactionIndex:
         return self._known
 
     def keep_for_readers(self) -> None:
-        """The file is about to go; readers of the segment that began earlier still ask. Raises OSError."""
+        """Load the entries before the file is removed, as readers may still need them. Raises OSError."""
         with suppress(ValueError):
             self.entries()
 
@@ -89,10 +89,10 @@ class TransactionIndex:
     def overlapping(
         self, start_offset: int, upper_bound_offset: int
     ) -> tuple[list[AbortedTransaction], bool]:
-        """Transactions that touch [start, upper bound), and whether later segments need no look."""
+        """The transactions that overlap [start, upper bound), and whether later segments can be skipped."""
         entries = self.entries()
         found = []
-        # Each was written when its transaction ended, so last offsets go up.
+        # Each entry was written when its transaction ended, so last offsets increase.
         for number in range(bisect_left(entries, start_offset, key=_last_offset), len(entries)):
             aborted = entries[number]
             if aborted.first_offset < upper_bound_offset:

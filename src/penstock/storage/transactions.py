@@ -1,4 +1,4 @@
-"""What a log's segments know of the transactions in them: written as these end, asked for by readers."""
+"""Records the transactions that end in a log's segments, and finds aborted ones for readers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from penstock.storage.transaction_index import AbortedTransaction
 
 
 def note_append(state: ProducerState, staged: Iterable[StagedAppend], segment: Segment) -> None:
-    """Take what was judged and is written to `segment` now into `state`, aborted transactions to its index.
+    """Apply staged appends, now written to `segment`, to `state`, and index their aborted transactions.
 
-    Raises OSError; the index is incomplete then, and a reader would take aborted records for committed ones.
+    Raises OSError; the index is then incomplete, so that readers would treat aborted records as committed.
     """
     ended = []
     for pending in staged:
@@ -36,10 +36,10 @@ def note_append(state: ProducerState, staged: Iterable[StagedAppend], segment: S
 def aborted_transactions(
     segments: Segments, start_offset: int, up_to_offset: int, found: FileSlice | None
 ) -> list[AbortedTransaction]:
-    """The aborted transactions that have records in [start, up to), or in what was `found` there.
+    """The aborted transactions that have records in [start, up to), or in the slice `found` read there.
 
-    That may have been cleaned away since, and the cleaned segments know of none. Raises OSError, and
-    ValueError for an index that is none.
+    The segments of `found` are used, because a clean may have removed the records and their index entries
+    since. Raises OSError, and ValueError if an index is malformed.
     """
     read_from = segments if found is None or found.segments is None else found.segments
     candidates = read_from.from_offset(start_offset)
@@ -55,7 +55,7 @@ def aborted_transactions(
 
 
 def _end_of(found: FileSlice, segments: Sequence[Segment], up_to_offset: int) -> int:
-    """An offset that all batches in `found` are below, and not much else."""
+    """An offset above all batches in `found`, as low as can be found cheaply."""
     if found.is_cut:
         return found.read_next_offset()
     for segment, following in pairwise(segments):

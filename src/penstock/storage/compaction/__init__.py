@@ -1,22 +1,23 @@
-"""Compaction: of a log's records only the newest of each key stays, at the offset it always had.
+"""Log compaction: it keeps only the newest record of each key, at the record's original offset.
 
-A clean of one log goes through these modules:
+A clean is one compaction of one log. The modules of this package each do one part of it, and only such parts
+belong here. They run on the event loop or in a worker thread:
 
-    log_cleaner      which log is next, and when; workers; what is told to whom          event loop
-    cleanable        how much of a log may be cleaned, and how dirty it is                event loop
-    cleaner          one clean: map the keys of the dirty part, then filter the segments   worker
-    grouping         which segments become one                                            worker
-    segment_reader   runs of plain batches, and single ones of other kinds                worker
-    batch_filter     what remains of one batch, or of a run                               worker
-    transactions     which transactions were aborted, which markers are still needed      worker
-    cleaned_segment  the new segment's files: .cleaned, then .swap, then in place         worker
+    log_cleaner      selects the log to clean next, runs the workers, handles outcomes    event loop
+    cleanable        computes how much of a log may be cleaned, and how dirty it is       event loop
+    cleaner          does one clean: maps the keys of the dirty part, filters segments    worker
+    grouping         groups the segments that one new segment replaces                    worker
+    segment_reader   reads runs of plain batches, and batches of other kinds one by one   worker
+    batch_filter     filters the records of one batch or of a run                         worker
+    transactions     tracks aborted transactions and the markers that are still needed    worker
+    cleaned_segment  writes the new segment's files: .cleaned, .swap, then final names    worker
 
-Records are decoded by the kernel that maps and filters them (`protocol.kernels`), nowhere else. It takes
-batches that are neither compressed nor of aborted transactions in runs, many a call without the GIL, however
-small they are.
+Only the kernel that maps and filters records (`protocol.kernels`) decodes them. It takes batches that are
+neither compressed nor part of an aborted transaction in runs: one call without the GIL handles many of them,
+however small they are.
 
-A log is cleaned in groups of segments, each replaced by one. The new files are complete and durable under
-the suffix `.swap` before the event loop renames the old ones away and takes the new ones in, in one turn; a
-node that is killed before has only `.cleaned` files to remove, after it completes the swap (`recovery`).
-Readers that hold the old segments keep their descriptors.
+A clean replaces each group of segments by one new segment. The new files are complete and durable under the
+suffix `.swap` before the event loop renames the old ones away and adds the new segment, both in one turn.
+If the node is killed before that, recovery only has to remove `.cleaned` files; if it is killed during the
+swap, recovery completes the swap (`recovery`). Readers of the old segments keep their descriptors.
 """

@@ -1,10 +1,10 @@
-"""What remains of one batch after a clean, byte for byte as Apache Kafka leaves it (but for its codecs).
+"""Filters batches during a clean; the result is byte for byte that of Apache Kafka (except for its codecs).
 
-A batch of which all stays is copied. Another is rebuilt: its offsets, its last offset, producer and sequence
-stay, the base timestamp becomes that of its first record, or the delete horizon (KIP-534): the time at which
-tombstones, and the markers of transactions without records, may go. Of some batches the header must stay
-without records: the last of each active producer, which holds its sequence and epoch, and the last of the
-cleaned part, which holds its end offset.
+A batch that keeps all its records is copied. Any other batch is rebuilt: it keeps the offsets of its records,
+its last offset, producer and sequence. Its base timestamp becomes that of its first remaining record, or the
+delete horizon (KIP-534): the time from which tombstones, and markers of transactions without records, may be
+removed. Some batches keep their header even without records: the last batch of each active producer, which
+holds the producer's sequence and epoch, and the last batch of the cleaned part, which holds its end offset.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from penstock.storage.compaction.transactions import CleanedTransactions
 from penstock.storage.producer_entry import ProducerEntry
 
 DECOMPRESSED_BYTES_MAX: Final = 256 << 20
-"""Beyond this a batch is taken for a bomb, and its partition is not cleaned."""
+"""Limit for one decompressed batch. A larger one counts as a decompression bomb; its log is not cleaned."""
 
 
 class LastRecord(NamedTuple):
-    """Where a producer's last data lies; None where its epoch has a marker only."""
+    """The position of a producer's last data; `last_data_offset` is None if its epoch has only a marker."""
 
     last_data_offset: int | None
     producer_epoch: int
@@ -45,7 +45,7 @@ class LastRecord(NamedTuple):
 
 
 def last_records(producers: Iterable[ProducerEntry]) -> dict[int, LastRecord]:
-    """The last record of each producer id. May run beside the thread that appends: newer ones do as well."""
+    """The last record of each producer id. May run in any thread: if appends go on, newer ones serve too."""
     found = {}
     for entry in producers:
         newest = entry.batches[-1:]
@@ -54,9 +54,10 @@ def last_records(producers: Iterable[ProducerEntry]) -> dict[int, LastRecord]:
 
 
 class BatchFilter:
-    """Filters the batches of one segment after the other; `keep_legacy_tombstones` changes with each.
+    """The filter for the batches of one clean, which it takes segment by segment.
 
-    Batches of magic 0 and 1 have no delete horizon of their own: their tombstones go with the segment's age.
+    Batches of magic 0 and 1 have no delete horizon. The segment's age decides whether their tombstones stay,
+    so the caller sets `keep_legacy_tombstones` for each segment.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class BatchFilter:
         )
 
     def apply_to_run(self, run: kernel.Run, marks: kernel.IndexMarks) -> kernel.FilteredRun:
-        """What remains of the plain batches that come next; all others, and bad ones, are for `apply`."""
+        """Filter the plain batches that come next; `apply` takes all others, and damaged ones."""
         filtered = self._runs.filter(run, marks)
         self._stats.messages_read += filtered.messages_read
         self._stats.messages_written += filtered.messages_written
@@ -96,9 +97,9 @@ class BatchFilter:
         return filtered
 
     def apply(self, header: BatchHeader, data: memoryview) -> tuple[BatchHeader, Buffer] | None:
-        """The batch that takes the place of `data`, None where nothing is left of it.
+        """Return the batch that replaces `data`, or None if nothing of it remains.
 
-        Raises MalformedRecords, OSError (the transaction index).
+        Raises MalformedRecords, and OSError if the transaction index cannot be written.
         """
         needless_marker = False
         if header.is_control:
@@ -152,7 +153,7 @@ class BatchFilter:
     def _converted(
         self, header: BatchHeader, data: memoryview, *, keeps_header: bool
     ) -> tuple[BatchHeader, Buffer] | None:
-        """What remains of a message of magic 0 or 1, as a batch of today's format."""
+        """Convert what remains of a message of magic 0 or 1 to a batch of the current format."""
         records = list(decode_batch(data, max_bytes=DECOMPRESSED_BYTES_MAX))
         remaining = [record for record in records if self._keeps(record)]
         self._stats.messages_read += len(records)
@@ -182,7 +183,7 @@ class BatchFilter:
 
 
 def _emptied(header: BatchHeader) -> tuple[BatchHeader, Buffer]:
-    """The header alone: offsets, producer and sequence, no records."""
+    """The batch reduced to its header: offsets, producer and sequence, but no records."""
     attributes = header.attributes & kernel.KEPT_IN_EMPTY
     return _assembled(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, count=0), b"")
 

@@ -1,4 +1,4 @@
-"""Up to where each log is cleaned: `cleaner-offset-checkpoint` at the top of each log directory."""
+"""The offsets up to which logs are cleaned: `cleaner-offset-checkpoint` in each log directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ logger = logging.getLogger(__name__)
 
 
 class CleanerCheckpoint:
-    """That of one directory. Changed on the event loop; `write` blocks and is for workers."""
+    """The cleaner checkpoint of one log directory.
+
+    The event loop changes it. `write` blocks and runs in a worker.
+    """
 
     def __init__(self, directory: Path, files: FileSystem) -> None:
         self._path = directory / checkpoints.CLEANED_OFFSETS
@@ -36,7 +39,7 @@ class CleanerCheckpoint:
         self._offsets[name] = offset
 
     def truncate(self, name: TopicPartition, offset: int) -> bool:
-        """Take the records from `offset` on for not cleaned. Returns whether that changed anything."""
+        """Mark the records from `offset` on as not cleaned. Returns whether that changed anything."""
         if self._offsets.get(name, 0) <= offset:
             return False
         self._offsets[name] = offset
@@ -46,11 +49,11 @@ class CleanerCheckpoint:
         return self._offsets.pop(name, None) is not None
 
     def keep_only(self, names: Iterable[TopicPartition]) -> None:
-        """Forget logs that are no longer there."""
+        """Remove the entries of logs that no longer exist."""
         for name in self._offsets.keys() - set(names):
             del self._offsets[name]
 
     def write(self) -> None:
-        """Make it durable. Raises OSError."""
-        with self._lock:  # or an older state could come last
+        """Write the checkpoint durably. Raises OSError."""
+        with self._lock:  # otherwise an older state could be written last
             checkpoints.write_offsets(self._files, self._path, dict(self._offsets))

@@ -1,4 +1,4 @@
-"""How much of a log may be cleaned, how dirty it is, and whether it is time."""
+"""Computes how much of a log may be cleaned, how dirty it is, and whether a clean is due."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NEVER_MS: Final = 2**63 - 1
 
 
 class CleanableOffsets(NamedTuple):
-    """The dirty range; `is_reset` where the checkpoint was of no use and must be written anew."""
+    """The dirty range; `is_reset` if the checkpoint was invalid and must be written again."""
 
     first_dirty_offset: int
     first_uncleanable_offset: int
@@ -23,7 +23,7 @@ class CleanableOffsets(NamedTuple):
 
 
 class LogToClean(NamedTuple):
-    """A log as it was found, in whole segments."""
+    """A log to be cleaned and its dirty range, as found at one moment, in whole segments."""
 
     log: Log
     first_dirty_offset: int
@@ -31,7 +31,7 @@ class LogToClean(NamedTuple):
     clean_bytes: int
     cleanable_bytes: int
     compaction_delay_ms: int
-    """How long `max.compaction.lag.ms` is over, 0 if it is not."""
+    """The time by which the log exceeds `max.compaction.lag.ms`, 0 if it does not."""
 
     @property
     def total_bytes(self) -> int:
@@ -49,9 +49,10 @@ class LogToClean(NamedTuple):
 
 
 def cleanable_offsets(log: Log, checkpoint: int | None, high_watermark: int, now_ms: int) -> CleanableOffsets:
-    """Between the last clean, and the first of: active segment, last stable offset, `min.compaction.lag.ms`.
+    """Return the range of offsets that may be cleaned. Raises OSError.
 
-    `checkpoint`: where the last clean ended. Raises OSError.
+    It begins at `checkpoint`, where the last clean ended. It ends before the first of: the active segment,
+    the last stable offset, and the first segment younger than `min.compaction.lag.ms`.
     """
     first_dirty_offset, is_reset = _first_dirty_offset(log, checkpoint)
     first_uncleanable_offset = min(log.last_stable_offset(high_watermark), log.segments.active.base_offset)
@@ -89,7 +90,7 @@ def _first_dirty_offset(log: Log, checkpoint: int | None) -> tuple[int, bool]:
 
 
 def examine(log: Log, offsets: CleanableOffsets, now_ms: int) -> LogToClean:
-    """Sizes, and lateness, of what `cleanable_offsets` found. Raises OSError."""
+    """Measure the size and delay of what `cleanable_offsets` found. Raises OSError."""
     first_dirty_offset, uncleanable_offset, _ = offsets
     following = _non_active_from(log, uncleanable_offset)
     first_uncleanable_offset = (following[0] if following else log.segments.active).base_offset
@@ -105,7 +106,7 @@ def examine(log: Log, offsets: CleanableOffsets, now_ms: int) -> LogToClean:
 
 
 def _compaction_delay_ms(log: Log, first_dirty_offset: int, now_ms: int) -> int:
-    """By how much the oldest dirty segment has outlived `max.compaction.lag.ms`."""
+    """The time by which the oldest dirty segment exceeds `max.compaction.lag.ms`."""
     if log.config.max_compaction_lag_ms == _NEVER_MS:
         return 0
     timestamps = [segment.first_batch_timestamp for segment in _non_active_from(log, first_dirty_offset)]
@@ -114,7 +115,7 @@ def _compaction_delay_ms(log: Log, first_dirty_offset: int, now_ms: int) -> int:
 
 
 def _non_active_from(log: Log, offset: int) -> tuple[Segment, ...]:
-    """The segments from the one that holds `offset` on, without the one that is appended to."""
+    """The segments from the one that holds `offset` on, without the active segment."""
     active = log.segments.active
     return () if offset > active.base_offset else log.segments.between(offset, active.base_offset)
 

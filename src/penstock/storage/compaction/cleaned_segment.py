@@ -1,7 +1,7 @@
-"""The files of a segment that a clean writes, until the log takes them in.
+"""The files of a segment that a clean writes, until the log adopts them.
 
-While they grow they end in `.cleaned`, complete and durable in `.swap`. Whatever a crash leaves of the first
-kind is removed at the next start, what it leaves of the second kind takes its place then: see
+While a clean writes them, their names end in `.cleaned`; once they are complete and durable, in `.swap`.
+After a crash, the next start removes `.cleaned` files and puts `.swap` files in place: see
 `recovery.remove_leftovers`.
 """
 
@@ -32,7 +32,7 @@ from penstock.storage.transaction_index import TransactionIndex
 
 
 class CleanedSegment:
-    """A segment under way, made by one worker; `put_in_place` is for the thread that owns the log.
+    """A segment that one worker is writing; only the thread that owns the log calls `put_in_place`.
 
     Every method may raise OSError.
     """
@@ -42,7 +42,7 @@ class CleanedSegment:
     ) -> None:
         self.base_offset = base_offset
         self.marks = kernel.IndexMarks(base_offset, config.index_interval_bytes)
-        """Told of every batch before it is appended."""
+        """Index marks; the caller adds every batch here before `append_marked`."""
         self._directory = directory
         self._config = config
         self._files = files
@@ -71,12 +71,12 @@ class CleanedSegment:
         return self.marks.size
 
     def append(self, header: BatchHeader, data: Buffer) -> None:
-        """Add a batch, whose offsets follow those added before."""
+        """Add a batch; its offsets must follow those added before."""
         self.marks.add(header.last_offset, header.max_timestamp, len(data))
         self.append_marked(data)
 
     def append_marked(self, data: Buffer) -> None:
-        """Add batches of which `marks` know already."""
+        """Add batches that `marks` already contains."""
         for last_offset, position, *largest in self.marks.take_entries():
             self._add_index_entry(last_offset, position, *largest)
         self._buffer += data
@@ -99,9 +99,10 @@ class CleanedSegment:
         self._buffer = bytearray()
 
     def finish(self, modified_s: float) -> None:
-        """Make all of it durable. `modified_s`: when the last of the segments it replaces was written.
+        """Make the whole segment durable.
 
-        That time stands in for the timestamps of records that have none.
+        `modified_s` is the modification time, in seconds, of the last segment that this one replaces. It
+        stands in for the timestamps of records that have none.
         """
         self._write()
         self._time_index.add_if_later(self.marks.largest_timestamp, self.marks.largest_timestamp_offset)
@@ -113,24 +114,24 @@ class CleanedSegment:
         self._modified_s = modified_s
 
     def offer(self) -> None:
-        """Rename the files to `.swap`, durably: from here on a crash brings them into their place."""
+        """Rename the files to `.swap`, durably: from here on, recovery after a crash puts them in place."""
         for suffix in SEGMENT_SUFFIXES:
             self._rename(suffix, CLEANED_SUFFIX, SWAP_SUFFIX)
         self._files.sync_directory(self._directory)
 
     def put_in_place(self) -> None:
-        """Give the files their own names. The log first: its `.swap` is what recovery goes by."""
+        """Give the files their final names, `.log` first, because recovery looks for its `.swap`."""
         for suffix in SEGMENT_SUFFIXES:
             self._rename(suffix, SWAP_SUFFIX, "")
 
     def _rename(self, suffix: str, mark: str, new_mark: str) -> None:
         path = self._path(suffix, mark)
         if suffix == TRANSACTION_INDEX_SUFFIX and not path.exists():
-            return  # no transaction was aborted in it
+            return  # the segment has no aborted transaction
         self._files.rename(path, self._path(suffix, new_mark))
 
     def to_segment(self, rng: random.Random) -> Segment:
-        """The segment that these files are once they are in place."""
+        """The segment that consists of these files once they are in place."""
         created_ms = int(self._modified_s * 1000)
         return Segment(
             self._directory,
@@ -143,7 +144,7 @@ class CleanedSegment:
         )
 
     def discard(self) -> None:
-        """Remove what there is, unless it is in place."""
+        """Remove all files that are not in place yet."""
         for mark in (CLEANED_SUFFIX, SWAP_SUFFIX):
             for suffix in SEGMENT_SUFFIXES:
                 self._files.remove_if_exists(self._path(suffix, mark))

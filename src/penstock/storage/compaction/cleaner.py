@@ -1,7 +1,8 @@
-"""One clean of one log: map the keys of its dirty part, then filter its segments. Runs in a worker thread.
+"""Does one clean of one log: maps the keys of its dirty part, then filters its segments, in a worker thread.
 
-The map holds the newest offset of as many keys as its memory takes; where it fills up, the clean ends there
-and the next goes on. Every batch that is read is checked first: a damaged one must not get a new checksum.
+The map holds the newest offset of as many keys as fit into its memory. If it fills up, the clean ends at that
+offset and the next clean continues from there. The cleaner verifies every batch that it reads, because a
+damaged batch must not get a new checksum.
 """
 
 from __future__ import annotations
@@ -36,42 +37,42 @@ logger = logging.getLogger(__name__)
 
 _SECRET_BYTES: Final = 16
 _LOAD_FACTOR_MIN: Final = 0.01
-"""The config takes any number."""
+"""Lower bound of `log.cleaner.io.buffer.load.factor`, because the config accepts any number."""
 _THROTTLED_BYTES: Final = 64 * 1024
-"""So much is read or written between two looks at the clock."""
+"""Bytes read or written between two calls of the throttler, which reads the clock."""
 
 
 class Surroundings(Protocol):
-    """What a clean needs of its owner."""
+    """The interface through which a clean calls its owner."""
 
     def check(self) -> None:
-        """Raise CleaningAborted where the clean must end; asked every now and then."""
+        """Raise CleaningAborted if the clean must end; the clean calls this after every read."""
 
     def pause(self, pause_s: float) -> None:
-        """Wait, or until the clean must end."""
+        """Wait for `pause_s` seconds, or less if the clean must end."""
 
     def install(self, cleaned: CleanedSegment, replaced: Sequence[Segment]) -> None:
-        """Have the log take in what was cleaned, on its own thread. Raises CleaningAborted, LogError."""
+        """Make the log adopt the cleaned segment, on the log's thread. Raises CleaningAborted, LogError."""
 
 
 class CleanResult(NamedTuple):
     end_offset: int
-    """The first offset that was not mapped: the next clean begins there."""
+    """The first offset that was not mapped, where the next clean begins."""
     stats: CleanerStats
 
 
 class _Cleaning(NamedTuple):
-    """What the groups of one clean share."""
+    """The state that all groups of one clean share."""
 
     log: Log
     transactions: CleanedTransactions
     batch_filter: BatchFilter
     legacy_horizon_s: float
-    """Segments written before lose the tombstones of magic 0 and 1."""
+    """Segments modified at this time (Unix seconds) or earlier lose their tombstones of magic 0 and 1."""
 
 
 class Cleaner:
-    """The parts of a clean, with the memory that one worker may use."""
+    """The cleaner of one log, within the memory that one worker may use."""
 
     def __init__(
         self,
@@ -93,7 +94,7 @@ class Cleaner:
         self._stats = CleanerStats()
 
     def clean(self, found: LogToClean, now_ms: int) -> CleanResult:
-        """Clean the log as it was found. Raises CleaningAborted, LogError (CorruptLog), OSError."""
+        """Clean the range described by `found`. Raises CleaningAborted, LogError (CorruptLog), OSError."""
         log = found.log
         started_s = time.monotonic()
         self._stats = CleanerStats()
@@ -130,10 +131,10 @@ class Cleaner:
         legacy_horizon_s = _modified_s(clean[-1]) - log.config.delete_retention_ms / 1000 if clean else 0.0
         return _Cleaning(log, transactions, batch_filter, legacy_horizon_s)
 
-    # --- which keys are where
+    # --- the map of keys
 
     def _map_keys(self, found: LogToClean) -> kernel.OffsetMap:
-        """The newest offsets of the dirty part's keys, or of as much of it as the map can take."""
+        """Map the keys of the dirty part, or of as much of it as fits, to their newest offsets."""
         log, start, end = found.log, found.first_dirty_offset, found.first_uncleanable_offset
         offsets = self._new_map(end - start)
         transactions = CleanedTransactions()
@@ -143,12 +144,12 @@ class Cleaner:
         for segment, following in zip_longest(dirty, dirty[1:]):
             if not self._map_segment(found, segment, offsets, transactions):
                 break
-            # the last records may be gone
+            # an earlier clean may have removed the segment's last records
             offsets.latest_offset = (end if following is None else following.base_offset) - 1
         return offsets
 
     def _new_map(self, offset_count: int) -> kernel.OffsetMap:
-        """A map for as many keys as `offset_count` records can have, within the memory that there is."""
+        """Make a map for as many keys as `offset_count` records can have, within the memory of one worker."""
         capacity = max(int(self._slots * self._load_factor), 1)
         if offset_count < capacity:
             capacity = max(offset_count, 1)
@@ -162,7 +163,7 @@ class Cleaner:
         offsets: kernel.OffsetMap,
         transactions: CleanedTransactions,
     ) -> bool:
-        """Map the keys of one segment; False where the map is full before its end."""
+        """Map the keys of one segment. Returns False if the map is full before the segment ends."""
         start_offset = found.first_dirty_offset
         reader = self._reader(found.log, segment, segment.offset_index.lookup(start_offset).position)
         with _damage_named(found.log, segment):
@@ -184,17 +185,17 @@ class Cleaner:
                 self._take(read_bytes)
         return True
 
-    # --- what remains
+    # --- filtering
 
     def _clean_group(self, cleaning: _Cleaning, group: Sequence[Segment]) -> None:
-        """Write one segment in place of a group, and have the log take it in."""
+        """Write the segment that replaces a group, and install it in the log."""
         log = cleaning.log
         cleaned = CleanedSegment(
             log.directory, group[0].base_offset, log.config, self._files, self._write_bytes
         )
         try:
             self._write_group(cleaning, group, cleaned)
-            self._surroundings.check()  # where a log was deleted, the directory may be another's by now
+            self._surroundings.check()  # if the log was deleted, its directory may now be another log's
             cleaned.offer()
             for segment in group:
                 segment.pin()
@@ -245,7 +246,7 @@ class Cleaner:
         return SegmentReader(segment, following.base_offset, position)
 
     def _take(self, size_bytes: int) -> None:
-        """Count what was read and written, and wait or end where that is due."""
+        """Count bytes read and written; pause if the throttler requires it. Raises CleaningAborted."""
         self._surroundings.check()
         self._unthrottled_bytes += size_bytes
         if self._unthrottled_bytes >= _THROTTLED_BYTES:
@@ -256,7 +257,7 @@ class Cleaner:
 
 
 def _map_batch(offsets: kernel.OffsetMap, header: BatchHeader, data: memoryview, start_offset: int) -> bool:
-    """Map the keys of one batch; False where the map is full before its end."""
+    """Map the keys of one batch. Returns False if the map is full before the batch ends."""
     if header.magic == CURRENT_MAGIC:
         section = records_section(data, header, 0, DECOMPRESSED_BYTES_MAX)
         return kernel.index_records(offsets, section, header, start_offset)
@@ -268,13 +269,13 @@ def _map_batch(offsets: kernel.OffsetMap, header: BatchHeader, data: memoryview,
 
 
 def _modified_s(segment: Segment) -> float:
-    """When the segment was written, as the file tells; a clean leaves that as it was."""
+    """The modification time of the segment's file in Unix seconds; a clean preserves it."""
     return segment.file.path.stat().st_mtime
 
 
 @contextmanager
 def _damage_named(log: Log, segment: Segment) -> Iterator[None]:
-    """Tell of damage found in a segment with partition and file."""
+    """Turn damage found in a segment into a CorruptLog that names the partition and the file."""
     try:
         yield
     except (CorruptBatch, MalformedRecords) as error:

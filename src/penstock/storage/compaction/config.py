@@ -8,7 +8,7 @@ UNLIMITED_BYTES_PER_SECOND: Final = 1.7976931348623157e308
 
 
 class CleanerConfig(NamedTuple):
-    """Under Kafka's names without their `log.cleaner.`, and with its defaults."""
+    """The `log.cleaner.*` configs under Kafka's names without that prefix, and with Kafka's defaults."""
 
     enable: bool = True
     threads: int = 1

@@ -1,5 +1,5 @@
-"""How a clean may end early."""
+"""The exception that ends a clean early."""
 
 
 class CleaningAborted(Exception):
-    """The log is to be truncated, deleted or closed, or compacted otherwise: what was cleaned is dropped."""
+    """The log is being truncated, deleted or closed, or its config changed: discard what was cleaned."""

@@ -1,4 +1,4 @@
-"""Which segments a clean makes into one, so that segments do not shrink for ever."""
+"""Groups the segments that a clean merges into one, so that segments do not become ever smaller."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from penstock.storage.index import MAX_RELATIVE_OFFSET
 from penstock.storage.segment import Segment
 
 SEGMENTS_MAX: Final = 64
-"""The event loop renames the files of a group in one turn; Kafka knows no such limit."""
+"""Limit for a group, as the event loop renames the files of a group in one turn. Kafka has no such limit."""
 
 
 def group_by_size(
     segments: Sequence[Segment], config: LogConfig, first_uncleanable_offset: int
 ) -> list[list[Segment]]:
-    """Neighbours whose log and whose indexes fit into one segment, and whose offsets do.
+    """Group adjacent segments whose log, indexes and offsets each fit into one segment.
 
-    Where a segment ends is told by the base offset of the next, `first_uncleanable_offset` after the last.
+    A segment ends at the base offset of the next one; the last segment ends at `first_uncleanable_offset`.
     """
     groups: list[list[Segment]] = []
     for segment, following in zip_longest(segments, segments[1:]):

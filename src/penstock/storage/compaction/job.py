@@ -1,4 +1,4 @@
-"""One clean under way: between the worker that does it and the event loop that owns its log."""
+"""Connects the worker that runs a clean with the event loop that owns the log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _ABORT_CHECK_S: Final = 0.1
 
 
 class CleaningJob:
-    """The `Surroundings` of a clean; made on the thread that owns the log, on which `run_on_owner` calls."""
+    """One running clean, and its `Surroundings`.
+
+    It is created on the thread that owns the log; `run_on_owner` calls a function on that thread.
+    """
 
     def __init__(self, found: LogToClean, run_on_owner: Callable[[Callable[[], None]], object]) -> None:
         self.found = found
@@ -25,12 +28,12 @@ class CleaningJob:
         self._aborted = threading.Event()
 
     def abort(self) -> None:
-        """From now on nothing is installed any more; the worker ends soon."""
+        """Stop the clean: nothing more is installed, and the worker ends soon."""
         self._aborted.set()
 
     @property
     def is_aborted(self) -> bool:
-        """Also where the log has been deleted, or its topic is no longer to be compacted."""
+        """Whether the clean was aborted, its log deleted, or its topic is no longer compacted."""
         log = self.found.log
         return self._aborted.is_set() or log.deleted or not log.config.compacts
 
@@ -42,9 +45,9 @@ class CleaningJob:
         self._aborted.wait(pause_s)
 
     def install(self, cleaned: CleanedSegment, replaced: Sequence[Segment]) -> None:
-        """Called by the worker; waits until the owner has taken the segment in, or never will."""
+        """Wait until the owner has installed the segment, or the clean is aborted. Runs in the worker."""
         installing: Future[None] = Future()
-        if threading.get_ident() == self._owner:  # where a simulator runs everything on one thread
+        if threading.get_ident() == self._owner:  # a simulator runs everything on one thread
             self._install_now(installing, cleaned, replaced)
         else:
             self._run_on_owner(lambda: self._install_now(installing, cleaned, replaced))

@@ -1,8 +1,8 @@
-"""Which log is cleaned next, and when; the workers that do it.
+"""Decides which log is cleaned next and when, and runs the workers that clean.
 
-Belongs to the event loop: whatever changes here or in a log happens there. A log that is being cleaned loses
-no segments otherwise: its retention waits until the clean is over. Truncation and deletion do not wait; they
-abort the clean, which then installs nothing more.
+The event loop owns this module's state: it makes all changes here and in the logs. While a log is being
+cleaned, retention removes none of its segments; it waits until the clean is over. Truncation and deletion do
+not wait: they abort the clean, which then installs nothing more.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from penstock.storage.names import TopicPartition
 logger = logging.getLogger(__name__)
 
 _NICENESS: Final = 10
-"""Of the workers' threads: where cores are few, those who wait for an answer go first."""
+"""Niceness of the workers' threads: if there are few cores, threads that serve requests run first."""
 
 
 _SCANNED_LOGS_PER_TURN: Final = 100
-"""A millisecond or two; then the event loop has other things to do."""
+"""Logs examined per turn of the event loop: a millisecond or two, so that the loop can serve requests."""
 
 
 class _Scan(NamedTuple):
-    """The logs still to be looked at, and those that were."""
+    """One scan of all compacted logs: those still to be examined, and what was found of the others."""
 
     waiting: deque[Log]
     high_watermarks: Mapping[TopicPartition, int]
@@ -58,11 +58,12 @@ def _step_back() -> None:
 
 
 class LogCleaner:
-    """Cleans compacted logs, and applies their retention.
+    """The log cleaner of a node, which also applies the retention of compacted logs.
 
-    `logs` gives all logs of the node, `high_watermarks` theirs; a log without one is left alone.
-    `run_on_owner` calls a function soon on the thread that owns this and the logs, from any thread;
-    `workers` makes a pool of so many. `io_error` hears of a log whose files could not be read or written.
+    `logs` returns all logs of the node, and `high_watermarks` their high watermarks; a log without one is not
+    cleaned. `run_on_owner` may be called from any thread and schedules a function on the thread that owns the
+    cleaner and the logs. `workers` makes a pool of the given number of workers. `io_error` is called if a
+    log's files cannot be read or written.
     """
 
     def __init__(
@@ -81,9 +82,9 @@ class LogCleaner:
     ) -> None:
         self.config = config
         self.uncleanable: set[TopicPartition] = set()
-        """Partitions whose clean failed over what lies in them; they are left alone until the next start."""
+        """Partitions whose clean failed because of their data; they are not cleaned until the next start."""
         self.last_stats: deque[CleanerStats] = deque(maxlen=max(1, config.threads))
-        """Of the last clean of each worker."""
+        """Statistics of the latest cleans, at most one for each worker thread."""
         self.max_dirty_ratio = 0.0
         self.max_compaction_delay_ms = 0
         self.last_run_ms = clock()
@@ -95,9 +96,9 @@ class LogCleaner:
         self._files = files
         self._rng = rng
         self._make_workers = workers
-        self._workers: Executor | None = None  # made for the first clean: many nodes compact nothing
+        self._workers: Executor | None = None  # made for the first clean, as many nodes compact nothing
         self._former_workers: list[Executor] = []
-        self._writer: Executor | None = None  # of checkpoints, which must not wait for a clean to end
+        self._writer: Executor | None = None  # writes checkpoints, which must not wait for a clean to end
         self._checkpoints = {path: CleanerCheckpoint(path, files) for path in directories}
         self._jobs: dict[TopicPartition, CleaningJob] = {}
         self._throttler = Throttler(config.io_max_bytes_per_second, time.monotonic)
@@ -105,10 +106,10 @@ class LogCleaner:
         self._next_run_ms = 0
         self._is_closed = False
 
-    # --- what the manager tells
+    # --- called by the manager
 
     def tick(self, now_ms: int) -> None:
-        """Begin what is due; to be called about every second."""
+        """Begin a scan if one is due. The manager calls this about every second."""
         if now_ms >= self._next_run_ms and self.config.enable and self._scan is None:
             self._begin_scan(now_ms)
 
@@ -117,11 +118,11 @@ class LogCleaner:
 
     @property
     def jobs(self) -> int:
-        """Cleans under way."""
+        """The number of running cleans."""
         return len(self._jobs)
 
     def uncleanable_bytes(self) -> int:
-        """What would be cleaned of the partitions that can't be."""
+        """The bytes that still need cleaning in the partitions that cannot be cleaned."""
         return sum(
             segment.size
             for log in self._logs()
@@ -131,17 +132,17 @@ class LogCleaner:
         )
 
     def cleaned_up_to(self, log: Log) -> int | None:
-        """Where the last clean of the log ended; None where there was none."""
+        """The offset where the last clean of the log ended, or None if there was none."""
         return self._checkpoint_of(log).get(log.name)
 
     def truncated(self, log: Log, offset: int) -> None:
-        """Records from `offset` on are about to go."""
+        """Abort the log's clean and lower its checkpoint, as records from `offset` on are about to go."""
         self._abort(log.name)
         if self._checkpoint_of(log).truncate(log.name, offset):
             self._write_checkpoint(log)
 
     def deleted(self, log: Log, directory: Path) -> None:
-        """The log is served no longer; it lay in `directory`."""
+        """Abort the clean of a log that is no longer served, and forget the log; it was in `directory`."""
         self._abort(log.name)
         self.uncleanable.discard(log.name)
         checkpoint = self._checkpoints[directory]
@@ -149,7 +150,7 @@ class LogCleaner:
             self._write_soon(checkpoint)
 
     def reconfigure(self, config: CleanerConfig) -> None:
-        """Obey these broker configs from now on; cleans under way are aborted, and begin again."""
+        """Apply new broker configs. Running cleans are aborted, and begin again."""
         if config == self.config:
             return
         for job in self._jobs.values():
@@ -165,7 +166,7 @@ class LogCleaner:
         self._next_run_ms = 0
 
     def close(self) -> None:
-        """Abort what is under way, and wait for the workers. Blocks; the loop may be running or not."""
+        """Abort all running cleans and wait for the workers. Blocks; the loop may be running or not."""
         self._is_closed = True
         for job in list(self._jobs.values()):
             job.abort()
@@ -179,10 +180,10 @@ class LogCleaner:
             logger.info("%s: its clean is aborted", name)
             job.abort()
 
-    # --- which log
+    # --- choosing a log
 
     def _begin_scan(self, now_ms: int) -> None:
-        """Look at every compacted log, some a turn, then give free workers the filthiest."""
+        """Examine every compacted log, a few per turn, then assign the dirtiest to the free workers."""
         self.last_run_ms = now_ms
         compacted = deque(log for log in self._logs() if self._may_be_cleaned(log))
         self._scan = _Scan(compacted, self._high_watermarks() if compacted else {}, [])
@@ -207,7 +208,7 @@ class LogCleaner:
         self._choose(found, now_ms)
 
     def _choose(self, found: list[LogToClean], now_ms: int) -> None:
-        """Start with the log that has the largest share of dirty bytes; rest where none is due."""
+        """Start cleaning the logs that are due, those with the largest share of dirty bytes first."""
         self.max_dirty_ratio = max((log.cleanable_ratio for log in found), default=0.0)
         self.max_compaction_delay_ms = max((log.compaction_delay_ms for log in found), default=0)
         due = sorted((log for log in found if log.is_due), key=lambda log: log.cleanable_ratio, reverse=True)
@@ -224,7 +225,7 @@ class LogCleaner:
         )
 
     def _retain(self, log: Log, high_watermark: int, now_ms: int) -> None:
-        """Apply retention here, as it must not meet a clean of the log."""
+        """Apply retention here, because it must not run during a clean of the log."""
         try:
             log.delete_old_segments(now_ms, high_watermark)
         except LogError as error:
@@ -255,7 +256,7 @@ class LogCleaner:
         self._workers.submit(self._work, job, cleaner).add_done_callback(_complain)
 
     def _work(self, job: CleaningJob, cleaner: Cleaner) -> None:
-        """In a worker: clean, and have the owner note how it ended."""
+        """Clean in a worker, then pass the outcome to the owner."""
         log = job.found.log
         outcome: CleanResult | Exception
         try:

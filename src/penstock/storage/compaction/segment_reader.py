@@ -1,4 +1,4 @@
-"""Reading a segment that is cleaned: runs of plain batches for the kernel, any other batch by itself."""
+"""Reads a segment for a clean: plain batches in runs for the kernel, all other batches one by one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from penstock.storage.segment import Segment
 _OF_TRANSACTIONS: Final = batch.TRANSACTIONAL_MASK | batch.CONTROL_MASK
 _WINDOW_BYTES: Final = 1 << 20
 _RUN_BYTES: Final = 256 << 10
-"""A fraction of a millisecond's work: between two runs a clean can be paused, or end."""
+"""Size of a run, a fraction of a millisecond's work: a clean can pause or end only between two runs."""
 
 
 class SegmentReader:
-    """The batches of `segment` from the boundary `position` on, their offsets below `limit_offset`."""
+    """A reader of one segment, from the batch boundary `position` on.
+
+    All offsets must be below `limit_offset`; otherwise the segment is corrupt.
+    """
 
     def __init__(self, segment: Segment, limit_offset: int, position: int = 0) -> None:
         self._file = segment.file
@@ -32,9 +35,9 @@ class SegmentReader:
         return self._window_start + self._at < self._end
 
     def run(self, committed_below: int) -> kernel.Run | None:
-        """What comes next, as the kernel takes it; None before a batch that is for `batch`.
+        """Return the next run for the kernel, or None if `batch` must read the next batch.
 
-        Below the offset `committed_below` lie no aborted transactions. Raises CorruptBatch, OSError.
+        There are no aborted transactions below the offset `committed_below`. Raises CorruptBatch, OSError.
         """
         self._fill()
         attributes = self._window[self._at + batch.ATTRIBUTES_OFFSET + 1]
@@ -46,19 +49,19 @@ class SegmentReader:
         )
 
     def pass_run(self, position: int, lowest_offset: int) -> int:
-        """Go on where the kernel ended with the last `run`. Returns the bytes passed; 0 asks for `batch`."""
+        """Continue where the kernel ended. Returns the bytes that it passed; if 0, call `batch` next."""
         passed = position - self._at
         self._at, self._lowest_offset = position, lowest_offset
         return passed
 
     def batch(self) -> tuple[BatchHeader, memoryview]:
-        """The next batch, found sound. Raises CorruptBatch, OSError."""
+        """Read the next batch and verify it. Raises CorruptBatch, OSError."""
         size = self._fill()
         at, position = self._at, self._window_start + self._at
         header = parse_header(self._window, at)
         if not crc_is_valid(self._window, header, at):
             raise CorruptBatch(f"batch at byte {position} (offset {header.base_offset}) fails its checksum")
-        # offsets lie outside the checksum
+        # the checksum does not cover the offsets
         if not self._lowest_offset <= header.base_offset <= header.last_offset < self._limit_offset:
             raise CorruptBatch(
                 f"the batch at byte {position}, offsets {header.base_offset} to {header.last_offset}, "
@@ -68,7 +71,7 @@ class SegmentReader:
         return header, self._window[at : at + size]
 
     def _fill(self) -> int:
-        """Have the whole of the next batch in the window. Returns its size."""
+        """Read until the window holds the whole next batch. Returns the size of that batch."""
         size = batch_size_bytes(self._window, self._at)
         while size is None or self._at + size > len(self._window):
             position = self._window_start + self._at

@@ -1,4 +1,4 @@
-"""What one clean read and wrote."""
+"""Statistics of one clean."""
 
 from __future__ import annotations
 

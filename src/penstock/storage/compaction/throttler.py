@@ -1,4 +1,4 @@
-"""Keeps the bytes that all cleaners read and write under a rate."""
+"""Limits the rate at which all cleaners together read and write bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SLOWEST_BYTES_PER_SECOND: Final = 0.01
 
 
 class Throttler:
-    """Counts bytes and tells how long to pause; shared by threads. `clock_s` never goes back."""
+    """A throttler that counts bytes and computes pauses; threads share it. `clock_s` must be monotonic."""
 
     def __init__(self, bytes_per_second: float, clock_s: Callable[[], float]) -> None:
         self.bytes_per_second = bytes_per_second
@@ -21,14 +21,14 @@ class Throttler:
         self._observed_bytes = 0
 
     def pause_s(self, size_bytes: int) -> float:
-        """Seconds to wait after having read or written that much; 0 within the rate."""
+        """The seconds to wait after `size_bytes` were read or written; 0 if the rate is within the limit."""
         with self._lock:
             self._observed_bytes += size_bytes
             elapsed_s = self._clock_s() - self._period_start_s
             if elapsed_s < _CHECK_INTERVAL_S:
                 return 0.0
             pause_s = -elapsed_s
-            if self.bytes_per_second >= 0:  # as in Kafka: less sets no limit, 0 stops what is under way
+            if self.bytes_per_second >= 0:  # as in Kafka: below 0 is no limit, 0 stops running cleans
                 pause_s += self._observed_bytes / max(self.bytes_per_second, _SLOWEST_BYTES_PER_SECOND)
             self._period_start_s += elapsed_s + max(pause_s, 0.0)
             self._observed_bytes = 0

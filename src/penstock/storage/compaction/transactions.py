@@ -1,8 +1,8 @@
-"""What a clean knows of transactions: which were aborted, and which markers are still needed.
+"""Tracks transactions during a clean: which were aborted, and which markers are still needed.
 
-Fed with the batches of a log in their order, and with the aborted transactions of its indexes before. A
-marker must stay as long as a record of its transaction does; an abort marker that stays keeps its entry in
-the new segment's transaction index.
+The cleaner passes in the batches of a log in their order, and before them the aborted transactions from the
+log's indexes. A marker must stay as long as a record of its transaction does; an abort marker that stays
+keeps its entry in the new segment's transaction index.
 """
 
 from __future__ import annotations
@@ -20,30 +20,33 @@ _MAX_OFFSET: Final = 2**63 - 1
 
 
 class CleanedTransactions:
-    """`index` takes the aborted transactions that are still needed; None while keys are only mapped."""
+    """The transactions that one pass over a log has met.
+
+    `index` receives the aborted transactions that are still needed; it is None while keys are only mapped.
+    """
 
     def __init__(self) -> None:
         self.index: TransactionIndex | None = None
         self._to_come: list[tuple[int, AbortedTransaction]] = []  # a heap by first offset
-        self._aborted: dict[int, AbortedTransaction] = {}  # by producer id: begun, marker not read yet
+        self._aborted: dict[int, AbortedTransaction] = {}  # by producer id; their marker is not read yet
         self._aborted_with_batches: set[int] = set()
         self.committed = kernel.ProducerIds()
-        """Producers with batches of a transaction that was not aborted."""
+        """Producers with batches of a transaction that was not aborted and whose marker is not read yet."""
 
     def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
-        """Aborted transactions of the part to be read next; some may have been told before."""
+        """Add the aborted transactions of the part to be read next; duplicates are harmless."""
         for aborted in transactions:
             heappush(self._to_come, (aborted.first_offset, aborted))
 
     @property
     def committed_below(self) -> int:
-        """An offset below which no batch comes that is of an aborted transaction."""
+        """An offset below which no batch of an aborted transaction follows."""
         if self._aborted:
             return 0
         return self._to_come[0][0] if self._to_come else _MAX_OFFSET
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Take in a batch of data; whether it belongs to an aborted transaction, and so to nobody."""
+        """Process a data batch. Returns whether it belongs to an aborted transaction and can be dropped."""
         self._begin_up_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -54,7 +57,7 @@ class CleanedTransactions:
         return False
 
     def is_marker_needless(self, header: BatchHeader, data: memoryview) -> bool:
-        """Take in a control batch; whether no record of its transaction was read before it.
+        """Process a control batch. Returns whether no record of its transaction was read before it.
 
         Raises MalformedRecords, OSError.
         """
