@@ -241,7 +241,7 @@ def test_an_index_that_leads_astray_hides_nothing(
     log = bench.open(clean=True)
     assert [value for _, value in read_all(log, max_bytes=250)] == values
     assert read_all(log)[0] == (0, values[0])
-    told = [message for message in caplog.messages if "0.index is damaged and passed over" in message]
+    told = [message for message in caplog.messages if "0.index is damaged and ignored" in message]
     assert len(told) == 1
 
 

@@ -97,7 +97,7 @@ class Leader:
         self.voters = {voter.key.id: Progress(voter.key, voter.endpoints) for voter in voters}
         self.observers: dict[ReplicaKey, Progress] = {}
         self.volatile_voters: VoterSet | None = None
-        """With kraft.version 0: the voters with the directories and endpoints they sent, for the upgrade."""
+        """The voters with the directories and endpoints they sent, to upgrade from kraft.version 0."""
         self.parked: list[ParkedFetch] = []
         self.pending: PendingChange | None = None
         self.resign_requested = False

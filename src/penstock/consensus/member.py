@@ -177,7 +177,7 @@ class Member(ABC):
         role = self.role
         if leader_id == self.settings.local.id:
             raise InconsistentQuorum(
-                f"this node, {leader_id}, is said to lead epoch {epoch}, which it does not"
+                f"another member claims that this node, {leader_id}, leads epoch {epoch}"
             )
         if self.settings.listener_name not in endpoints:
             log.warning(
@@ -207,7 +207,7 @@ class Member(ABC):
 
     def become_prospective(self, now_ms: int) -> None:
         """Begin to ask for pre-votes; a sole voter becomes a candidate at once."""
-        assert self.may_be_elected, f"{self.settings.local} is none of {self.voters}"
+        assert self.may_be_elected, f"{self.settings.local} is not one of {self.voters}"
         role = self.role
         ballot = Ballot(self.voters, self.settings.local)
         self._become(
@@ -228,7 +228,7 @@ class Member(ABC):
 
     def become_candidate(self, now_ms: int) -> None:
         """Begin the next epoch with a vote for this member."""
-        assert self.may_be_elected, f"{self.settings.local} is none of {self.voters}"
+        assert self.may_be_elected, f"{self.settings.local} is not one of {self.voters}"
         ballot = Ballot(self.voters, self.settings.local)
         self._become(
             Candidate(

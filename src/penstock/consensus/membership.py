@@ -131,7 +131,7 @@ def versions_told(raft: Raft, node: Node, response: SupportedVersionsResponse, n
         )
         return True
     voters = raft.voters.added(Voter(pending.added, pending.endpoints, *known))
-    assert voters is not None, "another change came in between"
+    assert voters is not None, "another change was made meanwhile"
     pending.offset = raft.log.append_voters(raft.epoch, None, voters)
     if not pending.ack_when_committed and pending.token is not None:
         raft.effects.append(Reply(pending.token, ChangeResponse(ErrorCode.NONE)))
@@ -237,7 +237,7 @@ def upgrade(raft: Raft, kraft_version: int, now_ms: int, *, validate_only: bool)
     if voters is None or not voters.supports(kraft_version):
         return f"not all voters are known to support kraft.version {kraft_version}"
     if any(key.directory_id == ZERO_UUID for key in voters.keys):
-        return f"the directory ids of some voters are not known yet, known are {voters}"
+        return f"the directory ids of some voters are not known yet: {voters}"
     if not validate_only:
         leader.volatile_voters = None
         raft.log.append_voters(raft.epoch, kraft_version, voters)
@@ -254,7 +254,7 @@ def high_watermark_moved(raft: Raft) -> None:
     if pending is not None and pending.offset is not None and leader.high_watermark > pending.offset:
         _finish(raft, leader, ErrorCode.NONE)
     if not raft.is_voter and _is_committed(raft, leader) and not leader.resign_requested:
-        log.info("metadata quorum leader is no voter any more, resigns epoch=%d", leader.epoch)
+        log.info("metadata quorum leader resigns: it is no longer a voter epoch=%d", leader.epoch)
         leader.resign_requested = True
 
 

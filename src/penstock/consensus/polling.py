@@ -115,7 +115,7 @@ def _poll_follower(raft: Raft, follower: Follower, now_ms: int) -> float:
     if raft.may_be_elected:
         left_ms = follower.fetch_deadline_ms - now_ms
         if left_ms <= 0:
-            log.info("metadata quorum leader is silent leader=%d epoch=%d", leader.id, follower.epoch)
+            log.info("metadata quorum leader does not respond leader=%d epoch=%d", leader.id, follower.epoch)
             raft.become_prospective(now_ms)
             return 0.0
     if follower.update_voter_deadline_ms <= now_ms:

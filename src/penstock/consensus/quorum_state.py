@@ -62,7 +62,9 @@ class ElectionState(NamedTuple):
             data = json.loads(text)
             version = data["data_version"]
             if version not in (0, 1):
-                raise QuorumStateError(f"quorum-state of version {version}: versions 0 and 1 are known")
+                raise QuorumStateError(
+                    f"quorum-state of version {version}: only versions 0 and 1 are supported"
+                )
             leader_id, voted_id = data["leaderId"], data["votedId"]
             directory_id = data.get("votedDirectoryId")
             return cls(

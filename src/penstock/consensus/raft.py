@@ -168,7 +168,7 @@ class Raft(Member):
         try:
             handled = self._handle_response(node, response, now_ms)
         except InconsistentQuorum as error:
-            log.error("quorum response passed over node=%d error=%s", node.id, error)
+            log.error("quorum response ignored node=%d error=%s", node.id, error)
             handled = False
         if handled:
             self.connections.succeeded(node.id, correlation_id)
@@ -291,9 +291,9 @@ class Raft(Member):
             return
         if leader_id == self.settings.local.id:
             if not isinstance(self.role, Leader | Resigned):
-                raise InconsistentQuorum(f"this node is said to lead epoch {epoch}, in which it does not")
+                raise InconsistentQuorum(f"another member claims that this node leads epoch {epoch}")
         elif self.leader_id not in (None, leader_id):
-            raise InconsistentQuorum(f"epoch {epoch} is said to be led by {leader_id} and {self.leader_id}")
+            raise InconsistentQuorum(f"epoch {epoch} has two leaders, {leader_id} and {self.leader_id}")
 
     def common_response(self, view: View, now_ms: int, own_errors: tuple[ErrorCode, ...] = ()) -> bool | None:
         """Handle the common part of a response. Raises InconsistentQuorum.
@@ -320,7 +320,7 @@ class Raft(Member):
             self.hear_of_leader(view.leader_id, view.epoch, view.endpoints, now_ms)
             return None if view.error is ErrorCode.NONE and isinstance(self.role, Follower) else True
         if view.error is ErrorCode.INVALID_VOTER_KEY:
-            log.info("asked a node that is another voter than the one in the voter set")
+            log.info("quorum request reached a node whose voter key is not the one in the voter set")
             return True
         if view.error is ErrorCode.NONE or view.error in own_errors:
             return None

@@ -186,13 +186,13 @@ def fetched(raft: Raft, node: Node, response: FetchResponse, now_ms: int) -> boo
             if offset < (follower.high_watermark or 0):
                 raise CommittedRecordsLost(
                     f"the leader, node {follower.leader_id}, has a log of epoch {end.epoch} up to offset "
-                    f"{end.offset}; here all up to {follower.high_watermark} is known to be committed"
+                    f"{end.offset}; all records up to {follower.high_watermark} are known to be committed"
                 )
-            log.info("metadata log parts from the leader's offset=%d end=%d", offset, raft.log.end_offset)
+            log.info("metadata log diverges from the leader's offset=%d end=%d", offset, raft.log.end_offset)
             raft.effects.append(Truncate(offset))
         case NeedsSnapshot(snapshot):
             follower.fetching_snapshot = raft.log.receive_snapshot(snapshot)
-            log.info("metadata snapshot to be fetched end_offset=%d epoch=%d", *snapshot)
+            log.info("fetching metadata snapshot end_offset=%d epoch=%d", *snapshot)
         case None:
             if not _append(raft, follower, response):
                 return False
@@ -238,11 +238,11 @@ def snapshot_fetched(raft: Raft, node: Node, response: FetchSnapshotResponse, no
     if not isinstance(follower, Follower):
         return True
     if not follower.fetching_snapshot or response.view.error is not ErrorCode.NONE:
-        log.info("metadata snapshot is gone at the leader error=%s", response.view.error.name)
+        log.info("leader no longer has the metadata snapshot error=%s", response.view.error.name)
         follower.fetching_snapshot = False
     elif raft.log.receiving_snapshot != (response.snapshot, response.position):
         log.error(
-            "metadata snapshot piece is another one than asked for found=%s:%d expected=%s",
+            "unexpected piece of a metadata snapshot found=%s:%d expected=%s",
             response.snapshot,
             response.position,
             raft.log.receiving_snapshot,

@@ -102,7 +102,7 @@ class Follower:
     has_fetched: bool = False
     """Whether a fetch succeeded in this epoch: the leader is then alive, and pre-votes are denied."""
     has_updated_leader: bool = False
-    """With kraft.version 0: whether this voter has sent its data to this leader, which it does once."""
+    """Whether this voter has sent its data to this leader, which it does once with kraft.version 0."""
     fetching_snapshot: bool = False
     leader_high_watermark: int | None = None
     """The high watermark of the leader's last response; this replica's log may end below it."""

@@ -47,7 +47,7 @@ def runs(
         if header.base_offset < expected:
             raise UnexpectedOffset(
                 f"{name}: the leader's batch of offsets {header.base_offset} to {header.last_offset} begins "
-                f"below offset {expected}, the end of what is here",
+                f"below the expected offset {expected}",
                 headers[0].base_offset,
                 headers[-1].last_offset,
             )

@@ -101,7 +101,7 @@ def batches(data: memoryview) -> Iterator[Batch]:
         end = position + header.size_bytes
         if header.batch_length <= 0 or end > len(data):
             raise CorruptBatch(
-                f"byte {position}: a batch of {header.size_bytes} bytes, and {remaining} are left"
+                f"byte {position}: a batch of {header.size_bytes} bytes, but only {remaining} are left"
             )
         damage = None if crc_is_valid(data, header, position) else "its checksum fails"
         yield Batch(position, header, data[position:end], damage)
@@ -193,7 +193,7 @@ def _verify_segment(walk: _Walk, path: Path, *, is_last: bool, decode_records: b
     base_offset = offset_of_file(path.name) or 0
     if walk.end_offset > base_offset:
         yield Finding(
-            walk.partition, path, base_offset, 0, f"begins below offset {walk.end_offset} before it"
+            walk.partition, path, base_offset, 0, f"begins below offset {walk.end_offset}, the end before it"
         )
     elif -1 < walk.end_offset < base_offset:
         yield _gap(walk, path, walk.end_offset, base_offset, 0)
@@ -207,7 +207,7 @@ def _verify_segment(walk: _Walk, path: Path, *, is_last: bool, decode_records: b
                 yield from _verify_batch(walk, path, batch, decode_records=decode_records)
                 batch.data.release()
         except CorruptBatch as error:
-            what = "the end is no whole batch, as after a crash" if is_last else "the rest can't be read"
+            what = "the end is not a whole batch, as after a crash" if is_last else "the rest cannot be read"
             yield Finding(walk.partition, path, walk.end_offset, None, f"{what}: {error}")
     yield from _verify_offset_index(walk, path.with_suffix(OFFSET_INDEX_SUFFIX), boundaries)
     yield from _verify_time_index(walk, path.with_suffix(TIME_INDEX_SUFFIX), boundaries)
@@ -215,7 +215,7 @@ def _verify_segment(walk: _Walk, path: Path, *, is_last: bool, decode_records: b
 
 
 def _gap(walk: _Walk, path: Path, first: int, following: int, position: int) -> Finding:
-    missing = f"offsets {first} to {following - 1} are missing, as compaction leaves it"
+    missing = f"offsets {first} to {following - 1} are missing, as after compaction"
     return Finding(walk.partition, path, first, position, missing, is_damage=False)
 
 
@@ -231,7 +231,7 @@ def _verify_batch(walk: _Walk, path: Path, batch: Batch, *, decode_records: bool
         return
     walk.records += header.count
     if header.base_offset < walk.end_offset and header.magic >= 2:
-        yield damage(f"its offset is below {walk.end_offset}, the next to come")
+        yield damage(f"its offset is below {walk.end_offset}, the next expected")
     elif header.base_offset > walk.end_offset:
         yield _gap(walk, path, walk.end_offset, header.base_offset, position)
     walk.end_offset = max(walk.end_offset, header.next_offset)
@@ -239,10 +239,10 @@ def _verify_batch(walk: _Walk, path: Path, batch: Batch, *, decode_records: bool
         if decode_records:
             count = sum(1 for _ in decode_batch(batch.data))
             if header.magic >= 2 and count != header.count:
-                yield damage(f"{count} records where its header says {header.count}")
+                yield damage(f"it has {count} records, but its header says {header.count}")
         _follow_transaction(walk, header, batch.data)
     except MalformedRecords as error:
-        yield damage(f"its records can't be decoded: {error}")
+        yield damage(f"its records cannot be decoded: {error}")
 
 
 def _follow_transaction(walk: _Walk, header: BatchHeader, data: memoryview) -> None:
@@ -259,7 +259,9 @@ def _follow_transaction(walk: _Walk, header: BatchHeader, data: memoryview) -> N
 
 def _verify_offset_index(walk: _Walk, path: Path, boundaries: dict[int, BatchHeader]) -> Iterator[Finding]:
     if not path.exists():
-        yield Finding(walk.partition, path, None, None, "is missing; a start rebuilds it", is_damage=False)
+        yield Finding(
+            walk.partition, path, None, None, "is missing; the next start rebuilds it", is_damage=False
+        )
         return
     before = (-1, -1)
     for slot, (offset, position) in enumerate(offset_entries(path)):
@@ -272,7 +274,7 @@ def _verify_offset_index(walk: _Walk, path: Path, boundaries: dict[int, BatchHea
                 path,
                 offset,
                 at,
-                f"the batch at byte {position} begins at {header.base_offset}",
+                f"the batch at byte {position} begins at offset {header.base_offset}",
             )
         if offset <= before[0] or position <= before[1]:
             yield Finding(walk.partition, path, offset, at, "is not above the entry before it")
@@ -281,7 +283,9 @@ def _verify_offset_index(walk: _Walk, path: Path, boundaries: dict[int, BatchHea
 
 def _verify_time_index(walk: _Walk, path: Path, boundaries: dict[int, BatchHeader]) -> Iterator[Finding]:
     if not path.exists():
-        yield Finding(walk.partition, path, None, None, "is missing; a start rebuilds it", is_damage=False)
+        yield Finding(
+            walk.partition, path, None, None, "is missing; the next start rebuilds it", is_damage=False
+        )
         return
     headers = iter(boundaries.values())
     header = next(headers, None)
@@ -294,7 +298,7 @@ def _verify_time_index(walk: _Walk, path: Path, boundaries: dict[int, BatchHeade
         if timestamp < before[0] or offset < before[1]:
             yield Finding(walk.partition, path, offset, at, "is below the entry before it")
         elif timestamp != latest:
-            problem = f"timestamp {timestamp} is not the latest up to offset {offset}, {latest}"
+            problem = f"timestamp {timestamp} is not the latest up to offset {offset}: {latest}"
             yield Finding(walk.partition, path, offset, at, problem)
         before = (timestamp, offset)
 
@@ -315,7 +319,7 @@ def _verify_transaction_index(walk: _Walk, path: Path, base_offset: int) -> Iter
             yield Finding(walk.partition, path, marker, None, problem)
     for entry in found.values():
         if not base_offset <= entry.last_offset < walk.end_offset:
-            problem = f"tells of a transaction of producer {entry.producer_id} that ended in no such segment"
+            problem = f"lists a transaction of producer {entry.producer_id} that did not end in this segment"
             yield Finding(walk.partition, path, entry.last_offset, None, problem)
 
 
@@ -329,7 +333,7 @@ def _verify_snapshots(walk: _Walk) -> Iterator[Finding]:
             continue
         for entry in entries:
             if offset is not None and entry.last_offset >= offset:
-                problem = f"knows offset {entry.last_offset} of producer {entry.producer_id}, which is later"
+                problem = f"has offset {entry.last_offset} of producer {entry.producer_id}, which is too high"
                 yield Finding(walk.partition, path, offset, None, problem)
 
 
@@ -344,6 +348,6 @@ def _verify_small_files(walk: _Walk) -> Iterator[Finding]:
     path = walk.directory / partition_metadata.FILE_NAME
     try:
         if partition_metadata.read_topic_id(walk.directory) is None:
-            yield Finding(walk.partition, path, None, None, "tells no topic id", is_damage=path.exists())
+            yield Finding(walk.partition, path, None, None, "has no topic id", is_damage=path.exists())
     except partition_metadata.PartitionMetadataCorrupt as error:
         yield Finding(walk.partition, path, None, None, str(error))

@@ -284,7 +284,7 @@ class Log:
         for header in headers:
             if header.batch_length + LOG_OVERHEAD > self.config.max_message_bytes:
                 raise MessageTooLarge(
-                    f"{self.name}: a batch of {header.size_bytes} bytes, max.message.bytes is "
+                    f"{self.name}: a batch has {header.size_bytes} bytes, but max.message.bytes is "
                     f"{self.config.max_message_bytes}"
                 )
             count += header.last_offset_delta + 1
@@ -294,7 +294,7 @@ class Log:
                 idempotent = True
         if size_bytes > self.config.segment_bytes:
             raise RecordListTooLarge(
-                f"{self.name}: {size_bytes} bytes at once, segment.bytes is {self.config.segment_bytes}"
+                f"{self.name}: {size_bytes} bytes exceed segment.bytes, which is {self.config.segment_bytes}"
             )
         return count, max_timestamp, idempotent
 
@@ -304,7 +304,7 @@ class Log:
         try:
             segment.undo_write()
         except OSError as second:
-            return self._fail(f"a failed write could not be taken back ({second})", error)
+            return self._fail(f"a failed write could not be undone ({second})", error)
         self._hooks.io_error(self, error)
         return StorageFailed(f"{self.name}: writing to {segment.file.path} failed: {error}")
 
@@ -316,7 +316,7 @@ class Log:
 
     def _fail(self, reason: str, error: OSError) -> StorageFailed:
         """Refuse appends until the directory is reopened; reads still work. Returns the error to raise."""
-        self.failure = f"the log in {self.directory} takes no appends, since {reason}: {error}"
+        self.failure = f"the log in {self.directory} accepts no appends, because {reason}: {error}"
         logger.error("%s: %s", self.name, self.failure)
         self._hooks.io_error(self, error)
         return StorageFailed(f"{self.name}: {self.failure}")
@@ -335,13 +335,15 @@ class Log:
             self.producer_state.take_snapshot()
             segment = self._create_segment(base_offset)
         except OSError as error:
-            self._complain(f"{self.name}: no new segment at offset {base_offset}: {error}")
+            self._complain(f"{self.name}: cannot create a segment at offset {base_offset}: {error}")
             try:
                 Segment.remove_files(self.directory, base_offset, self._files)
             except OSError as second:
-                raise self._fail(f"a failed roll could not be taken back ({second})", error) from error
+                raise self._fail(f"a failed roll could not be undone ({second})", error) from error
             self._hooks.io_error(self, error)
-            raise StorageFailed(f"{self.name}: no new segment at offset {base_offset}: {error}") from error
+            raise StorageFailed(
+                f"{self.name}: cannot create a segment at offset {base_offset}: {error}"
+            ) from error
         self._install(self.segments.with_roll(segment))
         self._flusher.directory_changed()
         self._hooks.wants_flush(self)
@@ -491,7 +493,9 @@ class Log:
         Raises CleaningAborted if they are no longer segments of this log, StorageFailed if the disk fails.
         """
         if self.failure is not None or not set(replaced) <= set(self.segments):
-            raise CleaningAborted(f"{self.name}: the segments of {cleaned.base_offset} are gone")
+            raise CleaningAborted(
+                f"{self.name}: the segments that segment {cleaned.base_offset} replaces are gone"
+            )
         try:
             self._drop(replaced, snapshots_of=replaced[1:])  # the new segment keeps the first base offset
             cleaned.put_in_place()
@@ -535,7 +539,9 @@ class Log:
                     return
                 if isinstance(error, CheckpointNotWritten):
                     self._hooks.io_error(self, error)
-                    raise StorageFailed(f"{self.name}: its leader epochs are not written: {error}") from error
+                    raise StorageFailed(
+                        f"{self.name}: its leader epochs could not be written: {error}"
+                    ) from error
                 raise self._fail("flushing it failed", error) from error
 
     @property
@@ -593,7 +599,7 @@ class Log:
         """
         if self.failure is not None:
             return
-        self.failure = "it is closed"
+        self.failure = "the log is closed"
         try:
             self.segments.active.finish()
             self.segments.active.sync(finished=True)

@@ -98,7 +98,7 @@ class LogDirectory:
         try:
             return checkpoints.read_offsets(self.path / name)
         except checkpoints.CheckpointCorrupt as error:
-            logger.warning("a broken checkpoint is passed over: %s", error)
+            logger.warning("a broken checkpoint is ignored: %s", error)
             return {}
 
     def broker_epoch_of_clean_shutdown(self) -> int:
@@ -145,7 +145,9 @@ class LogDirectory:
         try:
             self._has_vouched = run_file.write(self.path, self._files, incarnations)
         except OSError as error:  # an older file may remain, but it does not name this process
-            logger.warning("%s: to be killed will count as a loss: %s", self.path, error)
+            logger.warning(
+                "%s: if this process is killed, its writes will count as lost: %s", self.path, error
+            )
 
     def distrust(self, reason: str = "") -> None:
         """Record that data written here may be lost, however this process ends. May run in any thread."""

@@ -162,7 +162,7 @@ class LogManager:
         except LogDirectoryOffline as error:
             if not others or path == self._metadata_directory:
                 raise
-            logger.error("the node goes on without a log directory: %s", error)
+            logger.error("the node continues without a log directory: %s", error)
             self.offline[path] = str(error)
 
     @property
@@ -316,7 +316,7 @@ class LogManager:
         """
         if one.log_end_offset and other.log_end_offset:
             raise LogDirectoryError(
-                f"{one.name} lies in two log directories, {one.directory} and {other.directory}; "
+                f"{one.name} is in two log directories, {one.directory} and {other.directory}; "
                 "move one of them away"
             )
         log, empty = (other, one) if other.log_end_offset else (one, other)
@@ -333,12 +333,12 @@ class LogManager:
         parsed = parse_directory_name(path.name)
         if parsed is None:
             raise LogDirectoryError(
-                f"{path} is not named <topic>-<partition>; move it away, a log directory holds topics only"
+                f"{path} is not named <topic>-<partition>; move it away: a log directory holds topics only"
             )
         if parsed.mark == DELETE_DIRECTORY_SUFFIX:
             self._delete_delays.append((self._clock(), path))
         elif parsed.mark:
-            logger.warning("%s is left alone: it is marked %s", path, parsed.mark.lstrip("-"))
+            logger.warning("%s is ignored, because it is marked %s", path, parsed.mark.lstrip("-"))
         if parsed.mark or parsed.topic_partition.topic == CLUSTER_METADATA_TOPIC:
             return None
         return parsed.topic_partition
@@ -370,7 +370,7 @@ class LogManager:
             offset = directory.checkpoint(name).get(log.name, 0)
             if offset > log.log_end_offset:
                 self._damaged(
-                    log.directory, f"{log.name} ends at offset {log.log_end_offset}, {name} says {offset}"
+                    log.directory, f"{log.name} ends at offset {log.log_end_offset}, but {name} has {offset}"
                 )
 
     def _add(self, log: Log, directory: LogDirectory) -> None:
@@ -415,11 +415,9 @@ class LogManager:
         log = self._logs.get(name)
         if log is None:
             if self.offline and not is_new:
-                raise StorageFailed(
-                    f"{name} may lie in {', '.join(map(str, self.offline))}, which is offline"
-                )
+                raise StorageFailed(f"{name} may be in {', '.join(map(str, self.offline))}, which is offline")
             if not self._directories:
-                raise StorageFailed(f"{name} has no place: {', '.join(map(str, self.offline))} offline")
+                raise StorageFailed(f"{name} cannot be created: {', '.join(map(str, self.offline))} offline")
             directory = self._emptiest_directory()
             for other in self._directories:
                 other.sync_renames()
@@ -470,7 +468,9 @@ class LogManager:
         """
         log = self._retire(TopicPartition(topic, partition), STRAY_DIRECTORY_SUFFIX)
         if log is not None:
-            logger.warning("%s is of no topic of this cluster; it is kept as %s", log.name, log.directory)
+            logger.warning(
+                "%s belongs to no topic of this cluster; it is kept as %s", log.name, log.directory
+            )
 
     def settle_rivals(self, topic_id_of: Callable[[str], bytes | None]) -> None:
         """Choose between logs that have the same name but belong to different topics. Raises OSError.
@@ -491,7 +491,9 @@ class LogManager:
 
     def _set_aside_rival(self, log: Log, directory: LogDirectory) -> None:
         self._rename_retired(log, directory, STRAY_DIRECTORY_SUFFIX)
-        logger.warning("%s is of an earlier topic of that name; it is kept as %s", log.name, log.directory)
+        logger.warning(
+            "%s belongs to an earlier topic of that name; it is kept as %s", log.name, log.directory
+        )
 
     def _retire(self, name: TopicPartition, mark: str) -> Log | None:
         """Stop serving a log and rename its directory. Raises OSError."""
@@ -660,7 +662,7 @@ class LogManager:
                 if directory.path not in failed:
                     directory.write_clean_shutdown_marker(broker_epoch)
         except OSError as error:
-            logger.error("no clean shutdown, logs will be recovered: %s", error)
+            logger.error("the shutdown is not clean, so logs will be recovered: %s", error)
         finally:
             self._release()
 

@@ -129,6 +129,6 @@ def claim(
         if ids.count(directory_id) > 1:
             raise LogDirectoryError(
                 f"{directory} has the same directory.id as another one, {directory_id}; was it copied? "
-                f"Remove its {FILE_NAME} to have it formatted anew"
+                f"Remove its {FILE_NAME} to format it again"
             )
     return claimed

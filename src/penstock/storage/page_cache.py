@@ -116,7 +116,7 @@ def read_resident(fd: int, size: int, position: int) -> bytes:
             return os.pread(fd, size, position)
         raise
     if got < size and position + got < os.fstat(fd).st_size:
-        raise BlockingIOError(errno.EAGAIN, "only a part of it is in memory")
+        raise BlockingIOError(errno.EAGAIN, "only a part of the range is in memory")
     return bytes(data[:got])
 
 

@@ -50,14 +50,14 @@ def encode(entries: Iterable[SnapshotEntry]) -> bytes:
 def decode(data: bytes) -> list[SnapshotEntry]:
     """Decode a snapshot file. Raises SnapshotCorrupt."""
     if len(data) < _HEADER.size + _COUNT.size:
-        raise SnapshotCorrupt(f"{len(data)} bytes are too short")
+        raise SnapshotCorrupt(f"{len(data)} bytes are too few")
     version, crc = _HEADER.unpack_from(data)
     if version != _VERSION:
         raise SnapshotCorrupt(f"unknown version {version}")
     body = data[_HEADER.size :]
     if crc32c(body) != crc:
-        raise SnapshotCorrupt(f"checksum is {crc32c(body):#010x}, {crc:#010x} was stored")
+        raise SnapshotCorrupt(f"checksum is {crc32c(body):#010x}, expected {crc:#010x}")
     (count,) = _COUNT.unpack_from(body)
     if count * _ENTRY.size != len(body) - _COUNT.size:
-        raise SnapshotCorrupt(f"{len(body) - _COUNT.size} bytes are not {count} entries")
+        raise SnapshotCorrupt(f"{len(body) - _COUNT.size} bytes do not match {count} entries")
     return [SnapshotEntry(*fields) for fields in _ENTRY.iter_unpack(body[_COUNT.size :])]

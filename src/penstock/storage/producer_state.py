@@ -36,7 +36,7 @@ class ProducerState:
         self._ongoing: dict[int, int] = {}  # first offset → producer id, in offset order
         self._unreplicated: dict[int, int] = {}  # first offset → offset of the marker
         self.verifications: dict[int, Verification] = {}
-        """By producer id, while the transaction's first batch waits for the coordinator (KIP-890)."""
+        """Verifications by producer id, while a transaction's first batch waits for them (KIP-890)."""
         self.snapshots = ProducerSnapshots(directory, files)
         self.end_offset = 0  # the state covers all records below
 

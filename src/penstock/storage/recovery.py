@@ -87,14 +87,14 @@ class LogLoader:
             try:
                 end_offset = segments[-1].read_next_offset()
             except CorruptBatch as error:
-                logger.error("%s: damaged though closed in good order, and recovered: %s", self.name, error)
+                logger.error("%s: damaged despite a clean stop, so it is recovered: %s", self.name, error)
                 unsound = segments[-1].base_offset
         if unsound is not None:
             segments, end_offset = self._recover(segments, unsound)
         if end_offset < self.log_start_offset:
             logger.warning(
-                "%s: the log ends at offset %d, below its start offset %d; its files seem to be lost, and it "
-                "begins anew at the start offset",
+                "%s: the log ends at offset %d, below its start offset %d; its files seem to be lost, so it "
+                "starts empty at the start offset",
                 self.name,
                 end_offset,
                 self.log_start_offset,
@@ -177,7 +177,7 @@ class LogLoader:
                     if header.partition_leader_epoch > self.leader_epochs.latest:
                         self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
             except CorruptBatch as error:
-                logger.error("%s is damaged, so epochs may be forgotten: %s", segment.file.path, error)
+                logger.error("%s is damaged, so epochs may be missing: %s", segment.file.path, error)
 
     # --- after an unclean stop
 
@@ -199,8 +199,8 @@ class LogLoader:
             may_have_hole = is_compacted or (has_hole and self._is_cleaned_up_to(pending[0].base_offset))
             if pending and (is_cut or (has_hole and not may_have_hole)):
                 logger.warning(
-                    "%s: %d segments from offset %d on don't follow the last sound batch, at offset %d: "
-                    "they are dropped",
+                    "%s: %d segments from offset %d on do not follow the last sound batch, at offset %d, "
+                    "and are dropped",
                     self.name,
                     len(pending),
                     pending[0].base_offset,
@@ -283,7 +283,7 @@ class LogLoader:
         """
         self._check_written(segment)
         segment.reset_indexes()
-        sound_bytes, reason, is_compacted = 0, "the rest is no batch", False
+        sound_bytes, reason, is_compacted = 0, "the rest is not a batch", False
         try:
             for position, header, data in checked_batches(segment.file, segment.size):
                 self._check_offset(segment, header)
@@ -378,7 +378,7 @@ def rebuild_producers(
             try:
                 _replay_headers(state, segment, end_offset)
             except CorruptBatch as error:
-                logger.error("%s is damaged, so producers may be forgotten: %s", segment.file.path, error)
+                logger.error("%s is damaged, so producers may be missing: %s", segment.file.path, error)
     state.end_offset = end_offset
     state.take_snapshot()
 
@@ -445,7 +445,7 @@ def remove_leftovers(directory: Path, files: FileSystem) -> None:
     ]
     unfinished = [name for name in names if name.endswith(TEMPORARY_SUFFIX)]
     for name in (*deleted, *cleaned, *stray_swaps, *unfinished):
-        logger.info("Removing %s, left over from what was interrupted", directory / name)
+        logger.info("Removing %s, left by an interrupted operation", directory / name)
         files.remove_if_exists(directory / name)
     _complete_swaps(directory, sorted(set(swaps) - set(stray_swaps)), files)
 
@@ -459,7 +459,7 @@ def _complete_swaps(directory: Path, swaps: list[str], files: FileSystem) -> Non
         for path in directory.iterdir():
             offset = offset_of_file(path.name)
             if offset is not None and first <= offset < end and path.name.endswith(SEGMENT_SUFFIXES):
-                logger.info("Removing %s, which an interrupted cleaning has replaced", path)
+                logger.info("Removing %s, which an interrupted clean has replaced", path)
                 files.remove_if_exists(path)
     for name in swaps:
         files.rename(directory / name, directory / name.removesuffix(SWAP_SUFFIX))

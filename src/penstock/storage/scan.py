@@ -63,7 +63,7 @@ def checked_batches(
             )
             size = _batch_size(window, 0)
             if size is None or size > end - position:
-                raise CorruptBatch(f"{end - position} bytes at byte {position} are a batch cut short")
+                raise CorruptBatch(f"{end - position} bytes at byte {position} are a truncated batch")
             if size > len(window):
                 continue
         header = parse_header(window, at)
@@ -95,7 +95,7 @@ def _batch_size(window: memoryview, at: int) -> int | None:
         return None
     length = int.from_bytes(window[at + 8 : at + LOG_OVERHEAD], "big", signed=True)
     if length < 0:
-        raise CorruptBatch(f"a batch length of {length}")
+        raise CorruptBatch(f"invalid batch length {length}")
     return LOG_OVERHEAD + length
 
 

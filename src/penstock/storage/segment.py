@@ -332,7 +332,7 @@ class Segment:
         if entry.position == 0 or self._begins_batch(entry, wait):
             return entry.position
         logger.warning(
-            "%s is damaged and passed over: no batch of offset %d begins at byte %d of the log",
+            "%s is damaged and ignored: no batch of offset %d begins at byte %d of the log",
             self.offset_index.path,
             *entry,
         )

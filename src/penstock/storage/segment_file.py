@@ -70,9 +70,9 @@ class SegmentFile:
         if wait:
             return self._files.pread(self.fd, size, position)
         if self._fd < 0:
-            raise BlockingIOError(f"{self.path} isn't open yet")
+            raise BlockingIOError(f"{self.path} is not open yet")
         if self.is_known_cold_at(position):
-            raise BlockingIOError("it has left memory")  # do not read it, as a worker will
+            raise BlockingIOError("the bytes are not in memory")  # do not read it, as a worker will
         try:
             return read_resident(self._fd, size, position)
         except BlockingIOError:

@@ -69,7 +69,7 @@ class StagedAppend:
                 self.started.append(first_offset)
         elif self.txn_first_offset != NO_OFFSET and self._origin is not Origin.REPLICATION:
             raise InvalidTransactionState(
-                f"{self._where(first_offset)}: a batch outside of its open transaction, which began at "
+                f"{self._where(first_offset)}: the batch is not part of the open transaction, which began at "
                 f"offset {self.txn_first_offset}"
             )
 
@@ -117,7 +117,7 @@ class StagedAppend:
         if epoch == self.epoch and (self.txn_first_offset == NO_OFFSET or epoch == _MAX_EPOCH):
             return
         raise InvalidProducerEpoch(
-            f"{self._where(offset)}: a marker of epoch {epoch}, which is not above the last seen {self.epoch}"
+            f"{self._where(offset)}: the marker's epoch {epoch} is not above the last seen {self.epoch}"
         )
 
     def _check_sequence(self, header: BatchHeader, offset: int) -> None:
@@ -134,7 +134,7 @@ class StagedAppend:
                 lowest = 0
             if sequence > lowest:
                 raise OutOfOrderSequence(
-                    f"{self._where(offset)}: sequence {sequence} comes before {lowest}, which is awaited"
+                    f"{self._where(offset)}: sequence {sequence} arrived before the expected {lowest}"
                 )
         if header.producer_epoch != self.epoch:
             if sequence != 0 and self.epoch != NO_PRODUCER_EPOCH:

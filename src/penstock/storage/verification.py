@@ -32,4 +32,4 @@ class Verification:
 
 
 NOT_REQUIRED: Final = Verification(-1, -1, False, 0)
-"""For appends that need no check: by replicas, or with `transaction.partition.verification.enable=false`."""
+"""Passed for appends without check: by replicas, or if `transaction.partition.verification.enable=false`."""

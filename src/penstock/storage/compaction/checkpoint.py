@@ -28,7 +28,7 @@ class CleanerCheckpoint:
             self._offsets = checkpoints.read_offsets(self._path)
         except checkpoints.CheckpointCorrupt as error:
             logger.warning(
-                "a broken checkpoint is passed over, its logs are cleaned from the start: %s", error
+                "a broken checkpoint is ignored, so its logs are cleaned from the start: %s", error
             )
             self._offsets = {}
 

@@ -72,7 +72,7 @@ def _first_dirty_offset(log: Log, checkpoint: int | None) -> tuple[int, bool]:
     if checkpoint < start_offset:
         if not log.config.deletes:
             logger.warning(
-                "%s: cleaned up to offset %d by its checkpoint, below its start offset %d: it is all dirty",
+                "%s: the cleaner checkpoint %d is below the log start offset %d, so all of the log is dirty",
                 log.name,
                 checkpoint,
                 start_offset,
@@ -80,7 +80,7 @@ def _first_dirty_offset(log: Log, checkpoint: int | None) -> tuple[int, bool]:
         return start_offset, True
     if checkpoint > log.log_end_offset:
         logger.warning(
-            "%s: cleaned up to offset %d by its checkpoint, beyond its end offset %d: it is all dirty",
+            "%s: the cleaner checkpoint %d is above the log end offset %d, so all of the log is dirty",
             log.name,
             checkpoint,
             log.log_end_offset,

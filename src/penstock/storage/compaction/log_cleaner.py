@@ -177,7 +177,7 @@ class LogCleaner:
     def _abort(self, name: TopicPartition) -> None:
         job = self._jobs.get(name)
         if job is not None:
-            logger.info("%s: its clean is aborted", name)
+            logger.info("%s: aborting the clean", name)
             job.abort()
 
     # --- choosing a log
@@ -284,7 +284,7 @@ class LogCleaner:
             logger.info("%s: the clean was aborted", log.name)
             self._next_run_ms = 0
         elif isinstance(outcome, OSError):
-            logger.error("%s: cleaning it failed and is tried again: %s", log.name, outcome)
+            logger.error("%s: the clean failed and will be retried: %s", log.name, outcome)
             self._io_error(log, outcome)
         else:
             self._give_up(log, outcome)
@@ -293,7 +293,7 @@ class LogCleaner:
         self.uncleanable.add(log.name)
         is_unexpected = not isinstance(error, LogError | OSError)
         logger.error(
-            "%s: cannot be compacted, and grows until that is mended and the node started anew: %s",
+            "%s: cannot be compacted, and grows until the cause is fixed and the node restarted: %s",
             log.name,
             error,
             exc_info=error if is_unexpected else None,
@@ -318,7 +318,7 @@ class LogCleaner:
 
 def _complain(done: Future[None]) -> None:
     if not done.cancelled() and (error := done.exception()):
-        logger.error("the log cleaner's work failed: %s", error, exc_info=error)
+        logger.error("a task of the log cleaner failed: %s", error, exc_info=error)
 
 
 def _tell(log: Log, found: LogToClean, result: CleanResult) -> None:

@@ -77,11 +77,11 @@ class SegmentReader:
             position = self._window_start + self._at
             remaining = self._end - position
             if size is not None and size > remaining:
-                raise CorruptBatch(f"{remaining} bytes at byte {position} are a batch cut short")
+                raise CorruptBatch(f"{remaining} bytes at byte {position} are a truncated batch")
             wanted = min(max(_WINDOW_BYTES, size or 0), remaining)
             self._window = memoryview(self._file.pread(wanted, position))
             self._window_start, self._at = position, 0
             size = batch_size_bytes(self._window)
             if size is None or len(self._window) < wanted:
-                raise CorruptBatch(f"{remaining} bytes at byte {position} are a batch cut short")
+                raise CorruptBatch(f"{remaining} bytes at byte {position} are a truncated batch")
         return size
