@@ -1,4 +1,4 @@
-"""Compiles a C program that comes as source, once, into the user's cache."""
+"""Compile a C program from its source, once, into the user's cache."""
 
 import hashlib
 import os
@@ -10,14 +10,14 @@ from pathlib import Path
 
 
 class BuildError(RuntimeError):
-    """There is no compiler, or it refuses; the message says which and why."""
+    """No C compiler is installed, or it rejects the program; the message gives the compiler's output."""
 
 
 def build(source: Path, libraries: Sequence[str]) -> Path:
-    """The program that *source* compiles to, linked with *libraries* (as `-lpthread`).
+    """Compile *source*, linked with *libraries* (such as `-lpthread`), and return the program.
 
     Raises:
-        BuildError: it cannot be built here.
+        BuildError: the program cannot be built here.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "penstock"
     program = cache / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"

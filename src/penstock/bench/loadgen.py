@@ -1,4 +1,4 @@
-"""Builds and runs `loadgen.c`, the load generator in C."""
+"""Build and run `loadgen.c`, the load generator in C."""
 
 import json
 import subprocess
@@ -16,11 +16,11 @@ RUN_TIMEOUT_S = 400
 
 
 class LoadgenError(RuntimeError):
-    """A run failed, or there is no librdkafka to load; the message says which and why."""
+    """A run failed, or there is no librdkafka to load; the message gives the details."""
 
 
 class LoadgenResult(TypedDict, total=False):
-    """What one run prints: records acknowledged or received, and how long that took."""
+    """The output of one run: records acknowledged or received, and the time that took."""
 
     records: int
     failed: int
@@ -44,7 +44,7 @@ class Loadgen:
         return [str(self._program), str(self._library), mode, *map(str, arguments)]
 
     def run(self, mode: str, *arguments: object) -> LoadgenResult:
-        """One run to its end."""
+        """Run the load generator to its end and return the result."""
         finished = subprocess.run(
             self.command(mode, *arguments), capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False
         )
@@ -52,10 +52,10 @@ class Loadgen:
 
 
 def parse(code: int, stdout: str, stderr: str) -> LoadgenResult:
-    """The result of a finished run.
+    """Parse the output of a finished run.
 
     Raises:
-        LoadgenError: it ended badly or lost records.
+        LoadgenError: the run failed or lost records.
     """
     if code != 0 or not stdout:
         raise LoadgenError(f"the load generator ended with code {code}: {stdout.strip()} {stderr.strip()}")

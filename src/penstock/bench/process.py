@@ -1,4 +1,4 @@
-"""What a process costs, from /proc (Linux)."""
+"""Read the cost of a process from /proc (Linux)."""
 
 import os
 from pathlib import Path
@@ -25,7 +25,7 @@ def process_cost(pid: int) -> ProcessCost:
         status = Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:
         raise ProcessLookupError(f"no process {pid}") from None
-    fields = stat.rpartition(")")[2].split()  # the command name before it may hold spaces
+    fields = stat.rpartition(")")[2].split()  # the command name before it may contain spaces
     utime_ticks, stime_ticks = int(fields[11]), int(fields[12])
     resident_kib = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
     return ProcessCost((utime_ticks + stime_ticks) / _TICKS_PER_SECOND, resident_kib * 1024)

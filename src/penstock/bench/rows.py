@@ -1,4 +1,4 @@
-"""The rows of the benchmark: what each one sends, and what is read off."""
+"""The rows of the benchmark: what each one sends, and what is measured."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ LATENCY_RATE_PER_S = 1_000
 
 @dataclass(frozen=True)
 class Row:
-    """One measured line; None where it does not apply or the broker's process is not known."""
+    """One measured line; a field is None if it does not apply or the broker's process is not known."""
 
     name: str
     records: int
@@ -29,7 +29,7 @@ class Row:
     broker_resident_mb: float | None = None
 
     def as_json(self) -> dict[str, str | int | float | bool | None]:
-        """The row for scripts; rounded to what the measurement can tell."""
+        """The row for scripts, rounded to four decimals."""
         return {k: round(v, 4) if isinstance(v, float) else v for k, v in asdict(self).items()}
 
 
@@ -37,8 +37,10 @@ class Bench:
     """Runs rows against one broker.
 
     Args:
-        bootstrap: its address. Topics are created on demand, so `auto.create.topics.enable` must be on.
-        broker_pid: its process, for busy time, processor seconds and memory; None if it runs elsewhere.
+        bootstrap: the broker's address; `auto.create.topics.enable` must be on, since topics are created on
+            demand.
+        broker_pid: the broker's process, to measure busy time, processor seconds and memory; None if it runs
+            elsewhere.
         scale: multiplies the number of records of every row.
     """
 
@@ -50,7 +52,7 @@ class Bench:
         self._run_id = f"{time.time_ns():x}"
 
     def rows(self) -> dict[str, Callable[[], Row]]:
-        """Name → how to measure it, in order: a consume row reads what the row before it produced."""
+        """Name → measurement, in order: a consume row reads what the row before it produced."""
         return {
             "produce 100 B": lambda: self._produce("produce 100 B", 100, 8_000_000),
             "consume 100 B": lambda: self._consume("consume 100 B", 100, 8_000_000),
@@ -93,7 +95,7 @@ class Bench:
         cpu_s = after.cpu_seconds - before.cpu_seconds
         return replace(
             row,
-            broker_busy=cpu_s / elapsed_s,  # of the whole run, connecting included
+            broker_busy=cpu_s / elapsed_s,  # over the whole run, including the connection setup
             broker_cpu_s_per_gb=cpu_s / (result["records"] * size_bytes / 1e9),
             broker_resident_mb=after.resident_bytes / 1e6,
         )

@@ -1,4 +1,4 @@
-"""How long a node takes from the start of its process to its first acknowledgement."""
+"""Measure the time from the start of a node's process to its first acknowledgement."""
 
 import socket
 import subprocess
@@ -13,8 +13,8 @@ from penstock.testing import Cluster
 def first_acknowledgement_s(loadgen: Loadgen) -> float:
     """Seconds from launching a node on an empty directory to the first acknowledged record.
 
-    The producer is started first and tries to connect every 5 ms, so the figure holds everything a user waits
-    for: interpreter, imports, an empty data directory, topic creation, the first append.
+    The producer is started first and tries to connect every 5 ms, so the figure includes everything that a
+    user waits for: interpreter, imports, an empty data directory, topic creation, the first append.
     """
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
         port = _free_port()

@@ -1,4 +1,4 @@
-"""A Python file that defines a streams application, as it is named on the command line."""
+"""Load the streams application that a Python file on the command line defines."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Final
 
 from penstock.streams import App
 
-#: What the module is called when a module of the file's own name is there already.
 _OTHER_NAME: Final = "penstock_app_{}"
+"""The module's name if a module of the file's own name exists already."""
 
 
 class AppFileError(Exception):
-    """The file has no application that could be taken; the message says what was found and what to do."""
+    """The file has no usable application; the message says what was found and what to do."""
 
 
 def load_app(path: Path, name: str | None = None) -> tuple[App, ModuleType]:
-    """The application of a file, and the module that the file has become.
+    """The application of a file, and the file's module.
 
-    The file runs as a module under its own name, so what stands below ``if __name__ == "__main__"`` does not
-    run; modules beside it can be imported. ``name`` is the variable, or the application's own name; without
-    it there must be just one `App`. Raises AppFileError.
+    The file runs as a module under its own name, so code below ``if __name__ == "__main__"`` does not run;
+    modules beside it can be imported. ``name`` is the variable, or the application's own name; without it
+    there must be exactly one `App`. Raises AppFileError.
     """
     module = _run(path)
     apps = {variable: value for variable, value in vars(module).items() if isinstance(value, App)}
@@ -61,7 +61,8 @@ def _run(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))
-    sys.modules[name] = module  # dataclasses and pickle look a module up by its name
+    # dataclasses and pickle look a module up by its name.
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
@@ -71,7 +72,7 @@ def _run(path: Path) -> ModuleType:
 
 
 def _where(path: Path, error: BaseException) -> str:
-    """The line of the file at which it went wrong, and the line beyond it where that is elsewhere."""
+    """The line of the file that failed, and the line of a module beside it if the error came from there."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f"{path}, line {error.lineno}"
     frames = [

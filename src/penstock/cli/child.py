@@ -1,8 +1,8 @@
-"""`python -m penstock.cli.child COMMAND ARGS`: `penstock COMMAND ARGS` that ends when its parent does.
+"""`python -m penstock.cli.child COMMAND ARGS`: run `penstock COMMAND ARGS` until the parent process ends.
 
-The parent holds the write end of this process's standard input and writes nothing. When the parent goes,
-however it goes, the read end reports end-of-file and the server shuts down. (`PR_SET_PDEATHSIG` would not do:
-it fires when the *thread* that started the child ends.)
+The parent holds the write end of this process's standard input and writes nothing. When the parent ends in
+any way, the read end reports end-of-file and the server shuts down. (`PR_SET_PDEATHSIG` would not work: it
+fires when the *thread* that started the child ends.)
 """
 
 import os

@@ -1,4 +1,4 @@
-"""`penstock cluster`: see how a cluster is, and change what it consists of."""
+"""`penstock cluster`: show a cluster's health, and change its brokers, partitions and quorum."""
 
 import time
 from typing import Annotated, NamedTuple
@@ -74,10 +74,10 @@ def status(
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Show brokers with what they carry, the quorum with its lag, and partitions that need attention.
+    """Show the load of each broker, the quorum with its lag, and partitions that need attention.
 
-    All is well when every registered broker is there, every partition has a leader and all its replicas in
-    sync, and nothing moves.
+    All is well when every registered broker is running, every partition has a leader and all its replicas in
+    sync, and no partition is moving.
     """
     for option, number in (("--brokers", brokers), ("--voters", voters)):
         if number is not None and wait is None:
@@ -97,14 +97,14 @@ def status(
 
 
 class _Wanted(NamedTuple):
-    """How many at least."""
+    """The least numbers of brokers and voters."""
 
     brokers: int
     voters: int
 
 
 def _wait(bootstrap: str, command_config: CommandConfig, wanted: _Wanted, deadline: float) -> None:
-    """Until all is well or the time is up; nodes that are still starting can't be reached."""
+    """Wait until all is well or the time is up; nodes that are still starting can't be reached."""
     while time.monotonic() < deadline:
         try:
             with cluster_of(bootstrap, command_config) as cluster:
@@ -114,7 +114,7 @@ def _wait(bootstrap: str, command_config: CommandConfig, wanted: _Wanted, deadli
                     time.sleep(WAIT_POLL_S)
         except ClientError as error:
             if not error.retriable:
-                return  # it will be said
+                return  # the command reports it
             time.sleep(WAIT_POLL_S)
 
 
@@ -135,9 +135,9 @@ def add_voter_command(
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Let a controller vote that follows the quorum already (KIP-853).
+    """Make a controller that already follows the quorum a voter (KIP-853).
 
-    It has to run, and to show as an observer in `penstock cluster status`.
+    It has to run, and to appear as an observer in `penstock cluster status`.
     """
     text, _, address = node.partition("@")
     try:
@@ -166,7 +166,10 @@ def remove_voter_command(
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Take a controller out of the quorum (KIP-853). It may go on as an observer, or be stopped then."""
+    """Remove a controller from the quorum's voters (KIP-853).
+
+    It may continue as an observer, or be stopped.
+    """
     with open_cluster(bootstrap, command_config) as cluster:
         quorum = describe_quorum(cluster)
         voter = _newest(quorum.voters, node_id)
@@ -180,7 +183,7 @@ def remove_voter_command(
 
 
 def _newest(replicas: list[QuorumReplica], node_id: int) -> QuorumReplica | None:
-    """The node by the directory it uses now: one that lost its disk is known by two for a while."""
+    """The node's latest replica: after a disk loss the quorum lists its old and new directory for a while."""
     of_node = [replica for replica in replicas if replica.node_id == node_id]
     return max(of_node, key=lambda replica: replica.last_fetch_timestamp_ms, default=None)
 
@@ -198,7 +201,7 @@ def unregister(
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Forget a broker that is stopped and will not come back.
+    """Remove the registration of a stopped broker that will not return.
 
     Refused while it runs, and while it holds replicas: move them first, with
     `penstock cluster rebalance --without ID`.
@@ -242,7 +245,7 @@ def elect_leaders_command(
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Let the first replica of each partition lead it, where it is in sync and does not lead."""
+    """Elect the first replica of each partition as its leader, if it is in sync and does not lead already."""
     if unclean and not topic:
         fail("--unclean needs --topic: name what may lose records", EXIT_USAGE)
     with open_cluster(bootstrap, command_config) as cluster:
@@ -285,8 +288,9 @@ def rebalance(
 ) -> None:
     """Spread replicas and leaders evenly over all brokers: after some were added, or before one is removed.
 
-    As few replicas are copied as that takes. Replicas of a partition lie in different racks as far as there
-    are any. With --dry-run and --json the plan is printed, which `penstock cluster reassign run` takes.
+    As few replicas as possible are copied. Replicas of a partition are placed in different racks, as far as
+    there are any. With --dry-run and --json the plan is printed in the form that
+    `penstock cluster reassign run` takes.
     """
     rate = None if throttle is None else parse_rate_bytes_per_s(throttle)
     with open_cluster(bootstrap, command_config) as cluster:
@@ -311,9 +315,9 @@ def raise_replication(
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Give topics more replicas: the internal ones of a cluster that began as one node, if none is named.
+    """Give topics more replicas. The default is the internal topics, for a cluster that began as one node.
 
-    Replicas that there are stay where they are; partitions with as many or more stay as they are.
+    Existing replicas stay where they are; partitions with as many replicas or more do not change.
     """
     rate = None if throttle is None else parse_rate_bytes_per_s(throttle)
     with open_cluster(bootstrap, command_config) as cluster:

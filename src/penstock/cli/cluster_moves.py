@@ -1,4 +1,4 @@
-"""Plans on the command line: shown, carried out, with a progress bar."""
+"""Show plans and carry them out, with a progress bar."""
 
 import sys
 import time
@@ -25,8 +25,9 @@ from penstock.operations.placement import Assignment, CannotPlace, Racks
 from penstock.operations.plan_file import write_plan
 
 POLL_S = 0.5
-#: Between lines where standard error is no terminal.
 LINE_S = 5.0
+"""The time between progress lines if standard error is no terminal."""
+
 REFRESHES_PER_S = 4
 
 Throttle = Annotated[
@@ -40,7 +41,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be
 
 
 def planned(make: Callable[[], Assignment]) -> Assignment:
-    """A plan; the command ends where none is possible."""
+    """Make a plan; end the command if none is possible."""
     try:
         return make()
     except CannotPlace as error:
@@ -56,7 +57,7 @@ def all_partitions(cluster: Cluster) -> dict[TopicPartition, PartitionReplicas]:
 
 
 def usable_racks(cluster: Cluster, without: list[int]) -> Racks:
-    """The brokers that may hold replicas, with their racks. Ends the command if one is down."""
+    """The brokers that may hold replicas, with their racks. Ends the command if a broker is down."""
     brokers = describe_cluster(cluster).brokers
     known = {broker.broker_id for broker in brokers}
     for broker_id in without:
@@ -70,7 +71,7 @@ def usable_racks(cluster: Cluster, without: list[int]) -> Racks:
 
 
 def show_plan(cluster: Cluster, current: Assignment, plan: Assignment) -> None:
-    """What each broker has before and after, and what has to be copied."""
+    """Print each broker's replicas and leaders before and after, and the amount to copy."""
     if not plan:
         console().print("nothing to move")
         return
@@ -101,7 +102,7 @@ def carry_out(
     wait: bool,
     json_output: bool,
 ) -> None:
-    """Show a plan and, unless it is a dry run, begin its moves and see them through if asked."""
+    """Show a plan and, unless it is a dry run, begin its moves; wait for their end if requested."""
     if not json_output:
         show_plan(cluster, current, plan)
     elif dry_run:
@@ -120,7 +121,7 @@ def carry_out(
 
 
 def see_through(cluster: Cluster, moving: Moving, plan: Assignment, *, json_output: bool) -> None:
-    """Show how far moves are until they are done, then take limits back and elect first replicas."""
+    """Show the progress of moves until they are done, then remove limits and elect the preferred leaders."""
     try:
         with _shown() as show:
             moving.wait(show, lambda: time.sleep(POLL_S))
@@ -155,7 +156,7 @@ def _report(plan: Assignment, failed: dict[str, str], *, done: bool, json_output
 
 @contextmanager
 def _shown() -> Iterator[Callable[[Progress], None]]:
-    """A bar on a terminal, now and then a line elsewhere; on standard error."""
+    """Show progress on standard error: as a bar on a terminal, else as a line every few seconds."""
     if not sys.stderr.isatty():
         yield _Lines().show
         return
@@ -171,7 +172,7 @@ def _shown() -> Iterator[Callable[[Progress], None]]:
         task = bar.add_task("moving", total=None, text="")
 
         def show(progress: Progress) -> None:
-            # Partitions without data take time as well.
+            # Count partitions too: those without data also take time.
             bar.update(
                 task,
                 total=progress.bytes_total + progress.partitions,

@@ -63,7 +63,7 @@ def make_plan(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
-    """Plan where replicas of topics should lie, with as few moves as possible. Nothing is changed.
+    """Plan where replicas of topics should be placed, with as few moves as possible. Nothing is changed.
 
     The plan is JSON, the same that kafka-reassign-partitions takes. Replicas are spread evenly over the
     brokers and, as far as there are any, racks.
@@ -107,9 +107,9 @@ def run(
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Move partitions as a plan says, and wait until they have arrived.
+    """Move partitions according to a plan, and wait until the moves are complete.
 
-    At the end throttles are taken back, and the first replica of each partition leads it.
+    At the end throttles are removed, and the first replica of each partition is elected as its leader.
     """
     rate = None if throttle is None else parse_rate_bytes_per_s(throttle)
     try:
@@ -133,7 +133,7 @@ def status(
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Show what is on its way."""
+    """Show the moves in progress."""
     with open_cluster(bootstrap, command_config) as cluster:
         ongoing = list_reassignments(cluster)
         progress = Moving.under_way(cluster).progress()
@@ -166,9 +166,9 @@ def wait(
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Wait until everything that is on its way has arrived, then take throttles back.
+    """Wait until all moves are complete, then remove throttles.
 
-    Also where a throttle was left behind by a command that was interrupted.
+    This also removes a throttle that an interrupted command left behind.
     """
     with open_cluster(bootstrap, command_config) as cluster:
         ongoing = list_reassignments(cluster)
@@ -191,7 +191,7 @@ def cancel_moves(
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Turn back what is on its way: all of it, or these partitions. Replicas stay where they were before."""
+    """Cancel all moves, or those of these partitions. Replicas stay where they were before."""
     with open_cluster(bootstrap, command_config) as cluster:
         chosen = _chosen(all_partitions(cluster), topics) if topics else None
         cancelled = cancel(cluster, chosen)
@@ -202,7 +202,7 @@ def cancel_moves(
 
 
 def _chosen(found: dict[TopicPartition, PartitionReplicas], topics: list[str]) -> list[TopicPartition]:
-    """The partitions that are named; ends the command if one is not there."""
+    """The named partitions; ends the command if one does not exist."""
     chosen: list[TopicPartition] = []
     for text in topics:
         name, numbers = parse_partitions(text)

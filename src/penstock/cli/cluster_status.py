@@ -1,4 +1,4 @@
-"""How `penstock cluster status` looks."""
+"""The output of `penstock cluster status`."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -9,11 +9,11 @@ from penstock.client.quorum import QuorumReplica, is_fixed
 from penstock.operations.health import BrokerLoad, Health
 from penstock.protocol.uuids import uuid_to_text
 
-LISTED = 20  # partitions of each kind; --json has all
+LISTED = 20  # partitions shown of each kind; --json shows all
 
 
 def show_status(found: Health) -> None:
-    """Tables for people."""
+    """Print the status as tables."""
     console().print(f"cluster {found.cluster_id}\n", markup=False)
     print_table(
         ["BROKER", "ADDRESS", "RACK", "STATE", "LEADS", "PREFERRED", "REPLICAS", "OUT OF SYNC"],
@@ -59,7 +59,7 @@ def _show_partitions(found: Health, title: str, partitions: list[TopicPartition]
 
 
 def status_json(found: Health) -> Json:
-    """Everything, for scripts."""
+    """The whole status as JSON."""
     quorum = found.quorum
     return {
         "cluster_id": found.cluster_id,

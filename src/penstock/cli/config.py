@@ -25,7 +25,7 @@ app = typer.Typer(help="Show and change configurations.", no_args_is_help=True)
 
 
 class Kind(StrEnum):
-    """What has a configuration."""
+    """The kinds of things that have a configuration."""
 
     TOPIC = "topic"
     BROKER = "broker"
@@ -51,7 +51,7 @@ def describe(
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Show each configuration's value and where it comes from."""
+    """Show each configuration's value and its source."""
     client = admin_client(bootstrap, command_config)
     resource = _resource(client, kind, name, bootstrap)
     with reported_errors(bootstrap):
@@ -105,7 +105,7 @@ def alter(
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, str]:
-    """`["a=1", "b=x=y"]` as `{"a": "1", "b": "x=y"}`; anything without `=` ends the command."""
+    """Parse `["a=1", "b=x=y"]` into `{"a": "1", "b": "x=y"}`; a text without `=` ends the command."""
     values: dict[str, str] = {}
     for assignment in assignments:
         name, separator, value = assignment.partition("=")
@@ -118,7 +118,7 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, str]:
 def set_topic_configs(
     client: AdminClient, topic: str, values: dict[str, str], delete: Sequence[str], bootstrap: str
 ) -> None:
-    """Change a topic's configurations and leave the others alone (IncrementalAlterConfigs, KIP-339)."""
+    """Change a topic's configurations and keep the others (IncrementalAlterConfigs, KIP-339)."""
     _alter(client, ConfigResource(ConfigResource.Type.TOPIC, topic), values, delete, bootstrap)
 
 
@@ -142,7 +142,10 @@ def _alter(
 
 
 def _resource(client: AdminClient, kind: Kind, name: str, bootstrap: str) -> ConfigResource:
-    """What is named. Brokers are looked up: a client waits for one that does not exist until time is up."""
+    """The named resource.
+
+    Ends the command for an unknown broker, which a client would await until its timeout.
+    """
     if kind is Kind.BROKER:
         with reported_errors(bootstrap):
             brokers = sorted(client.list_topics(timeout=REQUEST_TIMEOUT_S).brokers)

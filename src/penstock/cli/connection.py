@@ -1,4 +1,4 @@
-"""What every client command shares: how to reach the cluster, and what to say when that fails."""
+"""The common parts of all client commands: connecting to the cluster, and reporting errors."""
 
 import re
 import socket
@@ -20,10 +20,10 @@ CONNECT_TIMEOUT_S = 3.0
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_PORT = 9092
 
-EXIT_REFUSED = 1  # the cluster answered with an error, or the thing named is not there
+EXIT_REFUSED = 1  # the cluster answered with an error, or the named thing does not exist
 EXIT_USAGE = 2
 EXIT_UNREACHABLE = 3  # no broker answered in time
-EXIT_INTERRUPTED = 130  # Ctrl-C, as shells have it
+EXIT_INTERRUPTED = 130  # Ctrl-C, as in shells
 
 _UNREACHABLE = {
     KafkaError._ALL_BROKERS_DOWN,
@@ -63,7 +63,7 @@ Settings = dict[str, str | int | float | bool]
 def client_settings(
     bootstrap: str, command_config: Path | None, settings: Settings | None = None
 ) -> Settings:
-    """librdkafka settings: the file's, then the command's own, then the address."""
+    """librdkafka settings: the file's, overridden by the command's own and by the address."""
     from_file: Mapping[str, str] = {}
     if command_config is not None:
         try:
@@ -71,27 +71,27 @@ def client_settings(
                 from_file = javaproperties.load(file)
         except OSError as error:
             fail(f"cannot read --command-config {command_config}: {error.strerror}", EXIT_USAGE)
-    # librdkafka would print its own connection errors on stderr beside ours.
+    # librdkafka would also print its own connection errors on stderr.
     return {"log_level": 2, **from_file, **(settings or {}), "bootstrap.servers": bootstrap}
 
 
 def require_broker(bootstrap: str) -> None:
     """End the command if nothing listens at any of the addresses.
 
-    A client would go on trying until its own time is up, and say less about the reason.
+    A client would retry until its own timeout, and report less about the reason.
     """
     if reason := _refusal(bootstrap, "--bootstrap"):
         unreachable(bootstrap, reason)
 
 
 def require_listener(addresses: str, option: str, complaint: str) -> None:
-    """The same for servers of another kind: *complaint* says what is missing at the *option*'s addresses."""
+    """Do the same for other servers: *complaint* says what is missing at the *option*'s addresses."""
     if reason := _refusal(addresses, option):
         fail(f"{option}: {complaint} at {addresses} ({reason})", EXIT_UNREACHABLE)
 
 
 def _refusal(addresses: str, option: str) -> str | None:
-    """Why nothing can be reached at any of the addresses; None if something listens."""
+    """The reason why none of the addresses can be reached; None if something listens at one of them."""
     reasons = []
     for address in addresses.split(","):
         match = _ADDRESS.fullmatch(address.strip())
@@ -108,21 +108,21 @@ def _refusal(addresses: str, option: str) -> str | None:
 
 
 def admin_client(bootstrap: str, command_config: Path | None) -> AdminClient:
-    """An admin client; wrong settings end the command with their name."""
+    """Create an admin client; an invalid setting ends the command with an error that names it."""
     require_broker(bootstrap)
     with reported_errors(bootstrap):
         return AdminClient(client_settings(bootstrap, command_config))
 
 
 def result_of(future: "Future[T]", bootstrap: str, subject: str | None = None) -> T:
-    """Wait for an admin call; its error ends the command in one readable line about *subject*."""
+    """Wait for an admin call; an error ends the command with one line about *subject*."""
     with reported_errors(bootstrap, subject):
         return future.result(REQUEST_TIMEOUT_S + 5)
 
 
 @contextmanager
 def reported_errors(bootstrap: str, subject: str | None = None) -> Iterator[None]:
-    """Turn client errors into one line and an exit code that scripts can trust."""
+    """Report client errors as one line, with an exit code that scripts can rely on."""
     try:
         yield
     except KafkaException as error:
@@ -132,7 +132,7 @@ def reported_errors(bootstrap: str, subject: str | None = None) -> Iterator[None
 
 
 def explain(error: KafkaError, bootstrap: str, subject: str | None = None) -> NoReturn:
-    """End the command with what *error* means, and for what."""
+    """End the command with the meaning of *error* and the *subject* that it concerns."""
     reason = error.str().removeprefix("Broker: ").removeprefix("Local: ")
     if error.code() in _UNREACHABLE:
         unreachable(bootstrap, reason)

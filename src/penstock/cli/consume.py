@@ -27,7 +27,8 @@ from penstock.cli.record_json import bytes_to_json, headers_to_json
 from penstock.cli.timestamps import parse_timestamp_ms
 
 POLL_S = 0.2
-JOIN_ALLOWANCE_S = 15.0  # for a group to form, beside any idle limit
+JOIN_ALLOWANCE_S = 15.0
+"""Additional time for a group to form, beside any idle limit."""
 
 
 def consume(
@@ -76,7 +77,7 @@ def consume(
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Print records as they arrive, from the end of the log unless told otherwise. Ctrl-C ends it."""
+    """Print records as they arrive, from the end of the log by default. Ctrl-C ends it."""
     _check_start(from_beginning, offset, timestamp, group, partition)
     timestamp_ms = None if timestamp is None else parse_timestamp_ms(timestamp)
     settings = client_settings(
@@ -151,7 +152,7 @@ def _start_positions(
 
 
 class _Reading:
-    """Polls until there is a reason to end. The idle clock starts once partitions are assigned."""
+    """Polls until there is a reason to end. The idle time counts once partitions are assigned."""
 
     def __init__(
         self, consumer: Consumer, max_messages: int | None, idle_limit_s: float | None, exit_at_end: bool
@@ -165,13 +166,13 @@ class _Reading:
         self._idle_since_s = time.monotonic() + JOIN_ALLOWANCE_S
 
     def assigned(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Take note of the partitions to read; the callback of a group's rebalance."""
+        """Set the partitions to read; the callback of a group's rebalance."""
         self._assigned = {(tp.topic, tp.partition) for tp in partitions}
         self._at_end &= self._assigned
         self._idle_since_s = time.monotonic()
 
     def messages(self, bootstrap: str) -> Iterator[Message]:
-        """Records in the order they arrive; an error that cannot pass ends the command."""
+        """Yield records in the order of arrival; an error that is not retriable ends the command."""
         while not self._is_over():
             message = self._consumer.poll(POLL_S)
             if message is None:

@@ -1,6 +1,4 @@
-"""`penstock demo`: a year of real flights through a streams application, and the proof that the result is
-right.
-"""
+"""`penstock demo`: run a streams application over a year of real flights and check the result."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_OUTPUT = Path("penstock-demo")
 KILLS_OF_APPLICATION, KILLS_OF_NODE = 3, 2
 
-# Import name: what pip calls it.
+# Import name: pip's name.
 REQUIRED = {
     "pyspark": "pyspark",
     "pandas": "pandas",
@@ -64,10 +62,9 @@ def demo(
 ) -> None:
     """Run a streams application over real flights and check the result.
 
-    Feeds it the 336,776 flights that left New York in 2013, made hard:
-    a fifth of the reports out of order, some too late, some corrected or taken back,
-    airlines, airports, planes and weather changing while it runs.
-    Its results, exactly once, are compared with what pandas makes of the same input.
+    It reads the 336,776 flights that left New York in 2013, made difficult: a fifth of the reports are out of
+    order, some are too late, some are corrected or withdrawn; airlines, airports, planes and weather change
+    while it runs. Its results, exactly once, are compared with those of pandas from the same input.
     """
     _require_extra()
     warnings.filterwarnings(
@@ -86,7 +83,7 @@ def demo(
     seed = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     kills = planned_kills(seed, KILLS_OF_APPLICATION, KILLS_OF_NODE if bootstrap is None else 0)
     try:
-        find_java()  # before anything is made
+        find_java()  # fail before anything is created
         with _cluster(bootstrap, view) as (servers, restart_node), reported_errors(servers):
             options = Options(
                 servers,
@@ -120,8 +117,9 @@ def _require_extra() -> None:
 
 @contextmanager
 def _cluster(bootstrap: str | None, view: View) -> Iterator[tuple[str, Callable[[], None] | None]]:
-    """The address of the cluster to use: the one given, or a node that lives as long as the block; and what
-    kills that node and starts it again.
+    """The address of the cluster, and a function that kills its node and starts it again.
+
+    Without ``bootstrap`` the cluster is a node that runs for the duration of the block.
     """
     if bootstrap is not None:
         require_broker(bootstrap)
@@ -147,7 +145,7 @@ def _cluster(bootstrap: str | None, view: View) -> Iterator[tuple[str, Callable[
 
 
 def _report(outcome: Outcome, view: View) -> None:
-    """The summary; if results differ, where."""
+    """Print the summary, with the differences if there are any."""
     from penstock.demo.check import DIFFERENCES_SHOWN_MAX
 
     hard, scenario = outcome.expected, outcome.scenario

@@ -1,4 +1,4 @@
-"""The schema registry of `penstock start --registry`: an ordinary one in a thread of the node's process."""
+"""The schema registry of `penstock start --registry`, which runs in a thread of the node's process."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from penstock.registry.store.image import Broken
 
 
 class EmbeddedRegistry:
-    """It speaks to the node by its listener, as one in another process does, and starts beside it.
+    """An ordinary schema registry that connects to the node's listener and starts beside the node.
 
-    ``failed`` gets what keeps it from starting, ``is_ready`` its URL once it has.
+    ``failed`` gets the error that prevents its start; ``is_ready`` is called with its URL once it has
+    started.
     """
 
     def __init__(self, bootstrap: str, host: str, port: int, is_ready: Callable[[str], None]) -> None:
@@ -38,7 +39,7 @@ class EmbeddedRegistry:
             print(f"schema registry ready at {self._server.url}", flush=True)
 
     async def close(self) -> None:
-        """Before the node stops, which it needs to leave its group."""
+        """Close the registry. Call this before the node stops, since leaving its group needs the node."""
         await self._started
         if self._server is not None:
             await asyncio.to_thread(self._server.close)

@@ -1,4 +1,4 @@
-"""What a command needs beyond the smallest installation."""
+"""Check that a command's optional packages are installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.cli.connection import fail
 
 
 def require_packages(names: Sequence[str], extra: str, what: str) -> None:
-    """End the command where a package is not installed. ``names`` are what they are imported as."""
+    """End the command if a package is not installed. ``names`` are import names."""
     missing = [name for name in names if not _is_there(name)]
     if missing:
         fail(
@@ -22,5 +22,5 @@ def require_packages(names: Sequence[str], extra: str, what: str) -> None:
 def _is_there(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # its parent
+    except ModuleNotFoundError:  # the parent package is missing
         return False

@@ -30,7 +30,7 @@ GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="Group id.")
 
 
 class PartitionLag(NamedTuple):
-    """How far one group is behind on one partition; None where nothing is known."""
+    """A group's lag on one partition; a field is None if it is unknown."""
 
     topic: str
     partition: int

@@ -1,7 +1,7 @@
 """`penstock start --controller … --join …`: a node of a cluster from one command, without a file.
 
-The first node begins a cluster; others find out its id from a controller that runs. Directories are
-formatted on the way, once: their random ids are how voters know a node that lost its disk (KIP-853).
+The first node creates a cluster; later nodes learn its id from a running controller. The command also formats
+the directories, once: their random ids are how voters recognize a node that lost its disk (KIP-853).
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ if TYPE_CHECKING:
     from penstock.metadata.configs import BrokerConfig
 
 LISTENER: Final = "CONTROLLER"
-#: How long a controller to join is waited for, which may be starting as well.
 WAIT_S: Final = 60.0
+"""How long to wait for a controller to join, which may still be starting."""
+
 RETRY_S: Final = 0.25
 _CONTROLLERS: Final = 2  # the endpoint type of DescribeCluster (KIP-919)
 
 
 class CannotJoin(Exception):
-    """The cluster could not be found; the message says where it was looked for, and what came back."""
+    """No cluster was found; the message gives the addresses tried and their answers."""
 
 
 def cluster_properties(node_id: int, listen: str, controller: str | None, join: str | None) -> dict[str, str]:
     """The settings of such a node, by Kafka's names. Pure.
 
-    *listen* is for clients and brokers. With *controller*, an address, the node is a controller as well, and
-    asks for a vote; *join* names controllers of the cluster, and may name this one.
+    *listen* is the address for clients and brokers. With *controller*, an address, the node is also a
+    controller and asks to become a voter; *join* names controllers of the cluster, and may include this one.
     """
     listeners = [f"PLAINTEXT://{listen}"]
     if controller is not None:
@@ -50,7 +51,7 @@ def cluster_properties(node_id: int, listen: str, controller: str | None, join: 
 
 
 def prepare(config: BrokerConfig, join: str | None) -> None:
-    """Format the node's directories if none of them is. Raises CannotJoin, FormatError, OSError."""
+    """Format the node's directories if none is formatted yet. Raises CannotJoin, FormatError, OSError."""
     from penstock.broker.storage_format import FormatOptions, format_storage
     from penstock.storage import meta_properties
 
@@ -63,7 +64,7 @@ def prepare(config: BrokerConfig, join: str | None) -> None:
         ignore_formatted=True,
     )
     for _ in format_storage(config, options, time.time_ns() // 1_000_000):
-        pass  # what it says of each directory is for `penstock storage format`
+        pass  # its output is for `penstock storage format`
 
 
 def ask_cluster_id(join: str, wait_s: float = WAIT_S) -> str:
@@ -103,7 +104,10 @@ def ask_cluster_id(join: str, wait_s: float = WAIT_S) -> str:
 def check_words(
     node_id: int | None, controller: str | None, join: str | None, others: Mapping[str, object]
 ) -> None:
-    """ValueError where the options do not go together; *others* are those that say it all themselves."""
+    """Check that the options fit together; *others* are options that define the node completely.
+
+    Raises ValueError.
+    """
     if controller is None and join is None:
         if node_id is not None:
             raise ValueError("--node-id needs --controller or --join: a node alone is number 1")

@@ -1,4 +1,4 @@
-"""`penstock log`: look into log directories without a node."""
+"""`penstock log`: inspect log directories without a node."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -40,9 +40,9 @@ def verify(
     records: Annotated[bool, typer.Option("--records", help="Decode every record too.")] = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Read all segments, indexes and snapshots and say what is damaged; exit code 1 if anything is.
+    """Read all segments, indexes and snapshots and report damage; exit code 1 if there is any.
 
-    Missing offsets are told without being held for damage: compaction leaves such gaps.
+    Missing offsets are reported, but not as damage: compaction leaves such gaps.
     """
     verified = [
         inspection.verify_partition(directory, decode_records=records)
@@ -119,7 +119,7 @@ def dump(
     paths: Paths,
     records: Annotated[bool, typer.Option("--records", help="Show the records of batches too.")] = False,
 ) -> None:
-    """Show what is in segments, indexes, producer snapshots and checkpoints, one line of text an entry."""
+    """Show the contents of segments, indexes, producer snapshots and checkpoints, one line per entry."""
     for path in paths:
         for file in _files(path):
             typer.echo(f"{file}")
@@ -145,7 +145,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _lines(file: Path, *, records: bool) -> Iterator[str]:
-    """Raises OSError, and for what can't be read CorruptBatch, MalformedRecords, ValueError."""
+    """Yield the contents of a file. Raises OSError, CorruptBatch, MalformedRecords, ValueError."""
     match file.suffix:
         case suffix if suffix == LOG_SUFFIX:
             yield from _batch_lines(file, records=records)

@@ -1,7 +1,7 @@
-"""`penstock`: one command with many below it, of which only the one that is called is imported.
+"""`penstock`: one command with many subcommands; only the module of the called one is imported.
 
 A node should be ready within a second, while most other commands are clients that load librdkafka or Spark.
-So the table is text: the help of the whole comes from here, that of a command from its module.
+The table is therefore text: the overall help comes from here, the help of a command from its module.
 """
 
 import importlib
@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-# Name: (module, its function or group of commands, what it does).
+# Name: (module, its function or group of commands, summary).
 COMMANDS = {
     "start": ("penstock.cli.start", "start", "Run a node."),
     "storage": ("penstock.cli.storage", "app", "Format the log directories of a node."),
@@ -40,7 +40,7 @@ COMMANDS = {
 
 
 def build_app(called: str | None) -> typer.Typer:
-    """The whole command line, with the called command in full and the others by name only."""
+    """The whole command line: the called command in full, the others by name and summary only."""
     app = typer.Typer(
         name="penstock",
         help="Event streaming for Python and Spark, with the log and the protocol of Apache Kafka.",
@@ -62,12 +62,13 @@ def build_app(called: str | None) -> typer.Typer:
 
 
 def _not_called() -> None:
-    """Stands in for the commands that are not called."""
+    """Placeholder for the commands that are not called."""
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version  # with email and zipfile: 10 ms that others need not wait
+        # This imports email and zipfile: 10 ms that other commands save.
+        from importlib.metadata import version
 
         typer.echo(f"penstock {version('penstock')}")
         raise typer.Exit
@@ -79,7 +80,7 @@ def _whole(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
-    """What the command line does by itself: nothing but to show its version."""
+    """Options of the whole command line: only --version."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The cluster through this package's own client, for commands that librdkafka has no call for."""
+"""Access to the cluster through this package's own client, for calls that librdkafka does not have."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ from penstock.client.settings import ConfigError
 
 @contextmanager
 def open_cluster(bootstrap: str, command_config: CommandConfig) -> Iterator[Cluster]:
-    """The cluster, with errors turned into one line and an exit code that scripts can trust."""
+    """Open the cluster; errors end the command with one line and an exit code that scripts can rely on."""
     require_broker(bootstrap)
     with cluster_of(bootstrap, command_config) as cluster:
         try:
@@ -31,7 +31,7 @@ def open_cluster(bootstrap: str, command_config: CommandConfig) -> Iterator[Clus
 
 
 def cluster_of(bootstrap: str, command_config: CommandConfig) -> Cluster:
-    """The same for who sees to errors himself; only wrong settings end the command."""
+    """Open the cluster for a caller that handles errors itself; only wrong settings end the command."""
     timeout_ms = str(int(REQUEST_TIMEOUT_S * 1000))
     timeouts = {"request.timeout.ms": timeout_ms, "default.api.timeout.ms": timeout_ms}
     settings = client_settings(bootstrap, command_config)

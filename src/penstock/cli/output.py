@@ -1,4 +1,4 @@
-"""How results look: tables for people, JSON for scripts, errors on stderr."""
+"""Output of results: tables for people, JSON for scripts, errors on stderr."""
 
 import json
 import re
@@ -9,40 +9,44 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-PIPE_WIDTH = 240  # wide enough that a table in a pipe is not wrapped
-NAME_SHARE = 0.6  # of the terminal's width, that names in the first column may take unbroken
+PIPE_WIDTH = 240
+"""Wide enough that a table in a pipe is not wrapped."""
+
+NAME_SHARE = 0.6
+"""The share of the terminal's width up to which names in the first column are not wrapped."""
+
 _NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?%?")
 
 Json = str | int | float | bool | None | Sequence["Json"] | Mapping[str, "Json"]
 
 
 def console() -> Console:
-    """The console for results. Text between colons is the user's, so it makes no emoji of it."""
+    """The console for results. Emoji codes are off, since text between colons may be the user's."""
     return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, emoji=False)
 
 
 def _beside() -> Console:
-    """The console for messages that are no results, on stderr."""
+    """The console on stderr, for messages that are not results."""
     return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
 def print_error(message: str) -> None:
-    """One line on stderr."""
+    """Print one line on stderr."""
     _beside().print(f"[bold red]error:[/] {escape(message)}")
 
 
 def print_note(message: str) -> None:
-    """One quiet line on stderr, beside results that a script may read on stdout."""
+    """Print one dimmed line on stderr, since a script may read the results on stdout."""
     _beside().print(escape(message), style="dim")
 
 
 def print_json(value: Json) -> None:
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
-    """A table; columns of numbers are right-aligned and never broken, nor are names while room is left."""
+    """Print a table. Numbers are right-aligned and never wrapped; nor are names while there is room."""
     rows = [list(row) for row in rows]
     shown_on = console()
     table = Table(title=title, title_justify="left", title_style="bold", box=None, header_style="bold dim")
@@ -58,5 +62,5 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
 
 
 def _is_number(cell: object) -> bool:
-    """Numbers, numbers that are formatted already, and the absence of one."""
+    """Whether a cell holds a number, a formatted number, or None."""
     return cell is None or (isinstance(cell, int | float | str) and bool(_NUMBER.fullmatch(str(cell))))

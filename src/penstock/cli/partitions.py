@@ -1,4 +1,4 @@
-"""Partitions on the command line."""
+"""Parse partitions on the command line."""
 
 import re
 
@@ -6,7 +6,7 @@ from penstock.cli.connection import EXIT_USAGE, fail
 
 
 def parse_partitions(text: str) -> tuple[str, list[int]]:
-    """A topic's name, and the partitions that are asked for: `TOPIC` (then none is named) or `TOPIC:0,1`."""
+    """Parse `TOPIC` or `TOPIC:0,1` into the topic's name and the named partitions (none for `TOPIC`)."""
     match = re.fullmatch(r"([^:]+)(?::(\d+(?:,\d+)*))?", text)
     if match is None:
         fail(f"expected TOPIC or TOPIC:0,1,…, found {text!r}", EXIT_USAGE)

@@ -1,4 +1,4 @@
-"""`penstock produce`: lines from a file or standard input to a topic."""
+"""`penstock produce`: write lines from a file or standard input to a topic."""
 
 import json
 import sys
@@ -31,7 +31,7 @@ POLL_S = 0.1
 
 
 class Compression(StrEnum):
-    """Codecs of record batches."""
+    """The codecs of record batches."""
 
     NONE = "none"
     GZIP = "gzip"
@@ -41,7 +41,7 @@ class Compression(StrEnum):
 
 
 class Acks(StrEnum):
-    """How many replicas have a record before it counts as written."""
+    """The replicas that must have a record before it counts as written."""
 
     NONE = "0"
     LEADER = "1"
@@ -52,7 +52,7 @@ Headers = list[tuple[str, str | bytes | None]]
 
 
 class Record(NamedTuple):
-    """What one input line asks to be produced."""
+    """The record of one input line."""
 
     key: bytes | None
     value: bytes | None
@@ -160,7 +160,7 @@ def _lines(file: Path | None) -> Iterator[bytes]:
 
 
 def _wait_for_deliveries(producer: Producer) -> None:
-    """Until each record is acknowledged or its time is up; `flush()` is not safe to interrupt."""
+    """Wait until each record is acknowledged or has timed out; `flush()` is not safe to interrupt."""
     while len(producer):
         producer.poll(POLL_S)
 
@@ -212,7 +212,7 @@ def _send(
         except BufferError:
             producer.poll(POLL_S)
         except KafkaException as error:
-            # The record never left: an unknown partition or one larger than message.max.bytes.
+            # The record was never sent: the partition is unknown or the record exceeds message.max.bytes.
             deliveries.failed += 1
             deliveries.first_error = deliveries.first_error or error.args[0]
             return

@@ -1,4 +1,4 @@
-"""Amounts of bytes on the command line."""
+"""Parse and format byte counts and rates on the command line."""
 
 import re
 
@@ -8,7 +8,7 @@ _UNITS = {"": 1, "B": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 1 << 10, "MI"
 
 
 def parse_rate_bytes_per_s(text: str) -> int:
-    """Bytes a second of a rate such as `50MB`, `50MiB/s` or `50000000`; at least 1."""
+    """Parse a rate such as `50MB`, `50MiB/s` or `50000000` into bytes per second, at least 1."""
     match = re.fullmatch(r"(\d+)\s*([KMG]I?)?B?(?:/S)?", text.strip().upper())
     rate = int(match[1]) * _UNITS[match[2] or ""] if match is not None else 0
     if rate < 1:
@@ -17,7 +17,7 @@ def parse_rate_bytes_per_s(text: str) -> int:
 
 
 def shown_bytes(count: float) -> str:
-    """`12.3 MB`; powers of ten."""
+    """Format a byte count as `12.3 MB`, in powers of ten."""
     for unit in ("B", "kB", "MB", "GB"):
         if abs(count) < 1000:
             return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"

@@ -1,6 +1,6 @@
-"""A record as one JSON object: what `consume --json` prints and `produce --json-lines` reads.
+"""A record as one JSON object, as `consume --json` prints it and `produce --json-lines` reads it.
 
-Text stands as text; bytes that are not UTF-8 stand base64-encoded under `key_base64`, `value_base64`.
+Text appears as text; bytes that are not UTF-8 are base64-encoded under `key_base64`, `value_base64`.
 """
 
 import base64
@@ -14,7 +14,7 @@ class InvalidRecord(ValueError):
 
 
 def bytes_to_json(name: str, data: bytes | None) -> dict[str, str | None]:
-    """`{name: text}`, or `{name_base64: …}` where *data* is not UTF-8."""
+    """`{name: text}`, or `{name_base64: …}` if *data* is not UTF-8."""
     if data is None:
         return {name: None}
     try:
@@ -24,12 +24,12 @@ def bytes_to_json(name: str, data: bytes | None) -> dict[str, str | None]:
 
 
 def headers_to_json(headers: Iterable[tuple[str, bytes | None]]) -> list[dict[str, str | None]]:
-    """Headers in order, as objects: a name may occur more than once."""
+    """Headers as objects, in order, since a name may occur more than once."""
     return [{"name": name, **bytes_to_json("value", value)} for name, value in headers]
 
 
 def record_from_json(record: Any) -> dict[str, Any]:
-    """key, value, headers, partition and timestamp_ms of one JSON object.
+    """The key, value, headers, partition and timestamp_ms of one JSON object.
 
     Raises:
         InvalidRecord: a field has the wrong type.

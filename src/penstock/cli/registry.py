@@ -1,4 +1,4 @@
-"""`penstock registry`: a schema registry beside any Kafka cluster."""
+"""`penstock registry`: run a schema registry on any Kafka cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REQUIRED: Final = ("starlette", "uvicorn", "google.protobuf", "referencing", "j
 
 @app.callback()
 def _group() -> None:
-    """Keeps `start` a command of its own."""
+    """Keeps `start` a separate command."""
 
 
 @app.command()
@@ -62,7 +62,7 @@ def start(
 ) -> None:
     """Serve Confluent's schema registry API from the topic _schemas (docs/registry.md).
 
-    Any Kafka cluster will do. Started several times, one instance leads and the others forward writes to it.
+    It works with any Kafka cluster. If several instances run, one leads and the others forward writes to it.
     """
     require_extra()
     from penstock.registry.api.server import RegistryServer
@@ -90,12 +90,12 @@ def start(
 
 
 def require_extra() -> None:
-    """End the command where what the registry stands on is not installed."""
+    """End the command if the registry's packages are not installed."""
     require_packages(_REQUIRED, "registry", "a schema registry")
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Host and port; what is none ends the command."""
+    """Parse host and port; an invalid address ends the command."""
     host, separator, port = address.rpartition(":")
     if not separator or not port.isdigit() or int(port) > 65535:
         fail(f"--listen {address}: expected HOST:PORT", EXIT_USAGE)
@@ -105,7 +105,7 @@ def split_address(address: str) -> tuple[str, int]:
 def _properties(
     file: Path | None, settings: list[str], bootstrap: str, command_config: Path | None
 ) -> dict[str, str]:
-    """The file's, then those of the command line."""
+    """The file's properties, overridden by those of the command line."""
     found: dict[str, str] = {}
     if file is not None:
         try:

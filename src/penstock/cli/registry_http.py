@@ -1,4 +1,4 @@
-"""How commands speak to a schema registry, and what to say when that fails."""
+"""The commands' client of a schema registry, with its error reports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.registry.client.errors import RegistryRefused, RegistryUnreachable
 from penstock.registry.client.http import Transport
 
 DEFAULT_URL: Final = "http://127.0.0.1:8081"
-# Somebody waits for the answer, and may ask again.
+# No retries: a user waits for the answer and can repeat the command.
 _ONCE: Final = {"max.retries": "0"}
 
 Url = Annotated[
@@ -31,7 +31,7 @@ Url = Annotated[
 
 
 class Registry:
-    """One command's registry. What it refuses ends the command with its message."""
+    """The registry of one command. A refused request ends the command with the registry's message."""
 
     def __init__(self, at: str) -> None:
         properties = {URL: at}

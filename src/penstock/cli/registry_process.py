@@ -1,7 +1,7 @@
 """The schema registry of `penstock start --brokers N --registry`: one process beside the nodes.
 
-It is an ordinary `penstock registry start` on all of them: it outlives each, and others that are started
-beside it share its group.
+It is an ordinary `penstock registry start` that connects to all nodes: it survives the loss of any of them,
+and other registries started beside it share its group.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _LOOK_S: Final = 0.1
 
 
 class CannotServe(Exception):
-    """The registry has not started; the message says why."""
+    """The registry did not start; the message says why."""
 
 
 class RegistryProcess:
-    """``log_file`` gets what it says."""
+    """The process of a schema registry. Its output is appended to ``log_file``."""
 
     def __init__(self, host: str, port: int, log_file: Path) -> None:
         shown = f"[{host}]" if ":" in host else host
@@ -40,9 +40,10 @@ class RegistryProcess:
         return "the schema registry"
 
     def launch(self, servers: list[str], timeout_s: float) -> int:
-        """Start it once the brokers know of each other: `_schemas` gets as many replicas as there are then.
+        """Start the registry and return its process id. Raises CannotServe.
 
-        Its process id. Raises CannotServe.
+        It starts once the brokers know of each other, since `_schemas` gets as many replicas as there are
+        brokers then.
         """
         try:
             _await_brokers(servers, timeout_s)
@@ -61,8 +62,9 @@ class RegistryProcess:
         return self._process.pid
 
     def await_ready(self, timeout_s: float) -> None:
-        """Return once it says that it is ready: who answers at its address may be somebody else. Raises
-        CannotServe.
+        """Return once the registry's log says that it is ready. Raises CannotServe.
+
+        Connecting to its address would prove nothing, since another process may listen there.
         """
         assert self._process is not None
         deadline_s = time.monotonic() + timeout_s
@@ -74,14 +76,14 @@ class RegistryProcess:
         raise CannotServe(f"the schema registry at {self.url} has not started, log {self.log_file}: {tail}")
 
     def _said(self) -> str:
-        """Since it was started."""
+        """The registry's output since it was started."""
         with self.log_file.open("rb") as log:
             log.seek(self._log_start)
             return log.read().decode(errors="replace")
 
 
 def _await_brokers(servers: list[str], timeout_s: float) -> None:
-    """Return once each of the brokers knows all of them, or after so long. Raises ClientError."""
+    """Return once each of the brokers knows all of them, or after the timeout. Raises ClientError."""
     deadline_s = time.monotonic() + timeout_s
     for server in servers:
         with Cluster(ClientConfig.from_properties({"bootstrap.servers": server})) as cluster:

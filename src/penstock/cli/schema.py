@@ -1,4 +1,4 @@
-"""`penstock schema`: what a schema registry holds, over HTTP."""
+"""`penstock schema`: manage the contents of a schema registry over HTTP."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def register(
     url: Url = DEFAULT_URL,
     json_output: JsonOutput = False,
 ) -> None:
-    """Register a schema under a subject; one that is there keeps its id."""
+    """Register a schema under a subject; a schema that exists already keeps its id."""
     body = _body(file, type, reference)
     registry = Registry(url)
     found = registry.post("subjects", subject, "versions", body=body, normalize=normalize)
@@ -127,7 +127,7 @@ def check(
     url: Url = DEFAULT_URL,
     json_output: JsonOutput = False,
 ) -> None:
-    """Say whether a schema may follow those of its subject; exit code 1 if it may not."""
+    """Check whether a schema may follow those of its subject; exit code 1 if it may not."""
     path = ["compatibility", "subjects", subject, "versions", *([version] if version else [])]
     body = _body(file, type, reference)
     found = Registry(url).post(*path, body=body, verbose=True, normalize=normalize)
@@ -154,7 +154,7 @@ def diff(
     url: Url = DEFAULT_URL,
     json_output: JsonOutput = False,
 ) -> None:
-    """Show what is different between two versions, or a version and a file."""
+    """Show the differences between two versions, or between a version and a file."""
     registry = Registry(url)
     if old is None:
         versions = registry.get("subjects", subject, "versions")
@@ -188,7 +188,7 @@ def delete(
     url: Url = DEFAULT_URL,
     json_output: JsonOutput = False,
 ) -> None:
-    """Delete a subject or a version: softly, so that its ids still resolve, or for good."""
+    """Delete a subject or a version: softly, so that its ids still resolve, or permanently."""
     registry = Registry(url)
     if version is None:
         found = registry.delete("subjects", subject, permanent=permanent)
@@ -201,12 +201,12 @@ def delete(
 
 
 def _say(line: str, style: str | None = None) -> None:
-    """Print a line unchanged and unwrapped: names and schemas may have brackets, and be long."""
+    """Print a line unchanged and unwrapped: names and schemas may contain brackets, and be long."""
     console().print(line, style=style, markup=False, soft_wrap=True)
 
 
 def _body(file: Path, type: str | None, references: Sequence[str] | None) -> dict[str, Any]:
-    """What a registry is asked about a file."""
+    """The body of a request about a file's schema."""
     kind = (type or _TYPES.get(file.suffix, "")).upper()
     if kind not in _TYPES.values():
         known = ", ".join(_TYPES.values())
@@ -242,7 +242,7 @@ def _side(registry: Registry, subject: str, side: str) -> str:
 
 
 def _readable(text: str) -> str:
-    """JSON with its lines broken; Protobuf as it is."""
+    """JSON with indentation; Protobuf unchanged."""
     try:
         return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a node knows of schemas: a registry is asked, and its answers are remembered for a while."""
+"""A node's knowledge of schemas: the answers of a registry, cached for a while."""
 
 from __future__ import annotations
 
@@ -13,22 +13,26 @@ from penstock.registry.client.errors import RegistryRefused, RegistryUnreachable
 from penstock.registry.client.recent import Recent
 from penstock.registry.client.registry import RegistryClient
 
-#: An answer is good for so long; a schema that is deleted since is taken meanwhile.
 KEPT_S: Final = 30.0
-#: A producer waits meanwhile, and so may other decoding: it tries again by itself.
+"""How long an answer is used; a schema deleted since is still accepted during this time."""
+
 _PATIENCE: Final = {"http.connect.timeout.ms": "2000", "http.read.timeout.ms": "5000", "max.retries": "1"}
+"""A producer waits for the registry, and other decoding may too.
+
+The timeouts are short because producers retry by themselves.
+"""
 
 
 class RegisteredIds:
-    """`penstock.broker.schema_validation.SchemaIds` by a registry's client. Safe in several threads.
+    """An implementation of `penstock.broker.schema_validation.SchemaIds` by a registry's client. Thread-safe.
 
-    ``url`` may be several. Raises ConfigError.
+    ``url`` may list several registries. Raises ConfigError.
     """
 
     def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = RegistryClient(RegistryConfig.from_properties({**_PATIENCE, URL: url}))
         self._known: Recent[int, frozenset[str]] = Recent(KEPT_S, clock)
-        self._aliases: Recent[str, str] = Recent(KEPT_S, clock)  # "" where a name is a subject's own
+        self._aliases: Recent[str, str] = Recent(KEPT_S, clock)  # "" if the name is no alias
 
     def subjects_of(self, schema_id: int, *, fresh: bool = False) -> frozenset[str]:
         known = None if fresh else self._known.get(schema_id)

@@ -1,4 +1,4 @@
-"""`penstock sql`: the shell of a SQL server, and the server."""
+"""`penstock sql`: the shell for a SQL server, and the server."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def shell(
         ),
     ] = Path(_HISTORY),
 ) -> None:
-    """Type statements of ksqlDB's language and see the answers (docs/sql-server.md).
+    """Enter statements of ksqlDB's language and see the answers (docs/sql-server.md).
 
     Without a terminal the statements come from standard input. With -e, -f and standard input the first
-    statement that fails ends the command, and its place is shown. Exit codes: 1 where a statement failed, 3
-    where no server answered, 130 after Ctrl-C.
+    statement that fails ends the command, and its position is shown. Exit codes: 1 if a statement failed, 3
+    if no server answered, 130 after Ctrl-C.
     """
     if context.invoked_subcommand is not None:
         return
@@ -114,7 +114,10 @@ def shell(
 
 
 def _run_scripts(session: Session, execute: list[str], files: list[Path]) -> None:
-    """Raises Exit, Failed, Interrupted, Unreachable."""
+    """Run the statements of options, files or standard input.
+
+    Raises Exit, Failed, Interrupted, Unreachable.
+    """
     for number, text in enumerate(execute, 1):
         session.carry_out(text, "-e" if len(execute) == 1 else f"-e {number}")
     for path in files:

@@ -1,4 +1,4 @@
-"""`penstock sql server`: ksqlDB's REST API beside any Kafka cluster."""
+"""`penstock sql server`: ksqlDB's REST API on any Kafka cluster."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from penstock.sql.engine import EngineConfig, QueryHost
 
 DEFAULT_LISTEN: Final = "127.0.0.1:8088"
-#: As in the configuration that ksqlDB is shipped with.
 _LOGGING: Final = {
     "ksql.logging.processing.topic.auto.create": "true",
     "ksql.logging.processing.stream.auto.create": "true",
 }
+"""The logging properties of the configuration that ksqlDB ships with."""
+
 _REQUIRED: Final = (
     *("starlette", "uvicorn", "httptools", "h2", "sqlglot", "pyspark", "pandas", "pyarrow"),
     *("google.protobuf", "referencing", "jsonschema_specifications"),
@@ -96,8 +97,8 @@ def server(
 ) -> None:
     """Serve ksqlDB's REST API; its queries run on Spark (docs/sql-server.md).
 
-    Any Kafka cluster will do. Statements are kept in a topic of the cluster: after a restart all goes on. A
-    second server of the same service takes over from the first.
+    It works with any Kafka cluster. Statements are stored in a topic of the cluster and resume after a
+    restart. A second server of the same service takes over from the first.
     """
     require_packages(_REQUIRED, "sql", "a SQL server")
     from penstock.spark.java import JavaNotFound
@@ -133,23 +134,25 @@ def server(
     if port_file is not None:
         unfinished = port_file.with_name(f"{port_file.name}.tmp")
         unfinished.write_text(f"{made.port}\n")
-        unfinished.replace(port_file)  # whoever waits for the file finds the port in it
+        # The rename is atomic, so that the file always contains the port.
+        unfinished.replace(port_file)
     print_note(f"the SQL server is ready at {made.url}")
     made.run()
     print_note("the SQL server is not served any more")
 
 
 def build_host(config: EngineConfig, checkpoint: Path, master: str, log: Path | None) -> QueryHost:
-    """What runs the queries. Raises what `fail` is for."""
+    """Start the host that runs the queries. The caller reports its errors."""
     from penstock.sql.engine.spark_host import SparkHost
 
     if log is None and sys.stderr.isatty():
-        log = Path(os.devnull)  # what Spark and its workers print at their start tells nobody anything
+        # The startup output of Spark and its workers is of no use to the user.
+        log = Path(os.devnull)
     return SparkHost.start(config, checkpoint, master, log)
 
 
 def _properties(settings: list[str], bootstrap: str, command_config: Path | None) -> dict[str, str]:
-    """The file's, then those of the command line."""
+    """The file's properties, overridden by those of the command line."""
     found: dict[str, str] = {}
     if command_config is not None:
         own = client_settings(bootstrap, command_config)

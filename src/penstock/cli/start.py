@@ -109,7 +109,7 @@ def start(
 def read_config(
     data_dir: Path | None, listen: str | None, file: Path | None, settings: list[str]
 ) -> "BrokerConfig":
-    """The node's configuration: the file, or what Kafka ships for one node, under the command line.
+    """The node's configuration: the file, or Kafka's defaults for one node, overridden by the command line.
 
     Raises ConfigError, and ValueError for a file that can't be read or parsed.
     """
@@ -136,8 +136,10 @@ def _member_config(
     join: str | None,
     settings: list[str],
 ) -> "BrokerConfig":
-    """That of one node among several, with its directories formatted. Raises ConfigError, ValueError,
-    CannotJoin."""
+    """The configuration of one node among several; formats its directories.
+
+    Raises ConfigError, ValueError, CannotJoin.
+    """
     from penstock.broker.storage_format import FormatError
     from penstock.metadata.configs import BrokerConfig
     from penstock.storage.errors import LogDirectoryError
@@ -164,7 +166,7 @@ def _run_several(
     settings: list[str],
     registry_listen: str | None,
 ) -> NoReturn:
-    """Raises ConfigError, ValueError."""
+    """Check the options of ``--brokers`` and run the nodes. Raises ConfigError, ValueError."""
     from penstock.cli.start_several import run_several
 
     if file is not None:
@@ -218,13 +220,13 @@ def _registry_address(listen: str) -> tuple[str, int]:
     from penstock.cli.registry import require_extra, split_address
 
     require_extra()
-    # Now: half a second, for which the loop would stand still later.
+    # Import now: it takes half a second, which would block the event loop later.
     importlib.import_module("penstock.cli.embedded_registry")
     return split_address(listen)
 
 
 def _schema_ids(url: str) -> "SchemaIds":
-    """Raises ConfigError."""
+    """The schema ids of a registry. Raises ConfigError."""
     from penstock.cli.schema_ids import RegisteredIds
     from penstock.client import settings
     from penstock.metadata.configs import ConfigError
@@ -254,7 +256,8 @@ async def _run(config: "BrokerConfig", registry_at: tuple[str, int] | None) -> i
         stopped = loop.create_task(stopping.wait())
         await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
-            # Workers may recover logs for minutes. What a start leaves undone the next one does.
+            # Workers may take minutes to recover logs. The next start completes what this one leaves
+            # unfinished.
             print("penstock: stopped while starting", file=sys.stderr, flush=True)
             os._exit(0)
         host, port = await starting
@@ -290,14 +293,17 @@ async def _run(config: "BrokerConfig", registry_at: tuple[str, int] | None) -> i
 
 
 def _share_interpreter_often() -> None:
-    """Let the loop have the interpreter back from workers that run Python within a millisecond, not five."""
+    """Let worker threads that run Python return the interpreter to the loop after 1 ms instead of 5."""
     sys.setswitchinterval(0.001)
 
 
 def _calm_garbage_collector() -> None:
-    """What start-up made lives as long as the node: leave it out of collections, which stop the loop.
+    """Exclude objects made at start-up, which live as long as the node, from garbage collections.
 
-    The young are looked at in small portions: fifty thousand, as new topics bring them, take 7 ms and more.
+    Collections stop the loop.
+
+    Young objects are collected in small portions: fifty thousand, as new topics create them, take 7 ms and
+    more.
     """
     gc.collect()
     gc.freeze()

@@ -1,9 +1,9 @@
-"""`penstock start --brokers N`: several nodes on one machine, each a process of its own that shares nothing.
+"""`penstock start --brokers N`: several nodes on one machine, each in its own process; they share nothing.
 
-This process starts them, tells when all are ready, passes signals on, and ends when they have; a schema
-registry is one process more. Node i keeps
-its data in ``node-i`` of the data directory, beside ``node-i.properties``, with which it can be started by
-itself, and ``node-i.log``. One node of one or two is the controller, three of more are.
+This process starts them, reports when all are ready, forwards signals, and ends after them; a schema registry
+is one more process. Node i keeps its data in ``node-i`` of the data directory, beside ``node-i.properties``,
+which can start it alone, and ``node-i.log``. Of one or two nodes one is a controller, of more nodes three
+are.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from penstock.testing.node import ClusterError, Node
 VOTERS_MAX: Final = 3
 _REGISTRY_URL: Final = "confluent.schema.registry.url"
 CONTROLLERS_ABOVE: Final = 1000
-"""How far the ports of controllers are from those of brokers, so that there may be more brokers some day."""
+"""The distance of the controllers' ports from those of the brokers, which leaves room for more brokers."""
 EXIT_FAILED: Final = 1
 READY_TIMEOUT_S: Final = 120.0
 _COMBINED: Final = ("broker", "controller")
@@ -53,7 +53,7 @@ def run_several(
     settings: Mapping[str, str],
     registry_at: tuple[str, int] | None = None,
 ) -> NoReturn:
-    """Run ``count`` nodes, and a schema registry where it is to listen, until they have been told to stop.
+    """Run ``count`` nodes, and a schema registry if it has an address, until they are stopped.
 
     Brokers listen from ``port`` on, controllers a thousand above; 0 takes free ports. Raises ConfigError,
     ValueError.
@@ -66,7 +66,8 @@ def run_several(
         settings = {_REGISTRY_URL: registry.url, **settings}
     plans = _plan(count, data_dir, port, ports)
     for plan in plans:
-        BrokerConfig.from_properties(properties_of(plan, plans, settings, host))  # say what is wrong here
+        # report errors before any node starts
+        BrokerConfig.from_properties(properties_of(plan, plans, settings, host))
     _format(plans, data_dir, host, settings)
     nodes = [_node(plan, plans, data_dir, host, settings) for plan in plans]
     running = _Running()
@@ -92,7 +93,10 @@ def run_several(
 
 
 class _Running:
-    """The processes by their ids. A signal ends the registry, so that it leaves its group, then the nodes."""
+    """The processes by their ids.
+
+    A signal first ends the registry, which leaves its group, then the nodes.
+    """
 
     def __init__(self) -> None:
         self.processes: dict[int, Node | RegistryProcess] = {}
@@ -108,11 +112,11 @@ class _Running:
 
     def signal(self, number: int) -> None:
         for pid in self.processes:
-            with suppress(ProcessLookupError):  # one that has not started is gone already
+            with suppress(ProcessLookupError):  # a process that failed to start has ended
                 os.kill(pid, number)
 
     def wait(self) -> int:
-        """Until all have ended; 0 if each did so in good order."""
+        """Wait until all processes have ended; return 0 if all ended cleanly."""
         code = 0
         while self.processes:
             pid, status = os.wait()
@@ -130,9 +134,9 @@ class _Running:
 
 
 def _plan(count: int, data_dir: Path, port: int, ports: ReservedPorts) -> list[NodePlan]:
-    """What each node is; those that are there already stay what they were.
+    """Plan each node; existing nodes keep their roles.
 
-    So do the ports of controllers: the metadata log has them, and voters look for each other there.
+    Controllers keep their ports too: the metadata log holds them, and voters connect to each other there.
     """
     there = sorted(int(path.stem.removeprefix("node-")) for path in data_dir.glob("node-*.properties"))
     if there and there[-1] > count:

@@ -1,4 +1,4 @@
-"""`penstock storage`: format the log directories of a node, and look at how they are formatted."""
+"""`penstock storage`: format the log directories of a node, and show their state."""
 
 import sys
 import time
@@ -86,7 +86,7 @@ def format_directories(
 
 @app.command()
 def info(config: ConfigFile = None, data_dir: DataDir = None, settings: Settings = None) -> None:
-    """Say what the log directories of a node are; exit code 1 if something is wrong with them."""
+    """Show the state of a node's log directories; exit code 1 if there is a problem with them."""
     lines, problems = storage_info(_config(data_dir, config, settings).log_dirs)
     for line in lines:
         print(line)

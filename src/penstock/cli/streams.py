@@ -47,14 +47,16 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Run, describe, reset and ask streams applications.", no_args_is_help=True)
 
-#: How often a running application is looked at.
 POLL_S: Final = 0.2
-#: Where there is no terminal to redraw.
-LINES_EVERY_S: Final = 1.0
-#: How long a batch in hand may take when the command is told to stop; the next start does it again.
-LAST_BATCH_TIMEOUT_S: Final = 60.0
+"""The interval of checks on a running application."""
 
-# Import name: what pip calls it.
+LINES_EVERY_S: Final = 1.0
+"""The interval of progress lines if there is no terminal to redraw."""
+
+LAST_BATCH_TIMEOUT_S: Final = 60.0
+"""How long the current batch may take after the command is stopped; the next start repeats it."""
+
+# Import name: pip's name.
 _REQUIRED: Final = {
     "pyspark": "pyspark",
     "pandas": "pandas",
@@ -176,7 +178,7 @@ def run(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
 ) -> None:
-    """Run an application until it is stopped. Ctrl-C and SIGTERM stop it after the batch in hand."""
+    """Run an application until it is stopped. Ctrl-C and SIGTERM stop it after the current batch."""
     application, module = _load(file, name_of_app)
     options = _options(bootstrap, command_config, option)
     settings = parse_assignments(conf or [])
@@ -226,10 +228,10 @@ def submit_command(
     name: Name = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Print the command that submits an application to YARN in cluster mode; its driver runs there as well.
+    """Print the command that submits an application to YARN in cluster mode, where its driver runs too.
 
-    What it sends is written to the cache directory: this package and what it needs, and the modules that
-    lie beside the file.
+    The files to send are written to the cache directory: this package with its dependencies, and the modules
+    beside the file.
     """
     application, module = _load(file, name_of_app)
     options, settings = parse_assignments(option or []), parse_assignments(conf or [])
@@ -288,10 +290,10 @@ def reset(
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Take an application that is not running back to its beginning.
+    """Reset an application that is not running to its beginning.
 
-    Deletes the topics that it owns (changelogs, repartition topics), sets its consumer group to the
-    beginning of what it reads, and removes its checkpoint. What it has written stays.
+    Deletes the topics that it owns (changelogs, repartition topics), sets its consumer group to the beginning
+    of its inputs, and removes its checkpoint. Its output stays.
     """
     application, _ = _load(file, name_of_app)
     options = _options(bootstrap, command_config, None)
@@ -332,7 +334,7 @@ def _require_extra() -> None:
 def _is_there(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # the package above it
+    except ModuleNotFoundError:  # the parent package is missing
         return False
 
 
@@ -344,7 +346,7 @@ def _load(file: Path, name: str | None) -> tuple[App, ModuleType]:
 
 
 def _options(bootstrap: str, command_config: Path | None, given: list[str] | None) -> dict[str, str]:
-    """Of the file as ``kafka.…``, then those of the command line."""
+    """The file's properties as ``kafka.…``, overridden by those of the command line."""
     of_file = {} if command_config is None else client_settings(bootstrap, command_config)
     of_file.pop("log_level", None)
     properties = {f"kafka.{name}": str(value) for name, value in of_file.items()}
@@ -353,7 +355,7 @@ def _options(bootstrap: str, command_config: Path | None, given: list[str] | Non
 
 
 def _require_master(master: str) -> None:
-    """Spark tries a master that isn't there for a minute, and then says little about the reason."""
+    """Check the master: Spark tries an unreachable one for a minute, then reports little about the reason."""
     match = _MASTER.fullmatch(master)
     if match is None:
         fail(f"--master {master}: expected local[N], spark://HOST:PORT, yarn or k8s://HOST:PORT", EXIT_USAGE)
@@ -375,10 +377,11 @@ def _session(
 
     from penstock.spark.session import build_session
 
-    # The file's own code goes to the workers with the plan, as a script's does: they have no such module.
+    # Send the file's own code to the workers with the plan, as for a script: they lack its module.
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     if log is None and sys.stderr.isatty():
-        log = Path(os.devnull)  # what Spark and its workers print would tear the view
+        # The output of Spark and its workers would break the view.
+        log = Path(os.devnull)
     return build_session(
         name,
         master,
@@ -410,7 +413,7 @@ def _beside(module: ModuleType) -> list[ModuleType]:
 
 @contextmanager
 def _explained(bootstrap: str) -> Iterator[None]:
-    """What goes wrong as one line, and an exit code that scripts can trust."""
+    """Report errors as one line, with an exit code that scripts can rely on."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -431,12 +434,13 @@ def _explained(bootstrap: str) -> Iterator[None]:
 
 
 def _explain_spark(error: Exception) -> NoReturn:
-    """What failed and the cause at the root of it, of a Java error with all its causes below each other."""
+    """Report a Spark error with its root cause; a Java error lists all its causes one below the other."""
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
     lines = [line for line in lines if line and not line.startswith("An error occurred while calling")]
     causes = [_JAVA_CLASS.sub("", line[len(_CAUSE) :]) for line in lines if line.startswith(_CAUSE)]
     root = ""
-    for cause in reversed(causes):  # "Connection refused" says less than "Connection refused: /10.0.0.1:443"
+    # "Connection refused" is less helpful than "Connection refused: /10.0.0.1:443".
+    for cause in reversed(causes):
         if root not in cause:
             break
         root = cause
@@ -445,7 +449,7 @@ def _explain_spark(error: Exception) -> NoReturn:
 
 
 def _follow(running: RunningApp, view: ProgressView) -> None:
-    """Show its progress, until the application ends or a signal asks it to. Raises what it failed with."""
+    """Show the application's progress until it ends or a signal stops it. Raises the application's error."""
     with _told_to_stop() as told, view.live(), running:
         while not running.wait(POLL_S):
             view.refresh()
@@ -456,7 +460,7 @@ def _follow(running: RunningApp, view: ProgressView) -> None:
 
 @contextmanager
 def _told_to_stop() -> Iterator[threading.Event]:
-    """Set by SIGINT and SIGTERM; a second one ends the command at once, as it does without this."""
+    """Yield an event that SIGINT and SIGTERM set; a second signal ends the command at once."""
     told = threading.Event()
 
     def tell(number: int, _frame: FrameType | None) -> None:
@@ -473,7 +477,7 @@ def _told_to_stop() -> Iterator[threading.Event]:
 
 
 def _finish_batch(running: RunningApp) -> None:
-    """Until no batch is in hand, or the one that was has ended: a batch that is cut off is only work lost."""
+    """Wait until no batch is running or the current one has ended; an interrupted batch is lost work."""
     before = running.progress()
     deadline = time.monotonic() + LAST_BATCH_TIMEOUT_S
     while running.query.status["isTriggerActive"] and time.monotonic() < deadline:

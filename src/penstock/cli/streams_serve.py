@@ -1,4 +1,4 @@
-"""`penstock streams serve`: an application's stores over HTTP, from a process that does not compute them."""
+"""`penstock streams serve`: serve an application's stores over HTTP, from a separate process."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def serve(
 ) -> None:
     """Answer queries of an application's stores over HTTP (docs/streams-queries.md).
 
-    Follows the changelogs, so it shows what is committed, whether the application runs now or not. Started
-    several times, the processes share the partitions and answer for each other.
+    Follows the changelogs, so it shows committed data whether or not the application is running. If several
+    processes run, they share the partitions and answer for each other.
     """
     missing = [name for name in _REQUIRED if importlib.util.find_spec(name) is None]
     if missing:

@@ -1,4 +1,4 @@
-"""Times on the command line."""
+"""Parse times and durations on the command line."""
 
 import re
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from penstock.cli.connection import EXIT_USAGE, fail
 
 
 def parse_timestamp_ms(text: str) -> int:
-    """Milliseconds since the epoch, from `1700000000000` or `2026-01-31T08:00` (UTC if no zone is named)."""
+    """Parse `1700000000000` or `2026-01-31T08:00` (UTC by default) into milliseconds since the epoch."""
     if text.isdigit():
         return int(text)
     try:
@@ -25,7 +25,7 @@ _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def parse_duration_ms(text: str) -> int:
-    """Milliseconds of a length of time such as `90s`, `15m`, `2h`, `1d` or `500ms`."""
+    """Parse a duration such as `90s`, `15m`, `2h`, `1d` or `500ms` into milliseconds."""
     match = re.fullmatch(r"(\d+)(ms|s|m|h|d)", text)
     if match is None:
         fail(f"expected a length of time such as 90s, 15m, 2h or 1d, found {text!r}", EXIT_USAGE)

@@ -58,7 +58,8 @@ def create(
         )
         for name in topics
     ]
-    client = admin_client(bootstrap, command_config)  # results are lost if it is collected early
+    # Keep a reference: results are lost if the client is collected early.
+    client = admin_client(bootstrap, command_config)
     futures = client.create_topics(new_topics, request_timeout=REQUEST_TIMEOUT_S)
     created: list[Json] = []
     for name, future in futures.items():

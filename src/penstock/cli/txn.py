@@ -1,4 +1,4 @@
-"""`penstock txn`: list, describe and abort transactions, those that hang among them."""
+"""`penstock txn`: list, describe and abort transactions, including hanging ones."""
 
 import time
 from typing import Annotated
@@ -26,8 +26,11 @@ app = typer.Typer(
     help="List, describe and abort transactions, those that hang among them.", no_args_is_help=True
 )
 
-#: The longest timeout that a broker allows by default: what is open for longer should have been aborted.
 DEFAULT_HANGING = "15m"
+"""The longest timeout that a broker allows by default.
+
+A transaction open for longer should have been aborted.
+"""
 
 Topics = Annotated[
     list[str] | None,
@@ -70,7 +73,7 @@ def list_transactions(
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """List transactional ids with the state of their transactions, or the transactions that hang."""
+    """List transactional ids with the state of their transactions, or hanging transactions."""
     if hanging and (state or producer_id or pattern is not None):
         fail("--hanging takes --topic and --longer-than only", EXIT_USAGE)
     if topic and not hanging:
@@ -149,7 +152,7 @@ def producers(
     command_config: CommandConfig = None,
     json_output: JsonOutput = False,
 ) -> None:
-    """Show who writes to partitions, and where their open transactions begin."""
+    """Show the producers that write to partitions, and where their open transactions begin."""
     with open_cluster(bootstrap, command_config) as cluster:
         found = transactions.active_producers(cluster, _partitions(cluster, topic))
     _show_producers(found, json_output)
@@ -181,8 +184,8 @@ def abort(
 ) -> None:
     """Abort the transaction of a transactional id, or one that hangs in a partition.
 
-    A hanging one is named by its partition and either its start offset or its producer. It is aborted in that
-    partition only, and without asking its coordinator: make sure that it hangs.
+    A hanging transaction is identified by its partition and either its start offset or its producer. It is
+    aborted in that partition only, and without its coordinator: make sure that it hangs.
     """
     if (transactional_id is None) == (topic is None):
         fail("give either a transactional id or --topic", EXIT_USAGE)
@@ -198,7 +201,8 @@ def abort(
 
 
 def _fence(cluster: Cluster, transactional_id: str, json_output: bool) -> None:
-    before = transactions.describe_transaction(cluster, transactional_id)  # fencing would make a new one
+    # Fencing an unknown id would create it; this raises an error instead.
+    before = transactions.describe_transaction(cluster, transactional_id)
     producer_id, epoch = transactions.fence(cluster, transactional_id)
     if json_output:
         print_json(
@@ -230,7 +234,8 @@ def _abort_hanging(
     ]
     if not found:
         fail(f"{tp}: no such transaction is open; `penstock txn producers {topic}` shows which are")
-    [producer] = found  # a producer has one transaction at a time, and an offset one writer
+    # A producer has one transaction at a time, and an offset has one writer.
+    [producer] = found
     transactions.write_abort_marker(cluster, producer)
     if json_output:
         print_json({**_row(producer), "aborted": True})
@@ -242,11 +247,11 @@ def _abort_hanging(
         )
 
 
-# -- what the commands share -------------------------------------------------------------------------
+# -- shared by the commands ------------------------------------------------------------------------------
 
 
 def _partitions(cluster: Cluster, topics: list[str]) -> list[TopicPartition]:
-    """The partitions that are named, or all there are."""
+    """The named partitions, or all partitions."""
     wanted = dict(map(parse_partitions, topics))
     known = cluster.refresh().topics if not wanted else cluster.require_topics(wanted)
     return [

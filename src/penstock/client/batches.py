@@ -1,4 +1,4 @@
-"""What a client does to batches it never opens: find their ends, leave out aborted ones, number them."""
+"""Operations on record batches without opening them: find their ends, drop aborted ones, number them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class AbortedTransaction(NamedTuple):
 
 
 class WholeBatches(NamedTuple):
-    """A prefix of fetched bytes without the torn batch at its end."""
+    """The whole batches at the start of fetched bytes, without the torn batch at their end."""
 
     data: memoryview
-    next_offset: int | None  # None: not even one whole batch
+    next_offset: int | None  # None: there is not even one whole batch
 
 
 def whole_batches(records: memoryview) -> WholeBatches:
-    """Cut the torn tail that a fetch limited by bytes may end with. Raises CorruptBatch."""
+    """Cut off the torn batch that a fetch limited by bytes may end with. Raises CorruptBatch."""
     last = None
     position = 0
     while position + LOG_OVERHEAD <= len(records):
@@ -55,7 +55,7 @@ def whole_batches(records: memoryview) -> WholeBatches:
 
 
 def batch_ends(records: memoryview) -> Iterator[int]:
-    """Where each whole batch ends."""
+    """Yield the position at which each whole batch ends."""
     position = 0
     while position < len(records):
         position += LOG_OVERHEAD + _OFFSET_AND_LENGTH.unpack_from(records, position)[1]
@@ -63,7 +63,7 @@ def batch_ends(records: memoryview) -> Iterator[int]:
 
 
 def headers(records: memoryview) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each whole batch."""
+    """Yield the position and header of each whole batch."""
     position = 0
     while position < len(records):
         header = parse_header(records, position)
@@ -72,10 +72,10 @@ def headers(records: memoryview) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def committed(records: memoryview, aborted: Iterable[AbortedTransaction]) -> Iterator[memoryview]:
-    """The spans of whole batches that no aborted transaction wrote (KIP-98).
+    """Yield the spans of whole batches that no aborted transaction wrote (KIP-98).
 
-    ``aborted`` as a fetch response lists it: each transaction's batches begin at ``first_offset`` and end at
-    the producer's next abort marker.
+    ``aborted`` is the list of a fetch response: each transaction's batches begin at ``first_offset`` and end
+    at the producer's next abort marker.
     """
     coming = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
     aborting: set[int] = set()
@@ -100,6 +100,6 @@ def _is_abort_marker(records: memoryview, position: int, header: BatchHeader) ->
 
 
 def number(batch: bytearray, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-    """Write the producer's identity and sequence into a batch's header and renew its checksum."""
+    """Write the producer's identity and sequence into a batch's header and recompute its checksum."""
     _PRODUCER.pack_into(batch, _PRODUCER_OFFSET, producer_id, producer_epoch, base_sequence)
     _CRC.pack_into(batch, CRC_OFFSET, crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:]))

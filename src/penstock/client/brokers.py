@@ -1,4 +1,4 @@
-"""The brokers of a cluster, fenced ones as well; and how to forget one (KIP-700, KIP-1073, KIP-631)."""
+"""List a cluster's brokers, fenced ones included, and unregister a broker (KIP-700, KIP-1073, KIP-631)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BROKERS: Final = 1  # the endpoint type
 
 
 class Broker(NamedTuple):
-    """A registered broker. One that is fenced leads nothing; older servers do not tell of those."""
+    """A registered broker. A fenced broker leads no partition; older servers do not list fenced brokers."""
 
     broker_id: int
     host: str
@@ -31,11 +31,11 @@ class Broker(NamedTuple):
 class ClusterDescription:
     cluster_id: str
     brokers: list[Broker]
-    """By their ids."""
+    """Sorted by broker id."""
 
 
 def describe_cluster(cluster: Cluster) -> ClusterDescription:
-    """Every registered broker. Raises ServerError."""
+    """List every registered broker. Raises ServerError."""
     request = DescribeClusterRequest(endpoint_type=_BROKERS, include_fenced_brokers=True)
 
     def ask() -> ClusterDescription:
@@ -51,7 +51,7 @@ def describe_cluster(cluster: Cluster) -> ClusterDescription:
 
 
 def unregister_broker(cluster: Cluster, broker_id: int) -> None:
-    """Let the controller forget a broker that will not come back. Raises ServerError."""
+    """Remove the registration of a broker that will not return. Raises ServerError."""
     request = UnregisterBrokerRequest(broker_id=broker_id)
 
     def ask() -> None:

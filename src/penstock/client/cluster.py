@@ -1,4 +1,4 @@
-"""A cluster as seen from outside: bootstrap, metadata, connections to leaders, one retry policy."""
+"""Access to a cluster: bootstrap, metadata, connections to leaders, one retry policy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ T = TypeVar("T")
 
 
 class Cluster:
-    """Connections open on demand, one per node, and are kept. Belongs to one thread at a time."""
+    """A cluster's metadata and connections, for use by one thread at a time.
+
+    A connection is opened when it is first needed, one per node, and kept.
+    """
 
     def __init__(self, config: ClientConfig) -> None:
         self.config = config
@@ -49,20 +52,26 @@ class Cluster:
     # Connections
 
     def connection(self, node_id: int) -> Connection:
-        """The connection to a broker, a new one if it has failed. Raises ServerUnreachable (retriable)."""
+        """The connection to a broker, a new one if the old one failed.
+
+        Raises ServerUnreachable (retriable).
+        """
         connection = self._connections.get(node_id)
         if connection is None or connection.is_closed:
             connection = self._connections[node_id] = self.open_connection(node_id)
         return connection
 
     def disconnect(self, node_id: int) -> None:
-        """Forget a connection that failed; the next `connection` opens a new one."""
+        """Close and drop a connection that failed; the next call of `connection` opens a new one."""
         connection = self._connections.pop(node_id, None)
         if connection is not None:
             connection.close()
 
     def call_any(self, request: Message, response_type: type[Response]) -> Response:
-        """One request to whichever server answers first: one we are connected to, then the rest in turn."""
+        """Send a request to any server and return its response.
+
+        The connection in use is tried first, then the bootstrap servers and the known brokers in turn.
+        """
         try:
             return self._any_connection().call(request, response_type)
         except ServerUnreachable:
@@ -76,7 +85,7 @@ class Cluster:
     def call_each(
         self, requests: Mapping[int, Message], response_type: type[Response]
     ) -> dict[int, Response]:
-        """One request to each of several brokers at the same time, without retry."""
+        """Send one request to each of several brokers at the same time, without retries."""
         waiting: list[int] = []
         answers: dict[int, Response] = {}
         try:
@@ -87,13 +96,14 @@ class Cluster:
                 answers[waiting[0]] = self.connection(waiting[0]).receive(response_type)
                 waiting.pop(0)
         except ClientError:
-            for node_id in waiting:  # their answers would be taken for the next request's
+            # A late response would be mistaken for the response to the next request.
+            for node_id in waiting:
                 self.disconnect(node_id)
             raise
         return answers
 
     def open_connection(self, node_id: int) -> Connection:
-        """A connection of the caller's own, for requests that stay in flight for long."""
+        """Open a connection for the caller alone, for requests that stay in flight for long."""
         address = self.metadata.brokers.get(node_id)
         if address is None:
             raise ServerUnreachable(
@@ -102,7 +112,7 @@ class Cluster:
         return Connection.connect(address, self.config)
 
     def retry(self, operation: Callable[[], T]) -> T:
-        """`operation` until it returns, fails for good, or ``default.api.timeout.ms`` is over."""
+        """Repeat ``operation`` until it returns, fails for good, or ``default.api.timeout.ms`` has passed."""
         return self.policy.run(operation)
 
     def _any_connection(self) -> Connection:
@@ -130,7 +140,7 @@ class Cluster:
     # Metadata
 
     def refresh(self, topics: Iterable[str] | None = None, *, create: bool = False) -> ClusterMetadata:
-        """Ask for these topics (None: all), with retries; ``create`` lets the broker auto-create them."""
+        """Fetch metadata of these topics (None: all) with retries; ``create`` lets the broker create them."""
         asked = None if topics is None else sorted(set(topics))
         self.metadata = self.retry(lambda: self._refresh_once(asked, create))
         now = time.monotonic()
@@ -148,7 +158,7 @@ class Cluster:
         return self.metadata.updated(response, asked)
 
     def topics(self, names: Collection[str], *, create: bool = False) -> dict[str, TopicMetadata]:
-        """Metadata of these topics, at most ``metadata.max.age.ms`` old; topics unknown are left out."""
+        """Metadata of these topics, at most ``metadata.max.age.ms`` old; unknown topics are left out."""
         oldest = time.monotonic() - self.config.metadata_max_age_ms / 1000
         stale = [
             name
@@ -160,9 +170,10 @@ class Cluster:
         return {name: self.metadata.topics[name] for name in names if name in self.metadata.topics}
 
     def require_topics(self, names: Collection[str], *, create: bool = False) -> dict[str, TopicMetadata]:
-        """`topics`, but one that does not exist raises UnknownPartition.
+        """The same as `topics`, except that a missing topic raises UnknownPartition.
 
-        With ``create`` the broker gets the usual time to make it.
+        With ``create`` the call retries for ``default.api.timeout.ms``, so that the broker can create the
+        topic.
         """
 
         def ask() -> dict[str, TopicMetadata]:
@@ -175,12 +186,15 @@ class Cluster:
         return self.retry(ask) if create else ask()
 
     def forget(self, topics: Iterable[str]) -> None:
-        """A leader has moved or a topic has changed: ask again before these are used."""
+        """Mark these topics' metadata as stale, because a leader moved or a topic changed."""
         for name in topics:
             self._refreshed_at.pop(name, None)
 
     def leaders(self, partitions: Collection[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """Partitions by the node that leads them. Raises UnknownPartition, or retriable ServerError."""
+        """Group partitions by the node that leads them.
+
+        Raises UnknownPartition, or a retriable ServerError.
+        """
         self.topics({tp.topic for tp in partitions})
         by_node: dict[int, list[TopicPartition]] = {}
         for tp in partitions:

@@ -1,4 +1,4 @@
-"""Where the servers are and how patiently to talk to them, under Kafka's client property names."""
+"""Server addresses and timeouts, under Kafka's client property names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ class ServerAddress(NamedTuple):
 
 
 def parse_servers(servers: str) -> tuple[ServerAddress, ...]:
-    """``host:port,host:port`` (IPv6 hosts in brackets, listener names such as ``PLAINTEXT://`` allowed)."""
+    """Parse ``host:port,host:port``.
+
+    IPv6 hosts need brackets; listener names such as ``PLAINTEXT://`` are allowed.
+    """
     addresses = []
     for entry in filter(None, (part.strip() for part in servers.split(","))):
         host, colon, port = entry.rpartition("://")[2].rpartition(":")
@@ -36,7 +39,7 @@ def parse_servers(servers: str) -> tuple[ServerAddress, ...]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientConfig(SecurityConfig):
-    """Hashable, so that connections can be shared by all who ask for the same cluster in the same way."""
+    """A client's settings. Hashable, so that equal configurations can share connections."""
 
     servers: tuple[ServerAddress, ...]
     client_id: str = setting("client.id", "penstock", text)

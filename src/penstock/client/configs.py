@@ -1,4 +1,4 @@
-"""Configurations of brokers and topics, read and changed one by one (KIP-226, KIP-339)."""
+"""Read and change individual configurations of brokers and topics (KIP-226, KIP-339)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.protocol.messages import (
 
 
 class ResourceType(IntEnum):
-    """What has configurations."""
+    """The kinds of resources that have configurations."""
 
     TOPIC = 2
     BROKER = 4
@@ -42,17 +42,18 @@ class _Operation(IntEnum):
 
 
 class _Source(IntEnum):
-    """Where a value comes from, of those that belong to the resource itself."""
+    """The sources of values that are set for the resource itself, as opposed to defaults."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
 
 
 def alter_configs(cluster: Cluster, changes: Mapping[ConfigResource, Mapping[str, str | None]]) -> None:
-    """Set these configurations, and take back those that are None; all others stay.
+    """Set these configurations, and remove those whose value is None; all others stay.
 
-    Topics are changed by any broker, brokers by themselves: one that can't be reached is left as it is.
-    Raises ServerError for the first resource that is refused; others may have changed then.
+    Any broker changes topics; each broker changes its own configurations, and an unreachable broker is
+    skipped without an error. Raises ServerError for the first resource that is refused; others may have
+    changed by then.
     """
     topics = {resource: values for resource, values in changes.items() if resource.type is ResourceType.TOPIC}
     if topics:
@@ -105,7 +106,7 @@ def _check(response: IncrementalAlterConfigsResponse) -> None:
 
 
 class Config(NamedTuple):
-    """A configuration's value as it applies; `is_own` if it is set for this very resource, dynamically."""
+    """A configuration's effective value; `is_own` if it is set dynamically for this very resource."""
 
     name: str
     value: str | None
@@ -115,10 +116,10 @@ class Config(NamedTuple):
 def describe_configs(
     cluster: Cluster, resources: Collection[ConfigResource], names: Collection[str]
 ) -> dict[ConfigResource, list[Config]]:
-    """These configurations of these resources.
+    """Read these configurations of these resources.
 
-    Topics are asked of any broker, brokers of themselves: one that can't be reached is left out. Raises
-    ServerError.
+    Any broker answers for topics; each broker answers for itself, and unreachable brokers are left out.
+    Raises ServerError.
     """
     found: dict[ConfigResource, list[Config]] = {}
     topics = [resource for resource in resources if resource.type is ResourceType.TOPIC]

@@ -1,7 +1,7 @@
-"""One blocking connection to one server: frames out, frames in, in the order they were asked.
+"""One blocking connection to one server; responses are received in the order of the requests.
 
-Requests may be pipelined (`send` several, then `receive` in the same order). Not here: retries, routing,
-and more than one thread: a connection belongs to one thread at a time.
+Requests may be pipelined (`send` several, then `receive` in the same order). A connection does no retries and
+no routing, and belongs to one thread at a time.
 """
 
 from __future__ import annotations
@@ -41,10 +41,18 @@ from penstock.protocol.messages import (
 
 Response = TypeVar("Response")
 
-# A fetch may exceed fetch.max.bytes by one batch; anything larger than this is no Kafka server talking.
 MAX_RESPONSE_BYTES: Final = 1 << 30
-_MAX_BUFFERS_PER_SEND: Final = 512  # below IOV_MAX everywhere
-_MAX_BYTES_PER_ENCRYPTED_SEND: Final = 1 << 20  # so that a slow server is noticed in between
+"""The largest response that is accepted, in bytes.
+
+A fetch may exceed ``fetch.max.bytes`` by one batch only, so a larger size means that the other side is no
+Kafka server.
+"""
+
+_MAX_BUFFERS_PER_SEND: Final = 512
+"""The largest number of buffers per ``sendmsg``, below IOV_MAX on every system."""
+
+_MAX_BYTES_PER_ENCRYPTED_SEND: Final = 1 << 20
+"""The most bytes per TLS write, so that the timeout of a slow server is checked in between."""
 
 
 class _Pending(NamedTuple):
@@ -55,7 +63,7 @@ class _Pending(NamedTuple):
 
 
 class Connection:
-    """Open with `connect`; ``server`` names the other side in errors."""
+    """An open connection; create it with `connect`. ``server`` is the address that errors show."""
 
     def __init__(self, sock: socket.socket, server: str, config: ClientConfig) -> None:
         self.server = server
@@ -67,7 +75,7 @@ class Connection:
 
     @classmethod
     def connect(cls, address: ServerAddress, config: ClientConfig) -> Connection:
-        """Connect, secured as asked, and agree on versions.
+        """Connect, secure the connection as configured, and negotiate API versions.
 
         Raises ServerUnreachable, UnsupportedByServer, AuthenticationFailed, ConfigError.
         """
@@ -89,7 +97,11 @@ class Connection:
         return connection
 
     def _negotiate(self) -> None:
-        """ApiVersions, newest version first; an older server answers in version 0 what it does serve."""
+        """Agree on API versions.
+
+        ApiVersions is sent in its newest version first; an older server answers in version 0 with the
+        versions that it serves.
+        """
         newest = api_range(ApiKey.API_VERSIONS)[1]
         request = ApiVersionsRequest(client_software_name="penstock", client_software_version="0.1.0")
         self.send(request, version=newest)
@@ -104,7 +116,7 @@ class Connection:
         self._versions = ServedVersions(response, self.server)
 
     def _authenticate(self) -> None:
-        """SaslHandshake, then SaslAuthenticate until the mechanism has nothing more to say (KIP-152)."""
+        """Send SaslHandshake, then SaslAuthenticate until the mechanism has finished (KIP-152)."""
         mechanism, login = self._config.sasl_mechanism, self._config.login
         assert mechanism is not None
         assert login is not None
@@ -134,11 +146,11 @@ class Connection:
         return len(self._pending)
 
     def version_of(self, key: ApiKey) -> int:
-        """The version that requests of this API are sent in."""
+        """The version in which requests of this API are sent."""
         return self._agreed.choose(key)
 
     def finalized(self, feature: str) -> int:
-        """The level of a cluster feature when this connection was made; 0 where there is none."""
+        """The level of a cluster feature when this connection was made; 0 if the feature is not finalized."""
         return self._agreed.finalized(feature)
 
     @property
@@ -148,7 +160,10 @@ class Connection:
         return self._versions
 
     def call(self, request: Message, response_type: type[Response], *, newest: int | None = None) -> Response:
-        """One request and its response; ``newest`` bounds the version. Only with nothing else in flight."""
+        """Send a request and return its response; ``newest`` bounds the version.
+
+        Raises ProtocolViolation while other requests are in flight.
+        """
         if self._pending:
             raise ProtocolViolation(
                 f"{len(self._pending)} responses of {self.server} are still to be received"
@@ -164,7 +179,7 @@ class Connection:
         newest: int | None = None,
         answered: bool = True,
     ) -> None:
-        """Send; ``answered=False`` for a produce with acks=0, which no response follows."""
+        """Send a request; pass ``answered=False`` for a produce with acks=0, which has no response."""
         key = ApiKey(request.ID)
         if version is None:
             version = self.version_of(key)
@@ -183,7 +198,7 @@ class Connection:
             self._pending.append(_Pending(key, version, correlation_id, deadline))
 
     def receive(self, response_type: type[Response]) -> Response:
-        """The response to the oldest request in flight."""
+        """Receive the response to the oldest request in flight."""
         pending = self._pending.popleft()
         try:
             frame = self._receive_frame(pending.deadline)
@@ -218,7 +233,7 @@ class Connection:
 
     @property
     def has_decrypted(self) -> bool:
-        """Whether TLS holds bytes that are no longer in the socket, where polling would find them."""
+        """Whether TLS holds decrypted bytes, which polling the socket would not report."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def fileno(self) -> int:
@@ -226,7 +241,7 @@ class Connection:
 
     @property
     def is_closed(self) -> bool:
-        """By `close`, or because it failed."""
+        """Whether `close` was called or the connection failed."""
         return self._socket.fileno() < 0
 
     def close(self) -> None:
@@ -248,7 +263,7 @@ class Connection:
 
     @staticmethod
     def _send_encrypted(sock: ssl.SSLSocket, buffers: Sequence[Buffer], deadline: float) -> None:
-        """TLS has no writev; what is copied into one piece is copied again as it is encrypted."""
+        """Send through TLS, which has no writev: buffers are joined, then copied again by the encryption."""
         view = memoryview(b"".join(buffers))
         while view:
             sock.settimeout(_remaining_s(deadline))
@@ -276,7 +291,7 @@ class Connection:
 
     def _failure(self, error: OSError, doing: str) -> ClientError:
         if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
-            # With TLS 1.3 a server looks at the client's certificate when the client has begun to talk.
+            # With TLS 1.3 a server verifies the client's certificate only after the handshake.
             return AuthenticationFailed(f"{self.server} has ended TLS while {doing}: {error.reason}")
         if isinstance(error, TimeoutError):
             return RequestTimedOut(
@@ -286,7 +301,7 @@ class Connection:
 
 
 def _secured(sock: socket.socket, address: ServerAddress, config: ClientConfig) -> ssl.SSLSocket:
-    """Raises AuthenticationFailed, ServerUnreachable, ConfigError; the socket is closed then."""
+    """Wrap the socket in TLS. Raises AuthenticationFailed, ServerUnreachable, ConfigError and closes it."""
     try:
         return tls_context(config).wrap_socket(sock, server_hostname=address.host)
     except ssl.SSLCertVerificationError as error:
@@ -300,7 +315,7 @@ def _secured(sock: socket.socket, address: ServerAddress, config: ClientConfig) 
     except OSError as error:
         raise ServerUnreachable(f"cannot connect to {address}: {error}") from error
     finally:
-        # What was wrapped is detached by then; otherwise there is nobody else to close it.
+        # After a successful wrap this socket is detached; after a failure only this call closes it.
         sock.close()
 
 
@@ -312,7 +327,7 @@ def _remaining_s(deadline: float) -> float:
 
 
 def _response_version(pending: _Pending, frame: memoryview) -> int:
-    """A server that does not know our ApiVersions version answers in version 0 (KIP-511)."""
+    """The version of the response: 0 if the server does not know our ApiVersions version (KIP-511)."""
     is_refusal = (
         pending.key == ApiKey.API_VERSIONS
         and len(frame) >= 6

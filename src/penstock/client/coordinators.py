@@ -1,4 +1,4 @@
-"""Groups and transactional ids live at a broker that coordinates them: find it, and find it again.
+"""Find the broker that coordinates a group or a transactional id, and find it again after it moved.
 
 coordinator = Coordinator(cluster, CoordinatorKind.GROUP, "billing")
 coordinator.retry(lambda: coordinator.call(request, OffsetFetchResponse))
@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 _MANY_KEYS_VERSION: Final = 4
 _MOVED: Final = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-# Most waits for a coordinator are for markers on their way: a few milliseconds.
 _FIRST_BACKOFF_MS: Final = 2
+"""The first backoff. Most waits are for transaction markers in flight, which take a few milliseconds."""
 
 
 class CoordinatorKind(IntEnum):
@@ -36,7 +36,7 @@ class CoordinatorKind(IntEnum):
 
 
 class Coordinator:
-    """The broker that coordinates ``key``, looked up when it is first asked and after it has moved."""
+    """The coordinator of ``key``, looked up before the first request and again after it moved."""
 
     def __init__(self, cluster: Cluster, kind: CoordinatorKind, key: str) -> None:
         self.kind = kind
@@ -51,13 +51,16 @@ class Coordinator:
 
     @property
     def node_id(self) -> int:
-        """Raises ServerError, retriable while there is none."""
+        """The coordinator's node id, looked up if needed.
+
+        Raises ServerError, retriable if there is none yet.
+        """
         if self._node_id is None:
             self._node_id = find_coordinator(self._cluster, self.kind, self.key)
         return self._node_id
 
     def call(self, request: Message, response_type: type[Response], *, newest: int | None = None) -> Response:
-        """One request, without retry; ``newest`` bounds its version. Raises ClientError."""
+        """Send one request, without retries; ``newest`` bounds its version. Raises ClientError."""
         node_id = self.node_id
         try:
             return self._cluster.connection(node_id).call(request, response_type, newest=newest)
@@ -67,15 +70,15 @@ class Coordinator:
             raise
 
     def forget(self) -> None:
-        """Look the broker up anew before the next call."""
+        """Drop the known coordinator, so that the next call looks it up again."""
         self._node_id = None
 
     def finalized(self, feature: str) -> int:
-        """The level of a cluster feature (KIP-584) as its broker told when we connected; 0 without it."""
+        """The level of a cluster feature (KIP-584) when the connection was made; 0 if it is not finalized."""
         return self._cluster.connection(self.node_id).finalized(feature)
 
     def retry(self, operation: Callable[[], T]) -> T:
-        """`operation` until it returns, fails for good, or ``default.api.timeout.ms`` is over."""
+        """Repeat ``operation`` until it returns, fails for good, or ``default.api.timeout.ms`` has passed."""
 
         def attempt() -> T:
             try:
@@ -89,10 +92,10 @@ class Coordinator:
 
 
 def find_coordinator(cluster: Cluster, kind: CoordinatorKind, key: str) -> int:
-    """The broker that coordinates ``key`` now; one question, without retry.
+    """Ask one broker which broker coordinates ``key`` now, without retries.
 
-    Its address is asked for anew: a broker that moved has another. Raises ServerError, retriable while there
-    is no coordinator.
+    The brokers' addresses are refreshed too, since a broker may have moved. Raises ServerError, retriable
+    while there is no coordinator.
     """
     where = f"coordinator of {_named(kind, key)}"
     if cluster.any_version_of(ApiKey.FIND_COORDINATOR) < _MANY_KEYS_VERSION:
@@ -110,7 +113,7 @@ def find_coordinator(cluster: Cluster, kind: CoordinatorKind, key: str) -> int:
 
 
 def require_version(connection: Connection, key: ApiKey, version: int, release: str) -> None:
-    """Raises UnsupportedByServer where the server is older than the release that brought the version."""
+    """Raise UnsupportedByServer if the server is older than the release that added this version."""
     served = connection.version_of(key)
     if served < version:
         raise UnsupportedByServer(

@@ -1,9 +1,10 @@
-"""The order in which one partition's batches are sent, acknowledged and sent again. Pure.
+"""The order in which one partition's batches are sent, acknowledged and resent, without I/O.
 
-An idempotent producer (KIP-98) has up to five batches of a partition in flight. The broker takes them in the
-order of their sequence numbers only, so when one fails, those sent after it fail as well; they are kept aside
-in order and sent again, with the numbers they had, once nothing of this partition is in flight any more.
-Without idempotence there is no such check, hence one batch in flight at a time: retries never reorder.
+An idempotent producer (KIP-98) has up to five batches of a partition in flight. The broker accepts them only
+in the order of their sequence numbers, so when one fails, those sent after it fail as well. The queue keeps
+failed batches in order and resends them with their old numbers once nothing of this partition is in flight.
+Without idempotence the broker makes no such check, so only one batch is in flight at a time and retries never
+reorder.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ NO_SEQUENCE: Final = -1
 
 @dataclass(slots=True, eq=False)
 class PendingBatch:
-    """``data``: one record batch as it goes to the broker; ``deadline``: when to give up (monotonic s)."""
+    """One record batch to deliver: its bytes in ``data``; after ``deadline`` (monotonic s) delivery fails."""
 
     data: bytearray
     count: int
@@ -36,7 +37,7 @@ class ProducerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """What a producer writes in; `is_version_2` is the protocol that the cluster has finalized (KIP-890)."""
+    """A producer's transaction; `is_version_2` if the cluster has finalized the newer protocol (KIP-890)."""
 
     transactional_id: str
     identity: ProducerIdentity
@@ -44,7 +45,7 @@ class Transaction:
 
 
 class PartitionQueue:
-    """Batches of one partition between `add` and `acknowledge`."""
+    """The batches of one partition between `add` and `acknowledge`."""
 
     def __init__(self, identity: ProducerIdentity | None, max_in_flight: int) -> None:
         self._identity = identity
@@ -55,7 +56,7 @@ class PartitionQueue:
         self._next_sequence = 0
 
     def __len__(self) -> int:
-        """Batches not acknowledged yet."""
+        """The number of batches that are not acknowledged yet."""
         return len(self._waiting) + len(self._in_flight) + len(self._failed)
 
     def add(self, batch: PendingBatch) -> None:
@@ -63,7 +64,7 @@ class PartitionQueue:
 
     @property
     def next_size(self) -> int | None:
-        """Bytes of the batch that `take` would give; None: nothing may be sent now."""
+        """Bytes of the batch that `take` would return; None if nothing may be sent now."""
         if self._failed:
             return None if self._in_flight else len(self._failed[0].data)
         if not self._waiting or len(self._in_flight) >= self._max_in_flight:
@@ -71,7 +72,7 @@ class PartitionQueue:
         return len(self._waiting[0].data)
 
     def take(self) -> PendingBatch:
-        """The next batch to send, numbered, and in flight from now on."""
+        """Number the next batch, mark it as in flight, and return it."""
         if self._failed:
             self._waiting.extendleft(reversed(self._failed))
             self._failed.clear()
@@ -86,13 +87,13 @@ class PartitionQueue:
         self._in_flight.remove(batch)
 
     def fail(self, batch: PendingBatch) -> None:
-        """Keep a batch whose attempt failed, to be sent again in its place."""
+        """Keep a batch whose attempt failed, to resend it in its place."""
         self._in_flight.remove(batch)
         self._failed.append(batch)
 
     @property
     def is_resending(self) -> bool:
-        """Whether a batch waits to be sent again: then later ones are refused as out of order."""
+        """Whether a batch waits to be resent; the broker refuses later ones as out of order until then."""
         return bool(self._failed)
 
     @property

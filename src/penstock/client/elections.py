@@ -1,4 +1,4 @@
-"""Elections of partition leaders by hand (ElectLeaders, KIP-460)."""
+"""Trigger elections of partition leaders (ElectLeaders, KIP-460)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from penstock.protocol.messages import ElectLeadersRequest, ElectLeadersResponse
 
 
 class ElectionType(IntEnum):
-    """PREFERRED: the first replica, if it is in sync. UNCLEAN: any replica, where no other can lead."""
+    """The kind of an election.
+
+    PREFERRED elects the first replica if it is in sync. UNCLEAN elects any replica if no other can lead.
+    """
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -22,7 +25,7 @@ class ElectionType(IntEnum):
 def elect_leaders(
     cluster: Cluster, kind: ElectionType, partitions: Collection[TopicPartition] | None = None
 ) -> dict[TopicPartition, ServerError | None]:
-    """What became of each partition (None: of all): no error where a leader was elected.
+    """Elect leaders and return each partition's error, or None for a new leader (``partitions`` None: all).
 
     Partitions that needed no election are left out. Raises ServerError if the whole request is refused.
     """

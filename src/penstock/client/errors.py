@@ -1,4 +1,4 @@
-"""What can go wrong between this client and a server, and whether trying again can help."""
+"""The client's exceptions, and whether a retry can help."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ _CODES: Final = {int(code): code for code in ErrorCode}
 
 
 class ClientError(Exception):
-    """Base of everything the client raises. ``retriable`` says that the same call may succeed later."""
+    """Base of every exception of the client. ``retriable`` says that the same call may succeed later."""
 
     retriable = False
 
 
 class ServerUnreachable(ClientError):
-    """No connection, or the connection broke: the outcome of requests in flight is unknown."""
+    """The client could not connect, or the connection broke: requests in flight have an unknown outcome."""
 
     retriable = True
 
 
 class AuthenticationFailed(ClientError):
-    """Client and server don't accept each other: a certificate, a name, a password or a mechanism."""
+    """Client or server rejects the other: a certificate, a host name, a password or a mechanism is wrong."""
 
 
 class RequestTimedOut(ServerUnreachable):
-    """No complete response within ``request.timeout.ms``; the connection is closed."""
+    """No complete response arrived within ``request.timeout.ms``; the connection is closed."""
 
 
 class ProtocolViolation(ClientError):
-    """The server's bytes are no answer to what was asked: wrong correlation id, size or content."""
+    """The server's bytes are no valid response: wrong correlation id, size or content."""
 
 
 class UnsupportedByServer(ClientError):
-    """The server does not serve this API in any version that this client speaks."""
+    """The server does not serve this API in any version that this client supports."""
 
 
 class ServerError(ClientError):
@@ -47,7 +47,7 @@ class ServerError(ClientError):
 
 
 class UnknownPartition(ServerError):
-    """The cluster's own metadata knows no such topic or partition, so asking again is up to the caller."""
+    """The cluster's own metadata has no such topic or partition. The caller decides whether to retry."""
 
     def __init__(self, topic: str, partition: int | None, servers: str, *, retriable: bool = False) -> None:
         what = f"topic '{topic}'" if partition is None else f"partition {topic}-{partition}"
@@ -60,7 +60,7 @@ class UnknownPartition(ServerError):
 
 
 class OffsetOutOfRange(ServerError):
-    """The log holds nothing at this offset (any more, or yet)."""
+    """The log does not hold this offset: it is deleted already or not written yet."""
 
     def __init__(self, topic: str, partition: int, offset: int) -> None:
         super().__init__(
@@ -77,15 +77,15 @@ class RecordTooLarge(ClientError):
 
 
 class DeliveryFailed(ClientError):
-    """Records were not acknowledged, and trying on would not help or took longer than allowed."""
+    """Records were not acknowledged: a retry cannot help, or the delivery timeout has passed."""
 
 
 class TransactionLost(ServerError):
-    """The transaction is over for this producer: its time was up, or somebody else has taken its id."""
+    """This producer's transaction is over: it timed out, or another producer took over its id."""
 
 
 def error_from(code: int, where: str, detail: str | None = None) -> ServerError:
-    """The exception for a code in a response; ``where`` names server, topic and partition."""
+    """The exception for an error code in a response; ``where`` names server, topic and partition."""
     known = _CODES.get(code)
     if known is None:
         return ServerError(

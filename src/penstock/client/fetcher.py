@@ -1,7 +1,7 @@
-"""Fetch ranges of partitions as whole record batches, several partitions and brokers at a time.
+"""Fetch ranges of partitions as whole record batches, from several partitions and brokers in parallel.
 
-While the caller works on one response the next fetch is already on its way. A range ends at its end offset
-even where the last offsets hold no record: compaction and transaction markers leave gaps.
+While the caller works on one response, the next fetch is already in flight. A range ends at its end offset
+even if the last offsets hold no record: compaction and transaction markers leave gaps.
 """
 
 from __future__ import annotations
@@ -32,12 +32,16 @@ from penstock.protocol.batch import NO_LEADER_EPOCH, CorruptBatch
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import ZERO_UUID, FetchRequest, FetchResponse
 
-_NO_SESSION_EPOCH: Final = -1  # a full fetch, no session wanted (KIP-227)
+_NO_SESSION_EPOCH: Final = -1
+"""Requests a full fetch without a fetch session (KIP-227)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FetchConfig:
-    """Byte limits are larger than Kafka's consumer's: whole partitions are read, not a trickle."""
+    """Settings of a fetcher.
+
+    Byte limits exceed those of Kafka's consumer, since whole partitions are read.
+    """
 
     max_wait_ms: int = setting("fetch.max.wait.ms", 100, whole_number(0))
     min_bytes: int = setting("fetch.min.bytes", 1, whole_number(0))
@@ -54,9 +58,9 @@ class FetchConfig:
 
 
 class PartitionRange(NamedTuple):
-    """Offsets ``start`` (first) to ``end`` (not included) of one partition.
+    """The offsets from ``start`` to ``end`` (exclusive) of one partition.
 
-    ``topic_id`` as known when the range was planned: a topic deleted and created again is not read instead.
+    ``topic_id`` is the id at planning time, so that a topic deleted and created again is not read instead.
     """
 
     topic: str
@@ -71,9 +75,9 @@ class PartitionRange(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """Whole batches of one partition; the first and the last may reach beyond the range asked for.
+    """Whole batches of one partition; the first and the last may reach beyond the requested range.
 
-    ``next_offset`` is where to read on after the whole of an answer, of which this may be a part.
+    ``next_offset`` is the offset to fetch next after the whole response, of which this may be a part.
     """
 
     range: PartitionRange
@@ -83,7 +87,7 @@ class Fetched(NamedTuple):
 
 
 class _Cursor:
-    """How far one range has been read."""
+    """The progress in one range."""
 
     __slots__ = ("node_id", "position", "range", "stalled_since")
 
@@ -104,7 +108,10 @@ class _Fetch(NamedTuple):
 
 
 class Fetcher:
-    """Keeps its own connections, apart from the cluster's, since its requests stay in flight."""
+    """A reader of partition ranges.
+
+    It opens its own connections, apart from the cluster's, since its requests stay in flight.
+    """
 
     def __init__(self, cluster: Cluster, config: FetchConfig) -> None:
         self._cluster = cluster
@@ -116,7 +123,7 @@ class Fetcher:
             self._disconnect(node_id)
 
     def read(self, ranges: Iterable[PartitionRange]) -> Iterator[Fetched]:
-        """The batches of all ranges; in order within a partition, interleaved between partitions.
+        """Yield the batches of all ranges, in order within a partition, interleaved between partitions.
 
         Raises OffsetOutOfRange, UnknownPartition and other ServerErrors when retries don't help. A range that
         makes no progress for ``default.api.timeout.ms`` fails.
@@ -149,7 +156,7 @@ class Fetcher:
     # Requests
 
     def _send_fetches(self, idle: deque[_Cursor], in_flight: dict[int, _Fetch]) -> None:
-        """One fetch to every broker that leads idle cursors and has none in flight."""
+        """Send one fetch to every broker that leads idle cursors and has no fetch in flight."""
         if not idle:
             return
         by_partition = {cursor.range.topic_partition: cursor for cursor in idle}
@@ -194,7 +201,7 @@ class Fetcher:
     # Responses
 
     def _take(self, response: FetchResponse, cursors: list[_Cursor], node_id: int) -> list[Fetched]:
-        """Advance the cursors and collect their batches; raises the first error if there is one."""
+        """Advance the cursors and collect their batches; raise an error only if no batch arrived."""
         if response.error_code:
             raise error_from(response.error_code, f"fetch from broker {node_id}")
         by_partition = {cursor.range.topic_partition: cursor for cursor in cursors}
@@ -235,7 +242,8 @@ class Fetcher:
             cursor.position = batches.next_offset
             cursor.stalled_since = time.monotonic()
         elif is_empty and committed_end >= cursor.range.end:
-            cursor.position = cursor.range.end  # nothing is left of the rest of the range: compacted away
+            # Compaction removed the rest of the range.
+            cursor.position = cursor.range.end
         elif time.monotonic() - cursor.stalled_since > self._cluster.config.api_timeout_ms / 1000:
             raise RequestTimedOut(
                 f"{cursor.range.topic_partition} ends at offset {committed_end}, expected it to reach "
@@ -258,7 +266,7 @@ class Fetcher:
     # Failures
 
     def _wait_or_raise(self, error: ClientError, idle: Iterable[_Cursor], failures: int) -> None:
-        """Back off before the next attempt, unless there is no point in one."""
+        """Sleep before the next attempt, or raise the error if a retry cannot help."""
         if not error.retriable:
             raise error
         timeout_s = self._cluster.config.api_timeout_ms / 1000
@@ -275,7 +283,7 @@ class Fetcher:
                 ) from error
 
     def _abandon(self, idle: deque[_Cursor], in_flight: dict[int, _Fetch]) -> None:
-        """Give up requests whose answers nobody will receive."""
+        """Cancel the requests in flight: close their connections and return their cursors to ``idle``."""
         for node_id, fetch in in_flight.items():
             idle.extend(fetch.cursors)
             self._disconnect(node_id)
@@ -293,7 +301,7 @@ class Fetcher:
 
 
 def _first_readable(in_flight: dict[int, _Fetch]) -> int:
-    """The broker whose answer can be received first; the only one if there is but one."""
+    """The broker whose response can be received first, or the only broker in ``in_flight``."""
     if len(in_flight) == 1:
         return next(iter(in_flight))
     ready = [node_id for node_id, fetch in in_flight.items() if fetch.connection.has_decrypted]

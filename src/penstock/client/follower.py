@@ -1,7 +1,7 @@
-"""Follow partitions as they grow: committed record batches, as soon as their transactions are committed.
+"""Follow growing partitions: deliver record batches as soon as their transactions are committed.
 
-One fetch is in flight at each broker all the time; the broker answers when there is something. Partitions
-come and go while others are followed.
+One fetch is in flight at each broker all the time; the broker answers when it has records. Partitions can be
+added and dropped while others are followed.
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ _NO_SESSION_EPOCH: Final = -1
 _CLOSED_S: Final = 10.0
 _WAKINGS_MAX: Final = 4096
 _IDLE_S: Final = 0.05
-# One attempt; they are repeated for ever, and `close` waits for the one in hand.
 _ATTEMPT_MS: Final = 1_000
-# How often topics are looked at: for new partitions, and for topics that are not there yet.
+"""The timeout of one attempt. Attempts are repeated forever, and `close` waits for the current one."""
+
+# Intervals of metadata refreshes: to find new partitions, and to find topics that do not exist yet.
 _LOOK_S: Final = 30.0
 _LOOK_FOR_MISSING_S: Final = 0.5
 
 Choice = Callable[[str, int], Collection[int]]
-"""``(topic, how many partitions it has) -> those to follow``."""
+"""``(topic, its number of partitions) -> the partitions to follow``."""
 _TOPIC_IS_GONE: Final = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
@@ -57,9 +58,9 @@ _TOPIC_IS_GONE: Final = (
 
 
 class Committed(NamedTuple):
-    """What one fetch brought of one partition: whole batches without those of aborted transactions.
+    """The result of one fetch for one partition: whole batches without those of aborted transactions.
 
-    ``next_offset``: where to read on; ``stable_end``: where committed records ended at the time.
+    ``next_offset`` is the next offset to fetch; ``stable_end`` is where committed records ended at that time.
     """
 
     spans: list[memoryview]
@@ -68,22 +69,22 @@ class Committed(NamedTuple):
 
 
 class Taker(Protocol):
-    """Who takes what is followed. Called in the follower's thread."""
+    """The receiver of followed batches. Its methods are called in the follower's thread."""
 
     def counted(self, partitions: Mapping[str, int]) -> None:
-        """How many partitions each topic has, as far as they exist."""
+        """Receive the number of partitions of each topic that exists."""
 
     def dropped(self, tp: TopicPartition) -> None:
-        """A partition is not followed any more."""
+        """Note that a partition is no longer followed."""
 
     def begin(self, tp: TopicPartition, offset: int) -> None:
-        """Reading begins here: at the start, or anew, because what had been read is not the log any more."""
+        """Start reading at this offset: for the first time, or again because the log was replaced."""
 
     def take(self, arrived: Mapping[TopicPartition, Committed]) -> None:
-        """All that one answer brought."""
+        """Receive the batches of one response."""
 
     def failed(self, error: BaseException) -> None:
-        """The follower has stopped for good."""
+        """Note that the follower has stopped for good."""
 
 
 @dataclass(slots=True)
@@ -91,23 +92,23 @@ class _Cursor:
     offset: int
     topic_id: bytes
     node_id: int | None = None
-    """The broker that has been asked."""
+    """The broker that the current fetch was sent to."""
     empty_end: int = -1
-    """Where committed records ended when the last answer had none."""
+    """Where committed records ended when the last response had none; -1 otherwise."""
 
 
 class Follower:
-    """A thread that reads on and on.
+    """A thread that fetches without end.
 
     Args:
-        config: of the cluster; failures that may pass are tried again for ever.
-        fetch: ``isolation.level`` is always ``read_committed``.
-        topics: they need not exist yet.
-        choice: which of their partitions to follow.
-        from_end: topics whose partitions that are there when following begins are read from their end; all
+        config: the cluster; the follower retries retriable failures forever.
+        fetch: the fetch settings; ``isolation.level`` is always ``read_committed``.
+        topics: the topics to follow; they need not exist yet.
+        choice: selects the partitions to follow.
+        from_end: topics whose partitions are read from their end, if they exist when following begins; all
             others are read from their beginning.
-        rest_s: once it is at the end, so long a broker is not asked again: what comes in many small batches
-            is taken together. News after a silence are told at once.
+        rest_s: pause before the next fetch to a broker once its partitions are read to the end, so that many
+            small batches arrive together. The first records after an idle period arrive at once.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class Follower:
         self._in_flight: dict[int, list[TopicPartition]] = {}
         self._failures = 0
         self.trouble: str | None = None
-        """What the last attempt failed with; None after one that did not."""
+        """The error of the last attempt; None if it succeeded."""
         self._stopped = threading.Event()
         self._waker, self._woken = socket.socketpair()
         self._waker.setblocking(False)
@@ -147,12 +148,12 @@ class Follower:
         self._thread.start()
 
     def stop(self) -> None:
-        """Have the thread end: it does not wait for the fetch that is under way."""
+        """Make the thread end, without waiting for the fetch in flight."""
         self._stopped.set()
         self._wake()
 
     def close(self) -> None:
-        """Stop and wait for the thread."""
+        """Stop the thread and wait for it."""
         self.stop()
         if self._thread.ident is None:
             self._end()
@@ -160,14 +161,15 @@ class Follower:
             self._thread.join(_CLOSED_S)
 
     def choose(self, choice: Choice) -> None:
-        """Follow other partitions from now on; new ones from their beginning."""
+        """Follow these partitions from now on; new ones are read from their beginning."""
         self._choice = choice
         self._is_chosen = True
         self._wake()
 
     def _wake(self) -> None:
-        """Have the thread look around, if it waits for a broker."""
-        with contextlib.suppress(OSError):  # it has ended, or was woken often enough
+        """Interrupt the thread's wait for a broker."""
+        # The thread has ended, or the socket's buffer is full of earlier wake-ups.
+        with contextlib.suppress(OSError):
             self._waker.send(b"\0")
 
     # The thread
@@ -210,7 +212,8 @@ class Follower:
             self._cursors[tp].offset = found.next_offset
         if any(each.spans for each in arrived.values()) and all(map(_is_at_end, arrived.values())):
             self._rests_until[node_id] = time.monotonic() + self._rest_s
-        self._ask()  # the next answer is on its way while this one is worked on
+        # The next fetch is in flight while this response is processed.
+        self._ask()
         self._taker.take(arrived)
         if failure is not None:
             raise failure
@@ -218,7 +221,7 @@ class Follower:
         self.trouble = None
 
     def _agree(self) -> None:
-        """Now and then, take up partitions that are to be followed and drop those that are not."""
+        """Start following newly chosen partitions and drop the others, at most once per refresh interval."""
         now = time.monotonic()
         if now < self._look_at and not self._is_chosen:
             return
@@ -240,7 +243,8 @@ class Follower:
         listed = list_offsets(self._cluster, asked, IsolationLevel.READ_COMMITTED)
         self._from_end = frozenset()
         if new:
-            self._disconnect_all()  # what is under way does not ask for them, and may last
+            # Fetches in flight do not include the new partitions and may last.
+            self._disconnect_all()
         for tp in new:
             self._cursors[tp] = _Cursor(listed[tp].offset, found[tp.topic].topic_id)
             self._taker.begin(tp, listed[tp].offset)
@@ -287,7 +291,7 @@ class Follower:
         )
 
     def _answered(self) -> int | None:
-        """A broker whose answer, or end, can be received; None when there is none for a while."""
+        """A broker with a response or a broken connection; None if there is none within a fetch's wait."""
         poller = select.poll()
         nodes = {self._connections[node_id].fileno(): node_id for node_id in self._in_flight}
         for descriptor in (self._woken.fileno(), *nodes):
@@ -301,7 +305,7 @@ class Follower:
         return ready[0] if ready else None
 
     def _rests_ms(self) -> list[int]:
-        """How long brokers are still left alone, rounded up."""
+        """The remaining pauses of brokers in ms, rounded up."""
         now = time.monotonic()
         return [int((until - now) * 1000) + 1 for until in self._rests_until.values() if until > now]
 
@@ -327,9 +331,7 @@ class Follower:
         return arrived, failure
 
     def _is_asked(self, tp: TopicPartition, node_id: int) -> bool:
-        """Whether this broker's answer is to what the partition wants now: it may have been dropped, or begun
-        anew, since.
-        """
+        """Whether this response still matters: the partition may have been dropped or restarted meanwhile."""
         cursor = self._cursors.get(tp)
         return cursor is not None and cursor.node_id == node_id
 
@@ -356,8 +358,8 @@ class Follower:
         ]
         spans = list(committed(batches.data, aborted)) if aborted else [batches.data]
         following = cursor.offset if batches.next_offset is None else batches.next_offset
-        # Compaction may leave nothing up to the end. What an answer says of the end is true of the next one's
-        # records.
+        # Compaction may remove all records up to the end. A response without records reports the end of
+        # committed records; if the next response is empty too, nothing is left before that end.
         if is_empty:
             following = max(following, cursor.empty_end)
         cursor.empty_end = answer.last_stable_offset if is_empty else -1
@@ -366,13 +368,13 @@ class Follower:
     # Failures
 
     def _recover(self, error: ClientError) -> None:
-        """Give up what is in flight, and begin anew where a log is not what it was."""
+        """Cancel the requests in flight, and restart partitions whose log was replaced."""
         self._disconnect_all()
         if isinstance(error, OffsetOutOfRange):
             logger.warning("%s: read again from its beginning", error)
             self._restart({TopicPartition(error.topic, error.partition)})
             return
-        # A broker that starts may not know a topic for a moment: only metadata tell that it is gone.
+        # A starting broker may not know a topic for a moment: only metadata prove that the topic is deleted.
         if not error.retriable and not isinstance(error, UnknownPartition):
             raise error
         self._failures += 1
@@ -389,11 +391,11 @@ class Follower:
         self._look_at = 0.0
 
     def _drop_gone(self) -> None:
-        """Topics that don't exist any more, and those of the same name and another id: other topics."""
+        """Restart partitions of deleted topics and of topics recreated under the same name with a new id."""
         try:
             known = self._cluster.refresh(self._topics).topics
         except ClientError:
-            return  # the next step will meet it
+            return  # the next step will meet the same error
         gone = {
             tp
             for tp, cursor in self._cursors.items()

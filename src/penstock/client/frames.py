@@ -1,4 +1,4 @@
-"""Requests to bytes and bytes to responses: the wire without a socket."""
+"""Encode requests to bytes and decode responses, without a socket."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.protocol.messages import ApiVersionsResponse
 
 
 class RecordBytes:
-    """Record batches that go from their buffer to the socket without being copied into a request."""
+    """Record batches that are sent from their own buffer, without a copy into the request."""
 
     __slots__ = ("data",)
 
@@ -23,7 +23,7 @@ class RecordBytes:
 
 
 def encode_request(request: Message, version: int, correlation_id: int, client_id: str) -> list[Buffer]:
-    """A whole frame, size included, as the buffers to send one after the other."""
+    """Encode a whole frame, size included, as the buffers to send one after the other."""
     return [_buffer(part) for part in request_parts(request, version, correlation_id, client_id)]
 
 
@@ -37,7 +37,7 @@ def _buffer(part: bytes | Records) -> Buffer:
 def decode_response(
     key: ApiKey, version: int, correlation_id: int, frame: memoryview, server: str
 ) -> Message:
-    """The response in a frame (without its size); record fields are slices of ``frame``."""
+    """Decode the response in a frame (without its size); record fields are slices of ``frame``."""
     if len(frame) < CORRELATION_ID.size:
         raise ProtocolViolation(f"{server} answered {key.name} with {len(frame)} bytes, expected at least 4")
     (found,) = CORRELATION_ID.unpack_from(frame)
@@ -52,7 +52,7 @@ def decode_response(
 
 
 class ServedVersions(ServedRanges):
-    """What a server says it serves, from its ApiVersions response."""
+    """The API versions and features that a server reports in its ApiVersions response."""
 
     def __init__(self, response: ApiVersionsResponse, server: str) -> None:
         super().__init__(response)
@@ -60,11 +60,11 @@ class ServedVersions(ServedRanges):
         self._server = server
 
     def finalized(self, feature: str) -> int:
-        """The level of a cluster feature (KIP-584) when this was asked; 0 where there is none."""
+        """The level of a cluster feature (KIP-584) at the time of the response; 0 if it is not finalized."""
         return self._finalized.get(feature, 0)
 
     def choose(self, key: ApiKey) -> int:
-        """The highest version that both sides know. Raises UnsupportedByServer where there is none."""
+        """The highest version that both sides know. Raises UnsupportedByServer if there is none."""
         version = self.newest(key)
         if version is None:
             raise UnsupportedByServer(f"{self._server} {self.mismatch(key, 'this client')}")

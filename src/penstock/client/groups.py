@@ -1,6 +1,6 @@
-"""A consumer group seen from outside: who is in it, and its committed offsets, read and written.
+"""Administer a consumer group: list its members, and read and write its committed offsets.
 
-Nobody here joins a group. Offsets are committed the way administrators do it, without a member id, which a
+This client never joins the group. It commits offsets as administrators do, without a member id, which a
 coordinator allows while the group has no members.
 """
 
@@ -32,16 +32,24 @@ from penstock.protocol.messages import (
 
 T = TypeVar("T")
 
-#: Metadata of offsets that a sink commits in one transaction with what it writes: nobody else may move such
-#: an offset back.
 EXACTLY_ONCE: Final = "exactly-once"
+"""Metadata of offsets that a sink commits in one transaction with its output.
+
+No other writer may reset such an offset.
+"""
+
 _GROUPS_VERSION: Final = 8  # OffsetFetch for several groups (KIP-709, Kafka 3.0)
-# Newer ones go by topic ids: a coordinator that has not heard of a topic yet would seem to know no offset.
 _BY_NAME_VERSION: Final = 9
+"""The newest version of OffsetFetch used here.
+
+Later ones use topic ids: a coordinator that does not know a new topic yet would seem to have no offset for
+it.
+"""
+
 _NO_LEADER_EPOCH: Final = -1
-#: Of an offset that is committed for its metadata alone: whoever asks for offsets sees none.
 NO_OFFSET: Final = -1
-# What a coordinator answers to a commit without a member id while the group has members.
+"""The offset of a commit for its metadata alone; readers of offsets do not see it."""
+
 _MEMBERS_HAVE_IT: Final = frozenset(
     (
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -50,6 +58,8 @@ _MEMBERS_HAVE_IT: Final = frozenset(
         ErrorCode.STALE_MEMBER_EPOCH,
     )
 )
+"""The errors of a commit without a member id while the group has members."""
+
 _TOPIC_IS_GONE: Final = frozenset(
     (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -59,11 +69,11 @@ _TOPIC_IS_GONE: Final = frozenset(
 
 
 class GroupInUse(ClientError):
-    """The group has live members: two who commit offsets would each undo what the other did."""
+    """The group has live members: two committers of offsets would each undo the other's commits."""
 
 
 class CommittedOffset(NamedTuple):
-    """The next offset to read; ``metadata`` is whatever the committer wrote beside it."""
+    """The next offset to read; ``metadata`` is the committer's own text."""
 
     offset: int
     leader_epoch: int = _NO_LEADER_EPOCH
@@ -80,9 +90,10 @@ class GroupMember(NamedTuple):
 
 
 class ConsumerGroup:
-    """One group by its id. Uses the cluster's connections, so it belongs to the cluster's thread.
+    """One consumer group. It uses the cluster's connections, so it belongs to the cluster's thread.
 
-    Every call is one attempt; `Cluster.retry` repeats it. After a failure the coordinator is looked up anew.
+    Every call is one attempt; `Cluster.retry` repeats it. After a failure the next call looks up the
+    coordinator again.
     """
 
     def __init__(self, cluster: Cluster, group_id: str) -> None:
@@ -91,14 +102,14 @@ class ConsumerGroup:
         self._coordinator: int | None = None
 
     def members(self) -> list[GroupMember]:
-        """Who is in the group now, by the classic or the consumer protocol (KIP-848).
+        """List the group's current members, by the classic or the consumer protocol (KIP-848).
 
         Raises ServerError.
         """
         return self._with_coordinator(self._members)
 
     def require_no_members(self) -> None:
-        """Raises GroupInUse."""
+        """Raise GroupInUse if the group has members."""
         members = self.members()
         if members:
             shown = ", ".join(map(str, members[:3])) + (", …" if len(members) > 3 else "")
@@ -111,10 +122,11 @@ class ConsumerGroup:
     def committed(
         self, partitions: Collection[TopicPartition], *, require_stable: bool = True
     ) -> dict[TopicPartition, CommittedOffset]:
-        """The committed offsets; a partition without one, or of a topic that is gone, is left out.
+        """The committed offsets; a partition without one, or of a deleted topic, is left out.
 
         With ``require_stable`` this raises a retriable ServerError with UNSTABLE_OFFSET_COMMIT while a
-        transaction has offsets of the group pending (KIP-447); without it the last ones are given.
+        transaction has offsets of the group pending (KIP-447); without it the last committed ones are
+        returned.
         """
         if not partitions:
             return {}
@@ -125,8 +137,10 @@ class ConsumerGroup:
     def notes(
         self, partitions: Collection[TopicPartition], *, require_stable: bool = True
     ) -> dict[TopicPartition, str]:
-        """The metadata of what was committed, also where that is all there is (`NO_OFFSET`). Raises as
-        `committed` does."""
+        """The metadata of committed offsets, including commits without an offset (`NO_OFFSET`).
+
+        Raises the same errors as `committed`.
+        """
         if not partitions:
             return {}
         found = self._with_coordinator(
@@ -137,14 +151,14 @@ class ConsumerGroup:
     def all_committed(self, *, require_stable: bool = True) -> dict[TopicPartition, CommittedOffset]:
         """The committed offsets of all partitions that have one.
 
-        With ``require_stable`` this raises as `committed` does where such a partition has one pending.
+        With ``require_stable`` this raises as `committed` does if such a partition has a pending offset.
         """
         return self._with_coordinator(
             lambda connection: _with_offset(self._fetched(connection, None, require_stable))
         )
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit them all in one request. Topics that are gone are passed over.
+        """Commit all offsets in one request, except those of deleted topics.
 
         Raises GroupInUse if the group has members, else ServerError.
         """
@@ -152,8 +166,7 @@ class ConsumerGroup:
             self._with_coordinator(lambda connection: self._commit(connection, offsets))
 
     def delete(self) -> None:
-        """The group with its offsets; one that there is not is passed over. Raises ServerError where it has
-        members."""
+        """Delete the group with its offsets, if it exists. Raises ServerError if it has members."""
         self._with_coordinator(self._delete)
 
     def _with_coordinator(self, ask: Callable[[Connection], T]) -> T:
@@ -199,7 +212,7 @@ class ConsumerGroup:
     def _fetched(
         self, connection: Connection, partitions: Collection[TopicPartition] | None, require_stable: bool
     ) -> dict[TopicPartition, CommittedOffset]:
-        """``partitions`` None: all. Also those without an offset."""
+        """Fetch the committed offsets (``partitions`` None: all), including partitions without an offset."""
         require_version(connection, ApiKey.OFFSET_FETCH, _GROUPS_VERSION, "Kafka 3.0")
         topics: list[OffsetFetchRequest.OffsetFetchRequestTopics] | None = None
         ids: dict[str, bytes] = {}
@@ -271,7 +284,7 @@ class ConsumerGroup:
             raise failure
 
     def _topic_ids(self, names: Collection[str]) -> dict[str, bytes]:
-        """The id of each topic, `ZERO_UUID` where the brokers know none; without those that are gone."""
+        """The id of each topic, `ZERO_UUID` if the brokers have no topic ids; deleted topics are left out."""
         known = self._cluster.topics(names)
         return {name: topic.topic_id or ZERO_UUID for name, topic in known.items()}
 

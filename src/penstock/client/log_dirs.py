@@ -1,4 +1,4 @@
-"""DescribeLogDirs: how many bytes partitions take on the disks of brokers (KIP-113)."""
+"""DescribeLogDirs: how many bytes partitions take on the brokers' disks (KIP-113)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from penstock.protocol.messages import DescribeLogDirsRequest, DescribeLogDirsRe
 
 
 def partition_bytes(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-    """Bytes of each partition's log at its leader, as stored (compressed); what a leader omits is left out.
+    """Bytes of each partition's log at its leader, as stored (compressed).
 
-    Raises ServerError; CLUSTER_AUTHORIZATION_FAILED where the principal may not describe the cluster.
+    Partitions that a leader omits are left out. Raises ServerError; CLUSTER_AUTHORIZATION_FAILED if the
+    principal may not describe the cluster.
     """
 
     def ask() -> dict[TopicPartition, int]:
@@ -34,10 +35,9 @@ def partition_bytes(cluster: Cluster, partitions: Collection[TopicPartition]) ->
 def replica_bytes(
     cluster: Cluster, partitions: Mapping[int, Collection[TopicPartition]]
 ) -> dict[int, dict[TopicPartition, int]]:
-    """Bytes of the replicas of these partitions at each of these brokers; what one does not hold is left out,
-    and so are brokers that can't be reached.
+    """Bytes of these partitions' replicas at each of these brokers. Raises ServerError.
 
-    Raises ServerError.
+    Replicas that a broker does not hold are left out, and so are unreachable brokers.
     """
     found: dict[int, dict[TopicPartition, int]] = {}
     for node_id, held in partitions.items():
@@ -72,5 +72,5 @@ def _sizes(directory: DescribeLogDirsResponse.DescribeLogDirsResult) -> dict[Top
         TopicPartition(topic.name, partition.partition_index): partition.partition_size
         for topic in directory.topics
         for partition in topic.partitions
-        if not partition.is_future_key  # a copy on its way to another directory
+        if not partition.is_future_key  # a copy that is moving to another directory
     }

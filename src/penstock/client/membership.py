@@ -1,7 +1,7 @@
-"""A member of a group of Kafka's classic protocol, for other ends than consuming: who is there, who leads.
+"""Membership in a classic Kafka group for other purposes than consuming: liveness and leader election.
 
-Brokers watch over the members and any admin tool lists the group, as with Kafka Connect's. What the members
-tell about themselves and what the group's leader answers to each is up to who uses this.
+Brokers monitor the members, and any admin tool lists the group, as with Kafka Connect. The caller defines
+what the members publish about themselves and what the group's leader assigns to each.
 """
 
 from __future__ import annotations
@@ -42,34 +42,34 @@ _LEAVE_S: Final = 5.0
 
 
 class GroupProtocol(NamedTuple):
-    """Groups of one type are joined by members that speak one of its protocols."""
+    """The type of a group and the protocol that its members share."""
 
     type: str
     name: str
 
 
 class Part(Protocol):
-    """What a member brings to its group. Called in the membership's thread."""
+    """The caller's side of a membership. Its methods are called in the membership's thread."""
 
     def metadata(self) -> bytes:
-        """What the others are to know of this member."""
+        """Return the data that this member publishes to the others."""
 
     def assign(self, members: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """As the group's leader: what each member is told, by the metadata of all, by member id."""
+        """As the group's leader: return the assignment of each member id, given the metadata of all."""
 
     def assigned(self, member_id: str, generation: int, assignment: bytes) -> None:
-        """The group has formed."""
+        """Handle a completed rebalance."""
 
     def revoked(self) -> None:
-        """The group forms anew, or this member is not heard in it."""
+        """Handle a rebalance that begins, or the loss of contact with the group."""
 
 
 class Membership:
     """A thread that keeps this process in a group.
 
     Args:
-        session_timeout_ms: a member that was not heard of for so long is out; brokers bound it by
-            ``group.min.session.timeout.ms``, 6 seconds by default.
+        session_timeout_ms: the coordinator removes a member after this time without a heartbeat; brokers
+            bound it by ``group.min.session.timeout.ms``, 6 seconds by default.
     """
 
     def __init__(
@@ -96,15 +96,17 @@ class Membership:
         self._thread.start()
 
     def close(self) -> None:
-        """Leave the group, so that the others need not wait for the session to end."""
+        """Leave the group, so that the others need not wait for the session to expire."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(_LEAVE_S)
 
     @property
     def is_surely_in(self) -> bool:
-        """Whether the group can't have formed without this member since it was last heard: its coordinator
-        waits for so long, counted from when what it answered was sent.
+        """Whether the group cannot have rebalanced without this member: its session has not expired yet.
+
+        The session counts from when the last answered request was sent, so it ends here before it ends at the
+        coordinator.
         """
         return time.monotonic() - self._heard_s < self._session_timeout_ms / 1000
 
@@ -127,7 +129,7 @@ class Membership:
         self._cluster.close()
 
     def _pause(self, error: ClientError, failures: int) -> int:
-        """After a failure: at once where the group merely forms anew."""
+        """Wait after a failure, except when the group merely rebalances; returns the number of failures."""
         if isinstance(error, ServerError) and error.code in _REJOIN:
             return 0
         if not failures:
@@ -176,7 +178,7 @@ class Membership:
         return response
 
     def _beat(self) -> None:
-        """Until the group forms anew, which raises, or this process leaves."""
+        """Send heartbeats until the group rebalances, which raises, or this process leaves."""
         request = HeartbeatRequest(
             group_id=self.group_id, generation_id=self._generation, member_id=self._member_id
         )

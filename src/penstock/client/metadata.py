@@ -1,4 +1,4 @@
-"""What a Metadata response says about the cluster: brokers, topics, leaders. Pure."""
+"""The contents of a Metadata response: brokers, topics, leaders. This module does no I/O."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class TopicMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """One picture of the cluster; `updated` makes the next one."""
+    """One snapshot of the cluster; `updated` makes the next one."""
 
     cluster_id: str | None = None
     brokers: Mapping[int, ServerAddress] = field(default_factory=dict)
     topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
 
     def updated(self, response: MetadataResponse, asked: Iterable[str] | None) -> ClusterMetadata:
-        """The picture after a response to a request for ``asked`` topics (None: all there are).
+        """The snapshot after the response to a request for the ``asked`` topics (None: all).
 
-        A topic that was asked for and is unknown now is dropped; topics not asked for stay.
+        A requested topic that is unknown now is dropped; topics that were not requested stay.
         """
         topics = {} if asked is None else {n: t for n, t in self.topics.items() if n not in set(asked)}
         for answer in response.topics:
@@ -71,7 +71,7 @@ class ClusterMetadata:
 
 
 def topic_errors(response: MetadataResponse) -> dict[str, int]:
-    """Error codes of topics that the response could not describe, other than by their not existing."""
+    """Error codes of topics that exist but that the response could not describe."""
     return {
         topic.name: topic.error_code
         for topic in response.topics

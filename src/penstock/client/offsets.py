@@ -1,4 +1,4 @@
-"""ListOffsets: where a partition begins and ends, and where a timestamp lies in it."""
+"""ListOffsets: the first and last offsets of partitions, and the offsets of timestamps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from penstock.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
 
 LATEST: Final = -1
 EARLIEST: Final = -2
-NO_OFFSET: Final = -1  # nothing in the partition is as new as the timestamp asked for
+NO_OFFSET: Final = -1
+"""The partition has no record at or after the requested timestamp."""
 
 
 class IsolationLevel(IntEnum):
@@ -35,7 +36,7 @@ def list_offsets(
 ) -> dict[TopicPartition, ListedOffset]:
     """The first offset at or after each timestamp (ms), or `LATEST`, or `EARLIEST`, from the leaders.
 
-    With READ_COMMITTED the latest offset is the last stable one. Raises UnknownPartition, ServerError.
+    With READ_COMMITTED the latest offset is the last stable offset. Raises UnknownPartition, ServerError.
     """
     missing = dict(timestamps)
     found: dict[TopicPartition, ListedOffset] = {}
@@ -82,7 +83,7 @@ def _take(
     found: dict[TopicPartition, ListedOffset],
     server: str,
 ) -> ServerError | None:
-    """Move what was answered from ``missing`` to ``found``; the error of a partition that was not."""
+    """Move answered partitions from ``missing`` to ``found``; return the last retriable error, if any."""
     failure = None
     for topic in response.topics:
         for answer in topic.partitions:

@@ -1,7 +1,7 @@
-"""Produce whole record batches to partition leaders: in order and, with idempotence, once per producer.
+"""Produce whole record batches to partition leaders: in order and, with idempotence, without duplicates.
 
-`Producer.send` takes finished batches; `Producer.flush` returns when every one is acknowledged, or raises.
-One thread; requests are pipelined to each broker, responses are taken when they are there.
+`Producer.send` takes finished batches; `Producer.flush` returns when every one is acknowledged, or raises. A
+producer uses one thread; it pipelines requests to each broker and takes responses as they arrive.
 """
 
 from __future__ import annotations
@@ -30,10 +30,15 @@ from penstock.protocol.messages import (
 from penstock.protocol.records import decode_batch, encode_batch
 
 _TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
-# A retry of what is already in the log, or was and is too old to tell where: written either way.
 _ALREADY_WRITTEN: Final = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+"""The batch was a retry of one already in the log, or of one too old for the broker to know its offset.
+
+Either way it is written.
+"""
+
 ALL_REPLICAS: Final = -1
-_V1_PRODUCE: Final = 11  # the newest version in a transaction of the first protocol
+_V1_PRODUCE: Final = 11
+"""The newest version in a transaction of the first protocol."""
 
 
 def acks(text: str) -> int:
@@ -54,7 +59,10 @@ class ProducerConfig:
 
     @property
     def idempotent(self) -> bool:
-        """Only acks=all can be: otherwise a new leader may not know the numbers."""
+        """Whether to write idempotently.
+
+        This needs acks=all: otherwise a new leader may lack the sequence numbers.
+        """
         return self.enable_idempotence and self.acks == ALL_REPLICAS
 
 
@@ -65,9 +73,10 @@ class _Sent(NamedTuple):
 
 
 class Producer:
-    """``create_topics``: let the broker auto-create a topic that is written to, if it is so configured.
+    """A producer of record batches, for one thread.
 
-    With a ``transaction`` all batches are written in it; they must have been encoded as transactional.
+    ``create_topics`` lets brokers create missing topics, if they are configured to. With a ``transaction``
+    all batches are written in it; they must have been encoded as transactional.
     """
 
     def __init__(
@@ -90,13 +99,13 @@ class Producer:
         self._failures = 0
 
     def close(self) -> None:
-        """Close connections; whatever is not flushed may or may not have been written."""
+        """Close the connections; batches that are not flushed may or may not have been written."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
 
     def send(self, topic: str, partition: int, batch: bytearray) -> None:
-        """Queue one record batch (its sequence is filled in); blocks while ``buffer.memory`` is used up.
+        """Queue one record batch and fill in its sequence; block while ``buffer.memory`` is used up.
 
         Raises RecordTooLarge, DeliveryFailed.
         """
@@ -137,7 +146,7 @@ class Producer:
         return self._cluster.retry(ask)
 
     def _pump(self) -> None:
-        """Send what may be sent and take the responses that are there, without waiting."""
+        """Send all batches that may be sent and take the responses that have arrived, without waiting."""
         try:
             for node_id, connection in list(self._connections.items()):
                 while connection.in_flight and connection.readable():
@@ -147,7 +156,7 @@ class Producer:
             self._recover(error)
 
     def _wait_for_one(self) -> None:
-        """Make progress: wait for one response, and send what that makes possible."""
+        """Wait for one response, and send the batches that it makes room for."""
         try:
             self._send_ready()
             node_id = next((n for n, sent in self._in_flight.items() if sent), None)
@@ -175,7 +184,7 @@ class Producer:
                         self._acknowledge(tp, batch)
 
     def _fill_request(self, partitions: deque[TopicPartition]) -> _Sent:
-        """One batch of each partition, up to ``max.request.size``; partitions with more to send stay."""
+        """Take one batch of each partition, up to ``max.request.size``; partitions with more to send stay."""
         batches: dict[TopicPartition, PendingBatch] = {}
         size = 0
         for _ in range(len(partitions)):
@@ -238,7 +247,7 @@ class Producer:
         answer: ProduceResponse.PartitionProduceResponse,
         node_id: int,
     ) -> ClientError | None:
-        """Act on one answer; returns the error if the batch has to be sent again, raises what is final."""
+        """Handle one answer: return the error if the batch has to be resent, raise an error that is final."""
         code = answer.error_code
         queue = self._queues[tp]
         if code in (ErrorCode.NONE, _ALREADY_WRITTEN):
@@ -266,7 +275,7 @@ class Producer:
     # Failures
 
     def _recover(self, error: ClientError) -> None:
-        """Put everything in flight back in its queue and back off, or give up with DeliveryFailed."""
+        """Return all batches in flight to their queues and back off, or raise DeliveryFailed."""
         for node_id, requests in self._in_flight.items():
             for sent in requests:
                 for tp, batch in sent.batches.items():
@@ -289,7 +298,7 @@ class Producer:
         return min((deadline for deadline in deadlines if deadline is not None), default=0.0)
 
     def _split(self, batch: PendingBatch, tp: TopicPartition, target_bytes: int) -> Iterator[PendingBatch]:
-        """The same records in smaller batches. Raises RecordTooLarge for a record that is too large alone."""
+        """Split a batch into smaller ones. Raises RecordTooLarge if a single record is too large."""
         header = parse_header(batch.data, 0)
         records = list(decode_batch(batch.data))
         if len(records) == 1:

@@ -1,4 +1,4 @@
-"""The controllers' quorum: who leads it, who votes, how far each is; voters added and removed (KIP-853)."""
+"""The controllers' quorum: leader, voters and their progress; adding and removing voters (KIP-853)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ NOT_KNOWN: Final = -1
 
 
 class QuorumReplica(NamedTuple):
-    """A voter or an observer as the quorum's leader sees it.
+    """A voter or an observer as reported by the quorum's leader.
 
-    `directory_id` is zero where the quorum is a fixed one; times are those of the leader's clock in ms since
-    1970, -1 where it does not know them.
+    `directory_id` is zero in a static quorum; times are in ms since 1970 by the leader's clock, -1 if
+    unknown.
     """
 
     node_id: int
@@ -46,18 +46,18 @@ class QuorumDescription:
 
     @property
     def log_end_offset(self) -> int:
-        """The leader's."""
+        """The leader's log end offset."""
         return next((v.log_end_offset for v in self.voters if v.node_id == self.leader_id), NOT_KNOWN)
 
     def lag(self, replica: QuorumReplica) -> int | None:
-        """Records that it does not have yet; None where that is not known."""
+        """The number of records that the replica does not have yet; None if that is unknown."""
         if NOT_KNOWN in (replica.log_end_offset, self.log_end_offset):
             return None
         return max(self.log_end_offset - replica.log_end_offset, 0)
 
 
 def describe_quorum(cluster: Cluster) -> QuorumDescription:
-    """What the quorum's leader says. Raises ServerError, retriable while there is none."""
+    """Describe the quorum as its leader sees it. Raises ServerError, retriable while there is no leader."""
     partition = DescribeQuorumRequest.PartitionData(partition_index=0)
     topic = DescribeQuorumRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
     request = DescribeQuorumRequest(topics=[topic])
@@ -98,10 +98,10 @@ def _replicas(states: list[DescribeQuorumResponse.ReplicaState]) -> list[QuorumR
 def add_voter(
     cluster: Cluster, node_id: int, directory_id: bytes, listener: str, address: ServerAddress
 ) -> None:
-    """Let a controller that follows the quorum vote in it; returns when that is committed.
+    """Make a controller that follows the quorum a voter; returns when that is committed.
 
-    `listener` and `address` are where the other voters reach it. Raises ServerError: DUPLICATE_VOTER,
-    REQUEST_TIMED_OUT where it is too far behind, UNSUPPORTED_VERSION where the quorum is a fixed one.
+    The other voters reach it at `listener` and `address`. Raises ServerError: DUPLICATE_VOTER,
+    REQUEST_TIMED_OUT if it lags too far behind, UNSUPPORTED_VERSION if the quorum is static.
     """
     request = AddRaftVoterRequest(
         cluster_id=None,
@@ -116,9 +116,9 @@ def add_voter(
 
 
 def remove_voter(cluster: Cluster, node_id: int, directory_id: bytes) -> None:
-    """Take a voter out of the quorum; returns when that is committed.
+    """Remove a voter from the quorum; returns when that is committed.
 
-    Raises ServerError: VOTER_NOT_FOUND, UNSUPPORTED_VERSION where the quorum is a fixed one.
+    Raises ServerError: VOTER_NOT_FOUND, UNSUPPORTED_VERSION if the quorum is static.
     """
     request = RemoveRaftVoterRequest(cluster_id=None, voter_id=node_id, voter_directory_id=directory_id)
     response = cluster.call_any(request, RemoveRaftVoterResponse)
@@ -127,5 +127,5 @@ def remove_voter(cluster: Cluster, node_id: int, directory_id: bytes) -> None:
 
 
 def is_fixed(description: QuorumDescription) -> bool:
-    """Whether the voters are those of every node's configuration, so that none can be added or removed."""
+    """Whether the quorum is static: every node's configuration lists its voters, which cannot change."""
     return all(voter.directory_id == ZERO_UUID for voter in description.voters)

@@ -1,4 +1,4 @@
-"""Partitions on their way to other replicas: begin, watch and cancel (KIP-455)."""
+"""Move partitions to other replicas: begin, watch and cancel reassignments (KIP-455)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.protocol.messages import (
 
 @dataclass(frozen=True, slots=True)
 class OngoingReassignment:
-    """All replicas that there are now, those on their way in, and those that leave at the end."""
+    """All current replicas, those being added, and those that are removed at the end."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -26,10 +26,10 @@ class OngoingReassignment:
 
 
 def alter_reassignments(cluster: Cluster, replicas: Mapping[TopicPartition, Sequence[int] | None]) -> None:
-    """Let these partitions move to these replicas, the preferred leader first; None cancels a move.
+    """Move these partitions to these replicas, the preferred leader first; None cancels a move.
 
-    Returns when the controller has taken them on: the moves themselves take their time. Raises ServerError
-    for the first partition that is refused; others may have been taken on then.
+    Returns when the controller has accepted the moves, before they are complete. Raises ServerError for the
+    first partition that is refused; others may have been accepted by then.
     """
     topics: dict[str, list[AlterPartitionReassignmentsRequest.ReassignablePartition]] = {}
     for tp, target in replicas.items():
@@ -63,7 +63,7 @@ def alter_reassignments(cluster: Cluster, replicas: Mapping[TopicPartition, Sequ
 def list_reassignments(
     cluster: Cluster, partitions: Collection[TopicPartition] | None = None
 ) -> dict[TopicPartition, OngoingReassignment]:
-    """What is on its way of these partitions (None: of all). Raises ServerError."""
+    """List the ongoing reassignments of these partitions (None: of all). Raises ServerError."""
     topics: dict[str, list[int]] | None = None
     if partitions is not None:
         topics = {}

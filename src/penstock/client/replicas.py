@@ -1,4 +1,4 @@
-"""Partitions with their replicas: leaders, who is in sync, who may be elected (KIP-966)."""
+"""Partitions with their replicas: leaders, in-sync replicas, eligible leaders (KIP-966)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePart
 
 @dataclass(frozen=True, slots=True)
 class PartitionReplicas:
-    """Broker ids; `replicas` with the preferred leader first. Who is eligible is None where ELR is off."""
+    """The replicas of one partition by broker id; in `replicas` the preferred leader is first.
+
+    `eligible_leader_replicas` is None if the cluster does not track them.
+    """
 
     leader_id: int
     leader_epoch: int
@@ -42,10 +45,9 @@ class TopicReplicas:
 
 
 def describe_topics(cluster: Cluster, topics: Iterable[str] | None = None) -> dict[str, TopicReplicas]:
-    """These topics (None: all), with their partitions in order.
+    """Describe these topics (None: all), with their partitions in order.
 
-    Raises UnknownPartition for a topic that is not there, ServerError, and UnsupportedByServer before
-    Apache Kafka 3.7.
+    Raises UnknownPartition for a missing topic, ServerError, and UnsupportedByServer before Apache Kafka 3.7.
     """
     asked = None if topics is None else sorted(set(topics))
     return cluster.retry(lambda: _describe(cluster, asked)) if asked is None or asked else {}

@@ -1,4 +1,4 @@
-"""The one retry policy: exponential backoff with jitter until a deadline, as Kafka's clients do (KIP-580)."""
+"""The retry policy: exponential backoff with jitter until a deadline, as in Kafka's clients (KIP-580)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _JITTER = 0.2
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """``timeout_ms`` bounds all attempts together; clock (seconds), sleep and randomness are injected."""
+    """When and how often to retry.
+
+    ``timeout_ms`` bounds all attempts together; ``clock`` counts in seconds.
+    """
 
     timeout_ms: int
     backoff_ms: int
@@ -27,14 +30,14 @@ class RetryPolicy:
     uniform: Callable[[float, float], float] = field(default=random.uniform)
 
     def backoff_s(self, failures: int) -> float:
-        """How long to wait after so many failures (1 = the first)."""
+        """The time to wait after this number of failures (1 = the first)."""
         plain_ms = min(self.backoff_max_ms, self.backoff_ms << min(failures - 1, 30))
         return plain_ms * self.uniform(1 - _JITTER, 1 + _JITTER) / 1000
 
     def run(self, operation: Callable[[], T]) -> T:
-        """Call ``operation`` until it returns, fails for good, or the time is up.
+        """Call ``operation`` until it returns, fails for good, or the timeout has passed.
 
-        The error raised in the end is the last one seen, with the number of attempts in a note.
+        Raises the last error, with the number of attempts in a note.
         """
         deadline = self.clock() + self.timeout_ms / 1000
         failures = 0

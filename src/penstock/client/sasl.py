@@ -1,10 +1,10 @@
-"""What a client says in the SASL mechanisms that Kafka's servers take: bytes in, bytes out, no socket.
+"""The client's side of the SASL mechanisms that Kafka's servers accept: bytes in, bytes out, no socket.
 
-A conversation is a generator: it yields what to send, and is sent what the server answers. It ends when
-nothing is left to say, and raises SaslRejected where the server's words are not what they should be.
+A conversation is a generator: it yields the bytes to send and is sent the server's answers. It ends when the
+exchange is complete, and raises SaslRejected if an answer is not what it should be.
 
-PLAIN is RFC 4616. SCRAM is RFC 5802 with SHA-256 (RFC 7677) or SHA-512, as KIP-84 has it: names and passwords
-are UTF-8 without SASLprep, and there is no channel binding.
+PLAIN is RFC 4616. SCRAM is RFC 5802 with SHA-256 (RFC 7677) or SHA-512, as in KIP-84: names and passwords are
+UTF-8 without SASLprep, and there is no channel binding.
 """
 
 from __future__ import annotations
@@ -19,13 +19,18 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-#: Yields what to send; is sent what the server answered.
 Conversation: TypeAlias = Generator[bytes, bytes, None]
+"""A generator that yields the bytes to send and is sent the server's answers."""
 
-#: Kafka's own lower limit. A server that asks for fewer rounds is after the password.
 MIN_ITERATIONS: Final = 4096
-#: One that asks for more is after the processor: this takes some seconds.
+"""Kafka's own lower limit. A server that asks for fewer rounds may want to crack the password."""
+
 MAX_ITERATIONS: Final = 5_000_000
+"""The upper limit, which takes some seconds.
+
+A server that asks for more may want to exhaust the processor.
+"""
+
 _NONCE_BYTES: Final = 24
 _HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
@@ -38,21 +43,21 @@ _OPTION: Final = re.compile(r'\s*([\w.]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s";]+)', r
 
 
 class SaslRejected(Exception):
-    """The server has refused, or is not the one that knows the password."""
+    """The server refused the login, or proved not to know the password itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who the client is. The password is not shown."""
+    """The client's user name and password. ``repr`` does not show the password."""
 
     username: str
     password: str = field(repr=False)
 
 
 def parse_jaas(text: str) -> Login:
-    """Of Kafka's ``sasl.jaas.config``: ``<module> required username="…" password="…";``.
+    """Parse Kafka's ``sasl.jaas.config``: ``<module> required username="…" password="…";``.
 
-    Raises ValueError, which says what was expected and nothing of what was found.
+    Raises ValueError, whose message says what was expected and never shows what was found.
     """
     expected = '\'<login module> required username="…" password="…";\''
     match = _LOGIN.fullmatch(text)
@@ -74,7 +79,7 @@ def parse_jaas(text: str) -> Login:
 
 
 def converse(mechanism: str, login: Login, nonce: Callable[[], str] | None = None) -> Conversation:
-    """``mechanism``: one of `MECHANISMS`. ``nonce`` gives SCRAM's, letters without a comma."""
+    """Start a conversation by one of `MECHANISMS`. ``nonce`` makes SCRAM's nonce, text without a comma."""
     if mechanism == "PLAIN":
         return _plain(login)
     return _scram(_HASHES[mechanism], login, (nonce or _nonce)())
@@ -117,7 +122,7 @@ def _scram(digest: str, login: Login, nonce: str) -> Conversation:
 
 
 def _fields(message: str) -> dict[str, str]:
-    """``r=…,s=…``: values may have equal signs."""
+    """Parse ``r=…,s=…``; values may contain equal signs."""
     return {name: value for name, _, value in (part.partition("=") for part in message.split(","))}
 
 

@@ -1,9 +1,9 @@
 """How connections are secured: TLS and SASL, under the property names of Kafka's Java clients.
 
 Certificates and keys are PEM (``ssl.truststore.type=PEM``, KIP-651), in files or in the properties
-themselves; Java's own stores (JKS, PKCS12) are not read. Names of hosts are checked unless
-``ssl.endpoint.identification.algorithm`` is empty. Executors need the files under the same names, and nothing
-where certificates are in the properties.
+themselves; Java's own stores (JKS, PKCS12) are not read. Host names are verified unless
+``ssl.endpoint.identification.algorithm`` is empty. Spark executors need the files under the same paths;
+certificates in the properties need no files.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _identification(value: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SecurityConfig:
-    """Hashable. Keys and passwords are not shown."""
+    """Settings of TLS and SASL. Hashable; ``repr`` does not show keys and passwords."""
 
     security_protocol: str = setting("security.protocol", "PLAINTEXT", _protocol)
     truststore_type: str = setting("ssl.truststore.type", "PEM", _pem_type)
@@ -106,15 +106,15 @@ class SecurityConfig:
 
     @property
     def login(self) -> Login | None:
-        """Whom SASL is for."""
+        """The user that SASL authenticates; None without one."""
         return None if self.jaas is None else parse_jaas(self.jaas)
 
 
 @lru_cache(maxsize=16)
 def tls_context(config: SecurityConfig) -> ssl.SSLContext:
-    """Made once for a configuration. Without a truststore the system's authorities count.
+    """The TLS context, made once for each configuration.
 
-    Raises ConfigError.
+    Without a truststore the system's certificate authorities are trusted. Raises ConfigError.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = config.identification == "https"
@@ -125,7 +125,7 @@ def tls_context(config: SecurityConfig) -> ssl.SSLContext:
 
 
 def load_truststore(context: ssl.SSLContext, config: SecurityConfig) -> bool:
-    """Whether there is one. Raises ConfigError."""
+    """Load the truststore and return whether one is configured. Raises ConfigError."""
     trusted = config.truststore_certificates
     if config.truststore_location is not None:
         trusted = _read_pem(config.truststore_location, "ssl.truststore.location")
@@ -139,7 +139,7 @@ def load_truststore(context: ssl.SSLContext, config: SecurityConfig) -> bool:
 
 
 def load_keystore(context: ssl.SSLContext, config: SecurityConfig) -> bool:
-    """Whether there is one. Raises ConfigError."""
+    """Load the keystore and return whether one is configured. Raises ConfigError."""
     if config.keystore_location is not None:
         _load_key(context, _read_pem(config.keystore_location, "ssl.keystore.location"), config)
     elif config.keystore_chain is not None:
@@ -179,7 +179,7 @@ def _load_key(context: ssl.SSLContext, pem: str, config: SecurityConfig) -> None
 
 @contextmanager
 def _file_with(content: str) -> Iterator[str]:
-    """A file that only this user can read, gone afterwards: keys are loaded from files alone."""
+    """Write a temporary file that only this user can read, since `ssl` loads keys only from files."""
     descriptor, path = tempfile.mkstemp(prefix="penstock-", suffix=".pem")
     try:
         with open(descriptor, "w") as file:

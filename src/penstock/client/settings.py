@@ -1,4 +1,4 @@
-"""Settings under Kafka's property names: dataclass fields that know their name and how to read a text.
+"""Settings under Kafka's property names: dataclass fields that know their property and how to parse it.
 
 @dataclass(frozen=True, kw_only=True)
 class FetchConfig:
@@ -28,7 +28,7 @@ class ConfigError(ValueError):
 def setting(name: str, default: T, parse: Callable[[str], T], *, is_secret: bool = False) -> T:
     """A dataclass field read from property ``name``; ``parse`` raises ValueError("what was expected").
 
-    What is secret is shown neither in errors nor by ``repr``.
+    Neither errors nor ``repr`` show a secret value.
     """
     made: T = field(default=default, repr=not is_secret, metadata={"name": name, "parse": parse})
     return made
@@ -39,9 +39,9 @@ def property_names(*configs: type[DataclassInstance]) -> frozenset[str]:
 
 
 def from_properties(config: type[Config], properties: Mapping[str, str], **known: Any) -> Config:
-    """An instance from the properties that belong to ``config``; the rest is somebody else's.
+    """Create an instance from the properties that belong to ``config`` and ignore the others.
 
-    ``known``: fields given directly, by field name. Raises ConfigError.
+    ``known`` holds fields given directly, by field name. Raises ConfigError.
     """
     values: dict[str, Any] = dict(known)
     for f in fields(config):

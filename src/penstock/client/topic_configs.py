@@ -1,4 +1,4 @@
-"""What a topic is configured to take (DescribeConfigs)."""
+"""The largest record batch that a topic accepts (DescribeConfigs)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DENIED: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHOR
 
 
 def max_message_bytes(cluster: Cluster, topic: str) -> int | None:
-    """The largest record batch that the topic takes; None where this client may not know.
+    """The largest record batch that the topic accepts, in bytes; None if this client may not read it.
 
     Raises ServerError.
     """

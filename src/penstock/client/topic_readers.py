@@ -1,4 +1,4 @@
-"""Who reads which topics now: the members of consumer groups, by what they were assigned."""
+"""Find the current readers of topics: the members of consumer groups, by their assignments."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _CLASSIC, _CONSUMER = "classic", "consumer"
 
 
 def readers_of_topics(cluster: Cluster) -> dict[str, tuple[int, int]]:
-    """By topic how many members of groups read some of it, and of how many groups they are. Raises
-    ClientError.
+    """By topic: the number of group members that read a part of it, and the number of their groups.
+
+    Raises ClientError.
     """
     members: Counter[str] = Counter()
     groups: defaultdict[str, set[str]] = defaultdict(set)
@@ -34,7 +35,7 @@ def readers_of_topics(cluster: Cluster) -> dict[str, tuple[int, int]]:
 
 
 def _assigned(cluster: Cluster, node_id: int) -> list[tuple[str, set[str]]]:
-    """The groups that a broker coordinates, and the topics of each of their members."""
+    """The groups that a broker coordinates, with the topics of each of their members."""
     connection = cluster.connection(node_id)
     listed = connection.call(ListGroupsRequest(), ListGroupsResponse).groups
     found: list[tuple[str, set[str]]] = []
@@ -55,7 +56,7 @@ def _assigned(cluster: Cluster, node_id: int) -> list[tuple[str, set[str]]]:
 
 
 def _topics_of(assignment: bytes) -> set[str]:
-    """A consumer's assignment, its version in front."""
+    """The topics of a consumer's assignment, which begins with its version."""
     if len(assignment) < 2:
         return set()
     version = int.from_bytes(assignment[:2], "big", signed=True)

@@ -1,4 +1,4 @@
-"""Topics made and removed, and their beginnings cut off (CreateTopics, DeleteTopics, DeleteRecords)."""
+"""Create and delete topics, and delete the oldest records (CreateTopics, DeleteTopics, DeleteRecords)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from penstock.protocol.messages import (
     DeleteTopicsResponse,
 )
 
-#: Leaves the number of partitions or replicas to the brokers' defaults (KIP-464).
 BROKER_DEFAULT: Final = -1
-_STATES_VERSION: Final = 6  # of DeleteTopics: topics by name or by id (KIP-516)
+"""Leaves the number of partitions or replicas to the brokers' defaults (KIP-464)."""
+
+_STATES_VERSION: Final = 6
+"""The first version of DeleteTopics that takes topics by name or by id (KIP-516)."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be made; what is left out is as the brokers have it."""
+    """A topic to create; the brokers' defaults apply to what is left out."""
 
     name: str
     partitions: int = BROKER_DEFAULT
@@ -36,9 +38,9 @@ class NewTopic:
 
 
 def create_topics(cluster: Cluster, topics: Iterable[NewTopic]) -> None:
-    """Make them and wait until the cluster's metadata tells of them. Those that exist are left as they are.
+    """Create topics and wait until the cluster's metadata lists them; existing topics are left as they are.
 
-    Raises ServerError for the first that the cluster refuses.
+    Raises ServerError for the first topic that the cluster refuses.
     """
     wanted = {topic.name: topic for topic in topics}
 
@@ -73,7 +75,7 @@ def create_topics(cluster: Cluster, topics: Iterable[NewTopic]) -> None:
 
 
 def delete_topics(cluster: Cluster, names: Collection[str]) -> None:
-    """Those that don't exist are passed over. Raises ServerError."""
+    """Delete topics; missing ones are skipped. Raises ServerError."""
     left = set(names)
 
     def ask() -> None:
@@ -95,7 +97,7 @@ def delete_topics(cluster: Cluster, names: Collection[str]) -> None:
 
 
 def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> None:
-    """Let each partition begin at this offset. Raises ServerError."""
+    """Delete the records of each partition before this offset. Raises ServerError."""
     left = dict(before)
 
     def ask() -> None:

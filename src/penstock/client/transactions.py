@@ -1,8 +1,8 @@
-"""Transactions from an administrator's side (KIP-664): what is open, who coordinates it, how to end it.
+"""Administer transactions (KIP-664): list open ones, find their coordinator, end them.
 
-Two things can keep a reader of committed records waiting. An *open* transaction has a coordinator, and ends
-by itself when its time is up; `fence` ends it now. A *hanging* one is open in a partition but unknown to
-every coordinator: nobody will ever end it, unless `write_abort_marker` does.
+Two things can block a reader of committed records. An *open* transaction has a coordinator and ends by itself
+after its timeout; `fence` ends it now. A *hanging* one is open in a partition but unknown to every
+coordinator: it stays open until `write_abort_marker` ends it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from penstock.protocol.messages import (
 
 NO_FILTER_MS: Final = -1
 MAX_PARTITIONS_PER_REQUEST: Final = 500
-#: Of the producer that `fence` makes, which never begins a transaction.
 FENCING_TIMEOUT_MS: Final = 1
+"""The transaction timeout of the producer that `fence` creates, which never begins a transaction."""
 
 _DURATION_VERSION = 1
 _PATTERN_VERSION = 2
@@ -46,7 +46,10 @@ class TransactionListing(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """`start_timestamp_ms` is that of the last transaction, or -1 if there was none."""
+    """The state of one transactional id.
+
+    `start_timestamp_ms` is that of the last transaction, or -1 if there was none.
+    """
 
     transactional_id: str
     coordinator_id: int
@@ -59,8 +62,10 @@ class TransactionDescription(NamedTuple):
 
 
 class ActiveProducer(NamedTuple):
-    """What a partition leader knows of a producer; `start_offset` is -1 if none of its transactions is open,
-    `coordinator_epoch` if none has ended there yet."""
+    """A producer's state at a partition leader.
+
+    `start_offset` is -1 if none of its transactions is open, `coordinator_epoch` if none has ended there yet.
+    """
 
     partition: TopicPartition
     producer_id: int
@@ -79,7 +84,10 @@ def list_transactions(
     longer_than_ms: int = NO_FILTER_MS,
     pattern: str | None = None,
 ) -> list[TransactionListing]:
-    """The transactional ids of all coordinators. Raises ServerError, UnsupportedByServer for a filter."""
+    """List the transactional ids of all coordinators.
+
+    Raises ServerError, and UnsupportedByServer if a broker does not support a filter.
+    """
     request = ListTransactionsRequest(
         state_filters=list(states),
         producer_id_filters=list(producer_ids),
@@ -117,7 +125,7 @@ def _require_filters(cluster: Cluster, node_id: int, request: ListTransactionsRe
 
 
 def describe_transaction(cluster: Cluster, transactional_id: str) -> TransactionDescription:
-    """What its coordinator says. Raises ServerError, TRANSACTIONAL_ID_NOT_FOUND among them."""
+    """Describe a transaction as its coordinator sees it. Raises ServerError (TRANSACTIONAL_ID_NOT_FOUND)."""
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
     coordinator = Coordinator(cluster, CoordinatorKind.TRANSACTION, transactional_id)
 
@@ -141,7 +149,7 @@ def describe_transaction(cluster: Cluster, transactional_id: str) -> Transaction
 
 
 def fence(cluster: Cluster, transactional_id: str) -> tuple[int, int]:
-    """Take a transactional id from its producer, which aborts an open transaction.
+    """Fence the producer of a transactional id, which aborts its open transaction.
 
     Returns the producer id and epoch that fence it. Raises ServerError.
     """
@@ -161,7 +169,7 @@ def fence(cluster: Cluster, transactional_id: str) -> tuple[int, int]:
 
 
 def active_producers(cluster: Cluster, partitions: Iterable[TopicPartition]) -> list[ActiveProducer]:
-    """Everybody whom the leaders remember to have written. Raises UnknownPartition, ServerError."""
+    """List the producers that the partitions' leaders remember. Raises UnknownPartition, ServerError."""
     missing = sorted(set(partitions))
     found: list[ActiveProducer] = []
 
@@ -215,10 +223,10 @@ def _producers(cluster: Cluster, response: DescribeProducersResponse) -> list[Ac
 def hanging_transactions(
     cluster: Cluster, partitions: Iterable[TopicPartition], longer_than_ms: int, now_ms: int
 ) -> list[ActiveProducer]:
-    """Transactions that are open in these partitions, silent for so long, and nobody's to end.
+    """Find hanging transactions: open in these partitions, idle for this time, unknown to coordinators.
 
-    Their producer id belongs to no transactional id, or to one whose transaction does not take in the
-    partition. One that is open for less than the longest timeout allowed may just be on its way.
+    Their producer id belongs to no transactional id, or to one whose transaction does not include the
+    partition. A transaction that is open for less than the longest allowed timeout may still be in progress.
     """
     candidates = [
         producer
@@ -246,10 +254,10 @@ def _partitions_of(cluster: Cluster, transactional_id: str) -> list[TopicPartiti
 
 
 def write_abort_marker(cluster: Cluster, producer: ActiveProducer) -> None:
-    """End the producer's transaction in this partition, whatever any coordinator thinks of it.
+    """End the producer's transaction in this partition, regardless of any coordinator's state.
 
-    A partition in which no transaction of the producer ever ended knows no coordinator epoch; 0 is below
-    that of every coordinator. Raises ServerError.
+    A partition in which no transaction of the producer ever ended knows no coordinator epoch; 0 is below the
+    epoch of every coordinator. Raises ServerError.
     """
     tp = producer.partition
     topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=tp.topic, partition_indexes=[tp.partition])

@@ -1,8 +1,8 @@
-"""A producer's side of transactions (KIP-98), one step a call: begin, commit offsets, end.
+"""A producer's side of transactions (KIP-98), one step per call: begin, commit offsets, end.
 
-Both protocols are spoken. Where the cluster has finalized ``transaction.version`` 2 (KIP-890) brokers add
-partitions and groups to the transaction by themselves; below it the client announces them first, and keeps to
-the older versions of the requests.
+Both protocols are supported. If the cluster has finalized ``transaction.version`` 2 (KIP-890), brokers add
+partitions and groups to the transaction by themselves; below it the client announces them first and uses the
+older versions of the requests.
 """
 
 from __future__ import annotations
@@ -32,14 +32,13 @@ from penstock.protocol.messages import (
 
 TRANSACTION_VERSION: Final = "transaction.version"
 _VERSION_2: Final = 2
-# The newest versions that a client of the first protocol may speak.
+# The newest versions that a client of the first protocol may send.
 _V1_TXN_OFFSET_COMMIT: Final = 4
 _V1_END_TXN: Final = 4
-_CLIENTS_ADD_PARTITIONS: Final = 3  # from 4 on the request is for brokers
+_CLIENTS_ADD_PARTITIONS: Final = 3  # from version 4 on only brokers send it
 
 _NO_MEMBER_GENERATION: Final = -1
 _NO_LEADER_EPOCH: Final = -1
-#: After these the transaction is over for this producer, whoever ended it.
 LOST: Final = frozenset(
     (
         ErrorCode.PRODUCER_FENCED,
@@ -51,10 +50,11 @@ LOST: Final = frozenset(
         ErrorCode.TRANSACTION_ABORTABLE,
     )
 )
+"""Errors after which this producer's transaction is over, whichever side ended it."""
 
 
 class Transactor:
-    """One transactional id. `begin` takes it over from whoever has it; the other steps need it done."""
+    """One transactional id. `begin` fences its previous producer; the other steps need `begin` first."""
 
     def __init__(self, cluster: Cluster, transactional_id: str, timeout_ms: int) -> None:
         self.transactional_id = transactional_id
@@ -66,16 +66,17 @@ class Transactor:
 
     @property
     def transaction(self) -> Transaction:
-        """What a `Producer` needs to write in it."""
+        """The transaction that a `Producer` needs to write in it."""
         if self._transaction is None:
             raise ValueError(f"transactional id '{self.transactional_id}': begin() was not called")
         return self._transaction
 
     def begin(self, *, resumed: bool = False) -> Transaction:
-        """InitProducerId: fence every earlier producer of the id and abort what one has left open. With
-        ``resumed`` (KIP-360) only if no other has begun since: else TransactionLost is raised.
+        """Fence every earlier producer of the id and abort its open transaction (InitProducerId).
 
-        Returns when that is done. Raises ServerError, INVALID_TRANSACTION_TIMEOUT among them.
+        With ``resumed`` (KIP-360) this succeeds only if no other producer has begun since, and raises
+        TransactionLost otherwise. Returns when the abort is done. Raises ServerError, for example
+        INVALID_TRANSACTION_TIMEOUT.
         """
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id, transaction_timeout_ms=self.timeout_ms
@@ -102,7 +103,10 @@ class Transactor:
         return self._transaction
 
     def add_partitions(self, partitions: Collection[TopicPartition]) -> None:
-        """Announce what will be written; nothing to do in version 2. Raises TransactionLost, ServerError."""
+        """Announce the partitions to write; does nothing in version 2.
+
+        Raises TransactionLost, ServerError.
+        """
         transaction = self.transaction
         if transaction.is_version_2 or not partitions:
             return
@@ -131,9 +135,9 @@ class Transactor:
         self._coordinator.retry(ask)
 
     def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Offsets of a group that count once the transaction is committed.
+        """Add a group's offsets to the transaction; they take effect when it is committed.
 
-        They are committed as by no member of the group. Raises TransactionLost, ServerError.
+        They are committed without a member id. Raises TransactionLost, ServerError.
         """
         transaction = self.transaction
         group = self._groups.get(group_id)
@@ -198,10 +202,10 @@ class Transactor:
         )
 
     def end(self, *, commit: bool) -> None:
-        """Decide the transaction; asked again until the coordinator has answered.
+        """Commit or abort the transaction; retried until the coordinator has answered.
 
-        Raises TransactionLost if it was decided otherwise. Any other error leaves the outcome unknown until
-        `begin` has returned once more. After a success the identity is that of the next transaction.
+        Raises TransactionLost if it already ended the other way. Any other error leaves the outcome unknown
+        until `begin` has returned again. After a success the identity is that of the next transaction.
         """
         transaction = self.transaction
         request = EndTxnRequest(
@@ -216,7 +220,8 @@ class Transactor:
             response = self._coordinator.call(request, EndTxnResponse, newest=newest)
             if response.error_code:
                 raise self._error(response.error_code)
-            if response.producer_id >= 0:  # version 2: every transaction has an epoch of its own
+            # Version 2: every transaction has its own epoch.
+            if response.producer_id >= 0:
                 identity = ProducerIdentity(response.producer_id, response.producer_epoch)
                 self._transaction = Transaction(self.transactional_id, identity, transaction.is_version_2)
 

@@ -1,9 +1,9 @@
-"""What the demo computes: one streams application, to be read as an example of a real one.
+"""The demo's computation: one streams application, written as an example of a real one.
 
-The topic of flights is read in two ways at once. As a *stream* it is reports, each a fact that came when it
-came: every airline's hours, sent once, when they close; what comes later than `GRACE` is dropped. As a
-*table* it is what is known now: a new report of a flight replaces the last, a tombstone takes it back, and
-every sum follows, through each join and grouping.
+It reads the topic of flights in two ways at once. As a *stream*, each report is a fact at its time: every
+airline's hours are sent once, when they close; reports later than `GRACE` are dropped. As a *table*, it is
+the current knowledge: a new report of a flight replaces the last, a tombstone removes it, and every sum
+follows, through each join and grouping.
 
     flights ─┬─ stream ─ by airline ─ hours, final ─────────────────────────────▶ hours
              └─ table ──┬─ by the plane that flew it ⟕ planes ─ by airline ⟕ airlines ─▶ airline-delays
@@ -21,13 +21,14 @@ from penstock.streams import App, Windowed, json, string, tumbling
 Row: TypeAlias = dict[str, Any]
 
 GRACE: Final = "6 hours"
-DELAYED_MINUTES: Final = 15  # the usual definition of a delayed departure: more than this
+DELAYED_MINUTES: Final = 15
+"""A departure is delayed if it is later than this, by the usual definition."""
 
 _EMPTY: Final = {"flights": 0, "cancelled": 0, "delayed": 0, "minutes": 0}
 
 
 def build(topics: Topics) -> App:
-    """The application over these topics; its own name is their prefix."""
+    """Build the application over these topics; its name is their prefix."""
     app = App(topics.prefix, key=string, value=json)
     reports = app.stream(topics.flights)
     known = reports.to_table(store="flights")
@@ -66,17 +67,17 @@ def build(topics: Topics) -> App:
 
 
 def add(group: str, report: Row, sums: Row) -> Row:
-    """The sums with one flight more."""
+    """Add one flight to the sums."""
     return _moved(report, sums, 1)
 
 
 def take(group: str, report: Row, sums: Row) -> Any:
-    """The sums with one flight less; None, which deletes the group, when it was the last."""
+    """Remove one flight from the sums; return None, which deletes the group, if it was the last."""
     return _moved(report, sums, -1) if sums["flights"] > 1 else None
 
 
 def _moved(report: Row, sums: Row, sign: int) -> Row:
-    minutes = report["dep_delay"]  # null: it never left
+    minutes = report["dep_delay"]  # null: the flight never left
     moved = {
         "flights": sums["flights"] + sign,
         "cancelled": sums["cancelled"] + sign * (minutes is None),
@@ -89,7 +90,7 @@ def _moved(report: Row, sums: Row, sign: int) -> Row:
 
 
 def delay(report: Row) -> Row:
-    """What the sums need of a report, and no more: it travels through a topic."""
+    """Only those fields of a report that the sums need, since it goes through a topic."""
     return {"dep_delay": report["dep_delay"]}
 
 
@@ -99,7 +100,7 @@ def with_seats(report: Row, plane: Row | None) -> Row:
 
 
 def named(what: str) -> Any:
-    """A joiner that puts the name of an airline or airport before its sums."""
+    """A joiner that adds the name of an airline or airport to its sums."""
     return lambda sums, row: {what: None if row is None else row["name"], **sums}
 
 
@@ -109,7 +110,7 @@ def with_weather(sums: Row, weather: Row | None) -> Row:
 
 
 def weather_key(report: Row) -> str:
-    """``JFK 2013-01-01T10``: airport and hour, as keys of the weather are."""
+    """``JFK 2013-01-01T10``: airport and hour, like the keys of the weather."""
     return f"{report['origin']} {report['sched_dep'][:13]}"
 
 

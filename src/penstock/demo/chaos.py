@@ -1,4 +1,4 @@
-"""Kills at random points: what dies, and how far the application has come by then."""
+"""Kills at random points: the victim, and the application's progress at that time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DELAY_MAX_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Due ``delay_s`` after the application has read ``share`` of its input: in the middle of anything."""
+    """A kill ``delay_s`` after the application has read ``share`` of its input, at any point of its work."""
 
     victim: Victim
     share: float
@@ -21,7 +21,7 @@ class Kill:
 
 
 def planned_kills(seed: int, application: int, node: int) -> list[Kill]:
-    """The kills that follow from a seed, spread over the run in an order of their own."""
+    """The kills that a seed yields, spread over the run in random order."""
     rng = random.Random(seed)
     victims: list[Victim] = ["application" for _ in range(application)]
     victims += ["node" for _ in range(node)]
@@ -34,14 +34,14 @@ def planned_kills(seed: int, application: int, node: int) -> list[Kill]:
 
 
 class Schedule:
-    """Says which kill is due."""
+    """The kills of a run in their order."""
 
     def __init__(self, kills: list[Kill]) -> None:
         self._waiting = list(kills)
         self._due_s: float | None = None
 
     def due(self, share: float, now_s: float) -> Iterator[Kill]:
-        """The kill that is due now, if one is. A kill's delay begins when its share has been reached."""
+        """Yield the kill that is due now, if any. A kill's delay begins when its share has been reached."""
         if not self._waiting or share < self._waiting[0].share:
             return
         if self._due_s is None:

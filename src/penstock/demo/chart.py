@@ -1,4 +1,4 @@
-"""The picture of the result: who is late at which hour, and on which days everyone was."""
+"""The chart of the result: delays by airline and hour, and the mean delay of each day."""
 
 from __future__ import annotations
 
@@ -10,17 +10,25 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FLIGHTS_IN_CELL_MIN = 30  # fewer say nothing about a carrier at an hour
-MEAN_DELAY_SCALE_MAX = 40.0  # minutes at the dark end of the scale
+FLIGHTS_IN_CELL_MIN = 30
+"""Cells with fewer flights are left empty, since their mean would be arbitrary."""
+
+MEAN_DELAY_SCALE_MAX = 40.0
+"""Minutes at the dark end of the color scale."""
+
 WORST_DAYS_NAMED = 4
-PEAK_DISTANCE = 0.12  # of the whole width
+PEAK_DISTANCE = 0.12
+"""The least distance between two named days, as a share of the whole width."""
+
 NEW_YORK = "America/New_York"
 INK, MUTED, EMPTY = "#1f2933", "#7b8794", "#f1f2f4"
 
 
 def draw_chart(hours: pd.DataFrame, weather: pd.DataFrame, airlines: pd.DataFrame, path: Path) -> None:
-    """Write a PNG to `path`: the final hours of each airline (as `check.hours_of` gives them), and the days,
-    from what is known of each airport's hours; `airlines` has the names.
+    """Draw the delays and write a PNG to `path`.
+
+    `hours` holds the final hours of each airline, as `check.hours_of` returns them; `weather` holds the
+    current sums of each airport's hours; `airlines` has the names.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -63,14 +71,14 @@ def _airport_hours(weather: pd.DataFrame) -> pd.DataFrame:
 
 
 def _departed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Sums to take means from: flights that left, and their delays in minutes."""
+    """The sums for means: flights that left, and their delays in minutes."""
     return rows.assign(
         departed=(rows["flights"] - rows["cancelled"]).astype(float), minutes=rows["minutes"].astype(float)
     )
 
 
 def _draw_carriers(figure: Figure, axes: Axes, rows: pd.DataFrame) -> None:
-    """Carriers, worst on top, by hour of the day; colour is the mean delay."""
+    """Draw the mean delay as color, by airline (worst on top) and hour of the day."""
     from matplotlib import colormaps
 
     cells = rows.groupby(["airline", rows["local"].dt.hour])[["minutes", "departed"]].sum()
@@ -106,7 +114,7 @@ def _draw_carriers(figure: Figure, axes: Axes, rows: pd.DataFrame) -> None:
 
 
 def _draw_days(axes: Axes, rows: pd.DataFrame) -> None:
-    """Mean delay of each day, the worst days named."""
+    """Draw the mean delay of each day, and name the worst days."""
     days = rows.groupby(rows["local"].dt.tz_localize(None).dt.normalize())[["minutes", "departed"]].sum()
     mean = days["minutes"] / days["departed"]
     axes.fill_between(mean.index, mean, color="#f28e4b", alpha=0.35, linewidth=0)
@@ -133,7 +141,7 @@ def _draw_days(axes: Axes, rows: pd.DataFrame) -> None:
 
 
 def _peaks(mean: pd.Series) -> list[pd.Timestamp]:
-    """The worst days, far enough from each other for their names to fit."""
+    """The worst days, far enough apart for their names to fit."""
     apart = (mean.index[-1] - mean.index[0]) * PEAK_DISTANCE
     peaks: list[pd.Timestamp] = []
     for day in mean.sort_values(ascending=False).index:

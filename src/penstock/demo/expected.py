@@ -1,12 +1,12 @@
-"""What the application must have found, computed by pandas from the log of its input.
+"""The expected results, computed by pandas from the log of the application's input.
 
-Written apart from `application.py` and sharing nothing with it but the rules, which are Kafka Streams': it
-sees the log as any client reads it, as a whole, and merges and groups frames.
+This module is independent of `application.py`: they share only the rules, which are those of Kafka Streams.
+It reads the whole log as any client does, and merges and groups frames.
 
-- **Tables**: a key's last record in its partition counts, and none where that is a tombstone.
+- **Tables**: the last record of a key in its partition counts; a tombstone removes the key.
 - **Hours**: the stream time of a partition is the greatest timestamp in it so far. A report is too late once
-  stream time, its own timestamp included, has reached its hour's end and the grace; an hour is final, and
-  sent, when stream time at the end has reached as much.
+  stream time, its own timestamp included, has reached its hour's end plus the grace; an hour is final, and
+  sent, when stream time at the end has reached the same point.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SUMS = ["flights", "cancelled", "delayed", "minutes"]
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The results by topic, each indexed by its key; and how hard the input was, in reports of flights."""
+    """The results by topic, each indexed by its key; and counts of difficult flight reports in the input."""
 
     results: Mapping[str, pd.DataFrame]
     reports: int
@@ -42,7 +42,7 @@ class Expected:
 
 
 def expected_results(logs: Mapping[str, Sequence[LogRecord]], topics: Topics) -> Expected:
-    """``logs``: the records of each input topic, those of a partition in their order."""
+    """Compute the results from ``logs``, the records of each input topic in the order of their partitions."""
     reports = _parsed(logs[topics.flights], REPORT)
     known = _latest(reports)
     planes = _latest(_parsed(logs[topics.planes], ["seats"]))
@@ -81,7 +81,7 @@ def expected_results(logs: Mapping[str, Sequence[LogRecord]], topics: Topics) ->
 
 
 def _parsed(log: Sequence[LogRecord], fields: list[str]) -> pd.DataFrame:
-    """Fields of each value, with its record's key, partition, timestamp and whether it is a tombstone."""
+    """The fields of each value, with its record's key, partition, timestamp, and a flag for tombstones."""
     import pandas as pd
 
     values = json.loads(b"[" + b",".join(record.value or b"{}" for record in log) + b"]")

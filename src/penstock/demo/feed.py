@@ -1,4 +1,4 @@
-"""Sends the scenario to the cluster, as far ahead of the application as it is let."""
+"""Send the scenario to the cluster, up to a limit ahead of the application."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ class DeliveryFailed(RuntimeError):
 
 
 class Feed:
-    """An idempotent producer of a client that is not ours: each partition has the records in their order, and
-    each once, even if the node is killed meanwhile. `sent` counts the records given to it.
+    """An idempotent producer of a third-party client.
+
+    Each partition gets the records in order and each record once, even if the node is killed meanwhile.
+    `sent` counts the records passed to the producer.
     """
 
     def __init__(self, bootstrap_servers: str, records: Sequence[Record]) -> None:
@@ -46,7 +48,7 @@ class Feed:
         return self.sent == self.total
 
     def send(self, count: int) -> None:
-        """Send the next records. Raises DeliveryFailed, for earlier ones too."""
+        """Send the next records. Raises DeliveryFailed, also for earlier records."""
         for record in self._records[self.sent : self.sent + count]:
             self._send(record)
             self.sent += 1

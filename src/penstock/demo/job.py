@@ -1,7 +1,7 @@
-"""The whole demo, step by step, on a cluster that runs already.
+"""The whole demo, step by step, on a running cluster.
 
-create topics → start the application's process → make the input → feed it, watch, kill where that is asked
-for → all read → stop → read input and results by another client → pandas → compare → chart
+create topics → start the application's process → make the input → feed it, watch, kill if requested
+→ all read → stop → read input and results by another client → pandas → compare → chart
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ STALLED_S: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to run and where; chart and Spark's log go to the directory `output`, made if need be.
+    """The options of a run; the chart and Spark's log are written to the directory `output`.
 
-    `days` cuts the year short; `partitions` holds for every topic; `seed` is of the scenario. The feed keeps
-    up to `lag_max` records ahead of the application, so that tables change while it runs, not before.
+    `days` shortens the year; `partitions` applies to every topic; `seed` is that of the scenario. The feed
+    stays up to `lag_max` records ahead of the application, so that tables change while it runs, not before.
     """
 
     bootstrap_servers: str
@@ -58,7 +58,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came out: a comparison for each result topic; `starts` of the application."""
+    """The results of a run: a comparison for each result topic; `starts` of the application."""
 
     scenario: Scenario
     expected: Expected
@@ -74,14 +74,14 @@ class Outcome:
 
 
 class Stalled(RuntimeError):
-    """The application runs, and reads nothing; the message says for how long."""
+    """The application runs but reads nothing; the message says for how long."""
 
 
 def run(options: Options, view: View, restart_node: Callable[[], None] | None = None) -> Outcome:
-    """Run the demo and return what came out; unequal results are an outcome, not an error.
+    """Run the demo and return the outcome; unequal results are an outcome, not an error.
 
-    ``restart_node`` kills the node and starts it again, where kills ask for it. Raises ApplicationEnded,
-    Stalled, DeliveryFailed, TopicsExist, and what the cluster raises.
+    ``restart_node`` kills the node and starts it again, for kills of the node. Raises ApplicationEnded,
+    Stalled, DeliveryFailed, TopicsExist, and the cluster's own errors.
     """
     begun_s = time.monotonic()
     options.output.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def _stream(
     scenario: Scenario,
     restart_node: Callable[[], None] | None,
 ) -> None:
-    """Feed the application, watch it, and kill what is to be killed, until it has read everything."""
+    """Feed the application, watch it, and carry out the kills, until it has read everything."""
     begun_s = time.monotonic()
     feed = Feed(options.bootstrap_servers, scenario.records)
     monitor = Monitor(options.bootstrap_servers, options.topics, options.partitions)
@@ -124,7 +124,7 @@ def _stream(
             if application.started is not None and starts_seen < application.starts:
                 starts_seen = application.starts
                 view.step(*_started(application))
-            sent_all = feed.is_done  # asked first: what it says holds for the lag after it
+            sent_all = feed.is_done  # read first, so that it holds for the lag read after it
             lag = monitor.lag()
             monitor.read_results()
             now_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""Topics read to their ends by a client that is not ours."""
+"""Read topics to their ends with a third-party client."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LogRecord(NamedTuple):
 def read_topics(bootstrap_servers: str, topics: Iterable[str]) -> dict[str, list[LogRecord]]:
     """All committed records of topics as they are now, by topic, one partition after the other.
 
-    Raises KafkaException, also where records are deleted while they are read.
+    Raises KafkaException, also if records are deleted while they are read.
     """
     consumer = Consumer(
         {
@@ -56,7 +56,7 @@ def read_topics(bootstrap_servers: str, topics: Iterable[str]) -> dict[str, list
 def _read(
     consumer: Consumer, offsets: dict[tuple[str, int], tuple[int, int]]
 ) -> dict[tuple[str, int], list[LogRecord]]:
-    """What lies between two offsets, of each partition."""
+    """The records between two offsets of each partition."""
     found: dict[tuple[str, int], list[LogRecord]] = {place: [] for place in offsets}
     ends = {place: end for place, (start, end) in offsets.items() if start < end}
     unread = set(ends)
@@ -72,7 +72,7 @@ def _read(
             if offset < ends[topic, partition]:
                 record = LogRecord(partition, message.key() or b"", message.value(), message.timestamp()[1])
                 found[topic, partition].append(record)
-        # Positions pass the markers of transactions, too, which are no records.
+        # Positions also pass the markers of transactions, which are no records.
         for at in consumer.position([TopicPartition(*place) for place in unread]):
             if at.offset >= ends[at.topic, at.partition]:
                 unread.discard((at.topic, at.partition))

@@ -1,5 +1,6 @@
-"""What any user can see of the application while it runs, by a client that is not ours: the lag of its
-consumer group, and its results as they are committed.
+"""Observe the running application with a third-party client, as any user can.
+
+It shows the lag of the application's consumer group, and the results as they are committed.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Of the application's group, in records: ``read`` of the inputs, ``behind`` in them, and
-    ``under_way`` in its own repartition topics (where transactions' markers count).
+    """The lag of the application's group, in records.
+
+    ``read`` and ``behind`` count the inputs; ``under_way`` counts its own repartition topics, including the
+    markers of transactions.
     """
 
     read: int
@@ -45,7 +48,7 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class Airline:
-    """What the application knows of an airline."""
+    """The application's current result for an airline."""
 
     name: str
     flights: int
@@ -60,7 +63,7 @@ class Airline:
 
 
 class Monitor:
-    """Asks the cluster; not thread-safe. While the node is away it tells what it knew last."""
+    """Queries the cluster; not thread-safe. While the node is down it returns the last known values."""
 
     def __init__(self, bootstrap_servers: str, topics: Topics, partitions: int) -> None:
         self._inputs: list[Place] = [(topic, p) for topic in topics.inputs for p in range(partitions)]
@@ -70,9 +73,9 @@ class Monitor:
             "log_level": LOG_LEVEL_CRITICAL,
             "reconnect.backoff.max.ms": 500,
         }
-        # It never joins. An admin client would do, but librdkafka 2.16 aborts its process where the node dies
-        # while such a request is under way (librdkafka issue 4605). Offsets of an open transaction are not
-        # waited for: a killed application leaves one behind.
+        # This consumer never joins the group. An admin client would also do, but librdkafka 2.16 aborts its
+        # process if the node dies during such a request (librdkafka issue 4605). Offsets of an open
+        # transaction are not awaited, because a killed application leaves one behind.
         self._group = Consumer(settings | {"group.id": topics.prefix, "isolation.level": "read_uncommitted"})
         self._consumer = Consumer(
             settings
@@ -89,19 +92,19 @@ class Monitor:
         self._lag = Lag(0, 0, 0)
         self._airlines: dict[str, Airline] = {}
         self.results = 0
-        """How many results have come."""
+        """The number of results received."""
 
     def lag(self) -> Lag:
-        """The group's, now; while the node is away the last that was known."""
+        """The group's current lag; the last known lag while the node is down."""
         try:
             self._lag = self._ask_lag()
         except KafkaException:
-            time.sleep(0.1)  # and it may be refused at once
+            time.sleep(0.1)  # The request may be refused at once, so wait.
         return self._lag
 
     def _ask_lag(self) -> Lag:
-        # First what is committed, then the ends: a batch that is committed between the two can make the lag
-        # too large, never too small.
+        # Read committed offsets first, then the ends: a batch committed between the two can make the lag too
+        # large, never too small.
         known = self._group.list_topics(timeout=REQUEST_TIMEOUT_S).topics
         places = [
             *self._inputs,
@@ -113,7 +116,7 @@ class Monitor:
             ),
         ]
         found = self._group.committed([TopicPartition(*place) for place in places], REQUEST_TIMEOUT_S)
-        # Nothing is committed in the application's topics that it does not read, its changelogs.
+        # Changelogs, which the application does not read, have no committed offsets.
         committed = {(tp.topic, tp.partition): tp.offset for tp in found if tp.offset >= 0}
         inputs = set(self._inputs)
         places = [place for place in places if place in committed or place in inputs]
@@ -131,7 +134,7 @@ class Monitor:
         )
 
     def read_results(self, all_of_them: bool = False) -> None:
-        """Take up the results that have come; with ``all_of_them`` until no more come."""
+        """Process the results that have arrived; with ``all_of_them``, until no more arrive."""
         while True:
             messages = self._consumer.consume(POLL_RECORDS_MAX, timeout=RESULTS_WAIT_S)
             good = [message for message in messages if message.error() is None]
@@ -151,7 +154,7 @@ class Monitor:
         self._airlines[carrier] = Airline(name or carrier, **row)
 
     def worst_airlines(self) -> Sequence[Airline]:
-        """By mean delay, the worst first; those with enough flights for a mean."""
+        """The airlines with enough flights for a mean, by mean delay, the worst first."""
         known = (airline for airline in self._airlines.values() if airline.flights >= FLIGHTS_MIN)
         return sorted(known, key=lambda airline: -airline.mean_minutes)
 

@@ -1,4 +1,4 @@
-"""The application's process, as seen by the one that started it: start, progress, kill, start again."""
+"""The application's process as its parent manages it: start, progress, kill, restart."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ STOP_TIMEOUT_S: Final = 60.0
 
 
 class ApplicationEnded(RuntimeError):
-    """The application ended by itself; the message is its own."""
+    """The application ended by itself; the message is the application's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """The last batch that was reported: records of all topics that the application reads, its own among
-    them; `state_bytes` of Spark's state store.
+    """The progress of the last reported batch.
+
+    `records` counts all topics that the application reads, including its own; `state_bytes` is the size of
+    Spark's state store.
     """
 
     batch: int
@@ -37,7 +39,7 @@ class BatchProgress:
 
 
 class Application:
-    """One application, through all of its processes. `kill` and `start` may be called in turns."""
+    """One application across all of its processes. `kill` and `start` may be called alternately."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -49,11 +51,11 @@ class Application:
 
     @property
     def started(self) -> dict[str, Any] | None:
-        """What the process said of its start: seconds, Spark's and Java's version; None before."""
+        """The process's start report: seconds, and the versions of Spark and Java; None before the start."""
         return self._said if "started" in self._said else None
 
     def start(self) -> None:
-        """Start a process; it goes on where the last one was."""
+        """Start a process, which resumes where the last one ended."""
         assert self._process is None, "the application runs"
         with Path(self._settings.log).open("ab") as log:
             self._process = subprocess.Popen(
@@ -70,23 +72,23 @@ class Application:
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a process that has not ended."""
+        """Whether the current process is alive."""
         return self._process is not None and self._process.poll() is None
 
     def require_running(self) -> None:
-        """Raises ApplicationEnded if the process has ended by itself."""
+        """Raise ApplicationEnded if the process has ended by itself."""
         if self._process is not None and not self.is_running:
             raise ApplicationEnded(self._last_words())
 
     def kill(self) -> None:
-        """SIGKILL for the process and its JVM, in whatever they are doing; workers end with their JVM."""
+        """Send SIGKILL to the process and its JVM at any point; workers end with their JVM."""
         if self._process is not None:
-            with suppress(ProcessLookupError):  # it had ended
+            with suppress(ProcessLookupError):  # the process had already ended
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._forget()
 
     def stop(self) -> None:
-        """Let it stop in good order. Raises ApplicationEnded if it does not, or had failed before."""
+        """Stop the process cleanly. Raises ApplicationEnded if it does not stop, or had failed before."""
         process = self._process
         if process is None:
             return
@@ -121,7 +123,7 @@ class Application:
         assert process.stdout is not None
         for line in process.stdout:
             if not line.startswith(b"{"):
-                continue  # what some library prints
+                continue  # output of some library
             said = json.loads(line)
             if "batch" in said:
                 self.progress = BatchProgress(**said)

@@ -1,8 +1,8 @@
-"""The input made hard: who reports what, and in which order it arrives.
+"""The demo's input, made difficult: the reports and changes, and the order in which they arrive.
 
-Reports of flights come late and are corrected; planes, airlines, airports and weather change while the
-application runs. A record's place is by when it is sent; what it tells of, its timestamp, is the flight's
-scheduled departure. All of it follows from a seed.
+Reports of flights arrive late and are corrected; planes, airlines, airports and weather change while the
+application runs. Records are ordered by the time of sending; a record's timestamp is the flight's scheduled
+departure. A seed determines everything.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 
-# Of all flights: reported some time after their departure, or after their hour has closed.
+# The shares of flights that are reported some time after their departure, or after their hour has closed.
 DELAYED, DELAYED_MS = 0.24, (10 * MINUTE_MS, 5 * HOUR_MS)
 VERY_LATE, VERY_LATE_MS = 0.01, (8 * HOUR_MS, 2 * DAY_MS)
-# Of all flights: reported again with another delay, another plane or destination; taken back; and of
-# those: reported anew.
+# The shares of flights that are reported again with another delay, and of those with another plane or
+# destination; that are withdrawn, and of those that are reported once more.
 CORRECTED, OTHER_PLANE, OTHER_DESTINATION = 0.04, 0.3, 0.1
 TAKEN_BACK, REPORTED_ANEW = 0.015, 0.4
 CORRECTION_MS = (30 * MINUTE_MS, 3 * DAY_MS)
-# Of a table's rows: there only from some time on, changed, deleted; and of those: there again.
+# The shares of a table's rows that exist only from some time on, are changed, are deleted; and of the deleted
+# those that are restored.
 NEW, CHANGED, DELETED, RESTORED = 0.1, 0.2, 0.05, 0.5
 
 
@@ -46,7 +47,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """The records in the order of sending; `corrections` counts the reports that replace or take back."""
+    """The records in the order of sending; `corrections` counts reports that replace or withdraw others."""
 
     records: list[Record]
     flights: int
@@ -55,8 +56,10 @@ class Scenario:
 
 
 def build_scenario(frames: Frames, topics: Topics, partitions: int, seed: int) -> Scenario:
-    """All that is sent. Flights are partitioned by their airline, so that what is late for an airline's hour
-    is decided by the order of one partition; all else by its key, as Kafka does.
+    """Build all records to send.
+
+    Flights are partitioned by their airline, so that the order of one partition decides which reports are
+    late for an airline's hour; all other records are partitioned by key, as in Kafka.
     """
     import numpy as np
     import pandas as pd
@@ -97,7 +100,7 @@ def _between(span_ms: tuple[int, int], count: int, rng: np.random.Generator) -> 
 
 
 def _delays_ms(count: int, rng: np.random.Generator) -> np.ndarray:
-    """How long after its departure each flight is reported."""
+    """The time from each flight's departure to its report."""
     import numpy as np
 
     chance = rng.random(count)
@@ -106,7 +109,7 @@ def _delays_ms(count: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _corrections(first: pd.DataFrame, frames: Frames, rng: np.random.Generator) -> pd.DataFrame:
-    """Reports that follow the first ones of some flights."""
+    """Further reports of some flights, after the first ones."""
     import pandas as pd
 
     corrected = first.sample(frac=CORRECTED, random_state=rng)
@@ -129,7 +132,7 @@ def _corrections(first: pd.DataFrame, frames: Frames, rng: np.random.Generator) 
 
 
 def _tables(frames: Frames, topics: Topics, begin_ms: int, end_ms: int) -> dict[str, pd.DataFrame]:
-    """The rows of each table as they are first; all but the weather are there before the first flight."""
+    """The initial rows of each table; all tables but the weather exist before the first flight."""
     weather = weather_rows(frames.weather)
     weather = weather[weather["timestamp_ms"].between(begin_ms - HOUR_MS, end_ms)]
     weather = weather.assign(sent_ms=weather["timestamp_ms"])
@@ -147,7 +150,7 @@ def _tables(frames: Frames, topics: Topics, begin_ms: int, end_ms: int) -> dict[
 def _changes(rows: pd.DataFrame, begin_ms: int, end_ms: int, rng: np.random.Generator) -> pd.DataFrame:
     """Updates and tombstones of a table's rows, at any time of the run; some rows begin with a tombstone.
 
-    At least one row of each kind, however small the table.
+    There is at least one row of each kind, even in a small table.
     """
     import numpy as np
     import pandas as pd
@@ -174,7 +177,7 @@ def _changes(rows: pd.DataFrame, begin_ms: int, end_ms: int, rng: np.random.Gene
 def _messages(
     rows: pd.DataFrame, topic: str, columns: list[str], partition_keys: pd.Series, partitions: int
 ) -> pd.DataFrame:
-    """Rows as the key, value and partition of messages."""
+    """Convert rows to the key, value and partition of messages."""
     import numpy as np
     import pandas as pd
 

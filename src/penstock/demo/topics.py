@@ -1,4 +1,4 @@
-"""The demo's topics: their names, their configuration, and creating them."""
+"""The demo's topics: their names, their configuration, and their creation."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 CREATE_TIMEOUT_S = 10.0
-LOG_LEVEL_CRITICAL = 2  # of syslog; what librdkafka says above it would break into the view
+LOG_LEVEL_CRITICAL = 2
+"""A syslog level; librdkafka's less severe messages would break into the view."""
 
-# All keep every record, tables too: the check reads the whole input once more. Flights carry their own time
-# of 2013, which any retention by time would find expired at once.
 CONFIG = {"retention.ms": "-1"}
+"""Keeps every record, also of tables: the check reads the whole input again.
+
+Flights have timestamps of 2013, which any time-based retention would expire at once.
+"""
 
 
 class TopicsExist(RuntimeError):
-    """A topic of that name is there already; the demo neither mixes its events with others nor deletes."""
+    """A topic of that name exists; the demo neither mixes its events with others nor deletes topics."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The names under one prefix, so that several runs fit on one cluster. The prefix alone names the
-    application, and so its consumer group and its own topics.
+    """The topic names under one prefix, so that several runs fit on one cluster.
+
+    The prefix alone is the application's name, and so that of its consumer group and its own topics.
     """
 
     prefix: str = "nyc"

@@ -1,4 +1,4 @@
-"""What the person who runs the demo sees: steps with their times, and the application live while it runs.
+"""The demo's output: steps with their times, and the live state of the application.
 
 On a terminal the live part redraws in place; elsewhere (a log, a pipe) it becomes a line every few seconds.
 """
@@ -28,8 +28,10 @@ AIRLINES_SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state of the run at one moment. `total` records are to be read; `progress` is of the last batch,
-    None before the first; `kills` of the application and the node together.
+    """The state of the run at one moment.
+
+    `total` counts the records to read; `progress` is that of the last batch, None before the first; `kills`
+    counts those of the application and the node together.
     """
 
     elapsed_s: float
@@ -42,7 +44,7 @@ class Snapshot:
 
 
 class View:
-    """Prints steps, and shows snapshots of the running application between `live()`'s enter and exit."""
+    """Prints steps, and shows snapshots of the running application within `live()`."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -50,17 +52,17 @@ class View:
         self._plain_line_due_s = 0.0
 
     def step(self, text: str, seconds: float) -> None:
-        """Report a step as done."""
+        """Report a finished step."""
         dots = " " * max(1, STEP_WIDTH - len(text))
         self._console.print(f"[green]✓[/] {text}{dots}[dim]{seconds:6.1f} s[/]", highlight=False)
 
     def note(self, text: str) -> None:
-        """Print a line of its own."""
+        """Print a separate line."""
         self._console.print(text, highlight=False, soft_wrap=True)
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """Show what `update` gets until the block ends; the last state stays on the screen."""
+        """Show the snapshots passed to `update` until the block ends; the last one stays on the screen."""
         if not self._console.is_terminal:
             yield
             return
@@ -93,7 +95,7 @@ def render(snapshot: Snapshot) -> RenderableType:
 
 
 def figures_table(snapshot: Snapshot) -> Table:
-    """Each figure above what it is, so that none is broken on a terminal of 80 columns."""
+    """Each figure above its label, so that none is broken on a terminal of 80 columns."""
     progress = snapshot.progress
     figures = {
         "rows/s": "–" if progress is None else f"{progress.records_per_second:,.0f}",
@@ -115,7 +117,7 @@ def figures_table(snapshot: Snapshot) -> Table:
 
 
 def airline_table(airlines: Sequence[Airline]) -> Table:
-    """The worst airlines by what is known of them; only names shrink on a narrow terminal."""
+    """The worst airlines by current mean delay; only names shrink on a narrow terminal."""
     table = Table(
         box=None, padding=(0, 2, 0, 0), title="airlines by mean delay", title_justify="left", expand=True
     )

@@ -1,5 +1,6 @@
-"""What an operator does to a running cluster: move partitions, balance brokers, raise replication.
+"""Operations on a running cluster: move partitions, balance brokers, raise replication.
 
-Plans are pure: from a picture of the cluster to new lists of replicas. Carrying them out speaks the client's
-calls, so it works on any cluster that speaks the protocol.
+Plans are pure functions from the cluster's state to new lists of replicas. They are carried out through
+`penstock.client`, so they work on any cluster that speaks the protocol. Commands and their output belong in
+`penstock.cli`.
 """

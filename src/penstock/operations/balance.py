@@ -1,13 +1,13 @@
-"""Spread what can move over places, as evenly as it may lie, with as few moves as that takes. Pure.
+"""Distribute movable things over brokers as evenly as allowed, with as few moves as possible. Pure.
 
-Things (replicas of partitions, or their leaders) lie at brokers and may move to some others, each move at a
-price. Wanted are the flattest loads, and among all ways to them the cheapest. That is a flow of minimal cost:
-a load of n costs 1 + 3 + … + (2n - 1), so that it always pays to take from the fuller one; things flow from
-broker to broker at the price of their moves. A flow is the best there is when no cycle of the residual graph
-is negative (Klein, "A primal method for minimal cost flows", 1967). Here the graph is drawn between brokers:
-an edge is the cheapest thing that could move along it, and loads are edges to and from one more node, the
-outside. First the steps are taken that go straight from a full broker to an empty one; cycles settle the
-rest.
+Things (replicas of partitions, or their leaders) are placed at brokers and may move to some others; each move
+has a price. The goal is the flattest loads, and among all ways to reach them the cheapest. That is a
+minimum-cost flow: a load of n costs 1 + 3 + … + (2n - 1), so that it always pays to take from the fuller
+broker; things flow from broker to broker at the price of their moves. A flow is optimal when no cycle of the
+residual graph is negative (Klein, "A primal method for minimal cost flows", 1967). In the graph here brokers
+are the nodes; an edge is the cheapest thing that could move along it, and loads are edges to and from one
+more node, the outside. The algorithm first takes the steps that lead directly from a full broker to an empty
+one; cycles settle the rest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 Thing = TypeVar("Thing")
 
-#: Prices: one difference in load outweighs all moves, one in what `Layout.price` calls wrong outweighs those.
+# Prices: one unit of load outweighs all moves, and one wrong place (as `Layout.destinations` prices it)
+# outweighs all loads.
 MOVE: Final = 1
 LOAD: Final = 10**9
 PLACE: Final = 10**18
@@ -27,24 +28,26 @@ _OUTSIDE: Final = -1
 
 
 class Layout(ABC, Generic[Thing]):
-    """Where things lie and may go. What `destinations` says of a thing changes only when that thing moves."""
+    """The placement of things and their allowed moves. A thing's `destinations` change only when it moves."""
 
     @abstractmethod
     def things(self) -> Iterable[tuple[Thing, int]]:
-        """Every thing with the broker it lies at; one with several copies comes once for each."""
+        """Every thing with its broker; a thing with several copies appears once for each."""
 
     @abstractmethod
     def destinations(self, thing: Thing, source: int) -> Mapping[int, int]:
-        """Where the copy at *source* may go, and at what price; negative if that makes up for an earlier move
-        or for a wrong place."""
+        """The brokers that the copy at *source* may move to, with prices.
+
+        A price is negative if the move undoes an earlier move or corrects a wrong place.
+        """
 
     @abstractmethod
     def move(self, thing: Thing, source: int, destination: int) -> None:
-        """Do it."""
+        """Move the copy at *source* to *destination*."""
 
     @abstractmethod
     def preference(self, thing: Thing, source: int, destination: int) -> int:
-        """Among things of one price, the highest goes first."""
+        """The rank among things of one price; the thing with the highest rank moves first."""
 
 
 class _Step(NamedTuple):
@@ -53,10 +56,10 @@ class _Step(NamedTuple):
 
 
 def balance(layout: Layout[Thing], brokers: Sequence[int], leaving: Sequence[int] = ()) -> None:
-    """Move things until loads are as flat as the layout allows, and no cheaper way leads there.
+    """Move things until the loads are as flat as the layout allows, at the lowest price.
 
-    Deterministic: equal layouts end equal. *leaving* brokers hold things that all have to go; nothing goes to
-    them.
+    The result is deterministic: equal layouts end equal. All things leave the *leaving* brokers, and none
+    moves to them.
     """
     graph = _Graph(layout, brokers, leaving)
     while (step := graph.best_step()) is not None:
@@ -68,14 +71,14 @@ def balance(layout: Layout[Thing], brokers: Sequence[int], leaving: Sequence[int
 
 
 class _Graph(Generic[Thing]):
-    """Brokers, their loads, and for each pair what could move between them, by price."""
+    """Brokers, their loads, and for each pair of brokers the things that could move between, by price."""
 
     def __init__(self, layout: Layout[Thing], brokers: Sequence[int], leaving: Sequence[int]) -> None:
         self._layout = layout
         self._leaving = frozenset(leaving)
         self._brokers = sorted({*brokers, *leaving})
         self._loads = dict.fromkeys(self._brokers, 0)
-        # movable[step][price]: the things, in a dict for its order
+        # movable[step][price]: the things, in a dict that keeps their order
         self._movable: dict[_Step, dict[int, dict[Thing, None]]] = {}
         self._sources: dict[Thing, dict[int, Mapping[int, int]]] = {}
         for thing, source in layout.things():
@@ -99,7 +102,10 @@ class _Graph(Generic[Thing]):
                 del prices[price]
 
     def _move(self, thing: Thing, step: _Step) -> int:
-        """The price. All copies of the thing are looked at anew: where one is, no other can go."""
+        """Move a thing and return the price.
+
+        The destinations of all its copies are recomputed, since copies exclude each other.
+        """
         price = self._sources[thing][step.source][step.destination]
         copies = list(self._sources[thing])
         for source in copies:
@@ -116,17 +122,17 @@ class _Graph(Generic[Thing]):
         return min(prices) if prices else None
 
     def _relief(self, broker: int) -> int:
-        """What it is worth to have one thing fewer there."""
+        """The gain of removing one thing from the broker."""
         return PLACE**2 if broker in self._leaving else LOAD * (2 * self._loads[broker] - 1)
 
     def _burden(self, broker: int) -> int:
-        """What one thing more there costs."""
+        """The cost of adding one thing to the broker."""
         return LOAD * (2 * self._loads[broker] + 1)
 
     # -- improvements --------------------------------------------------------------------------------
 
     def best_step(self) -> _Step | None:
-        """The single move that gains most; None if none gains."""
+        """The single move with the highest gain; None if no move has a gain."""
         best: tuple[int, _Step] | None = None
         for step in self._movable:
             price = self._price(step)
@@ -138,7 +144,7 @@ class _Graph(Generic[Thing]):
         return None if best is None else best[1]
 
     def negative_cycle(self, barred: set[tuple[_Step, ...]]) -> list[_Step] | None:
-        """Moves that gain only together: steps between brokers one after the other (Bellman and Ford)."""
+        """Steps between brokers that have a gain only together, found by Bellman and Ford's algorithm."""
         nodes = [_OUTSIDE, *self._brokers]
         distance = dict.fromkeys(nodes, 0)
         before: dict[int, int] = {}
@@ -154,7 +160,7 @@ class _Graph(Generic[Thing]):
             if last is None:
                 return None
         assert last is not None
-        for _ in nodes:  # back onto the cycle itself
+        for _ in nodes:  # follow predecessors until the node is on the cycle itself
             last = before[last]
         cycle = [last]
         while (previous := before[cycle[-1]]) != last:
@@ -180,8 +186,10 @@ class _Graph(Generic[Thing]):
                 yield step.source, step.destination, price
 
     def carry_out(self, steps: Sequence[_Step]) -> bool:
-        """Make the moves; undo them if they gain nothing after all, as two moves of one thing may get in each
-        other's way."""
+        """Make the moves and return True, or undo them if they gain nothing.
+
+        Two moves of one thing may conflict.
+        """
         loads_before = dict(self._loads)
         total = 0
         done: list[tuple[Thing, _Step]] = []

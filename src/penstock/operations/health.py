@@ -1,4 +1,4 @@
-"""How a cluster is: what each broker carries, and which partitions an operator should know of."""
+"""The health of a cluster: the load of each broker, and the partitions that need an operator's attention."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ MIN_ISR: Final = "min.insync.replicas"
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoad:
-    """How many partitions a broker leads, would lead if each were led by its first replica, and holds; and
-    how many of those it holds are not in sync there."""
+    """The numbers of partitions at one broker.
+
+    It leads `leaders`, and would lead `preferred_leaders` if each partition were led by its first replica. It
+    holds `replicas`, of which `out_of_sync` are not in sync.
+    """
 
     leaders: int = 0
     preferred_leaders: int = 0
@@ -30,7 +33,7 @@ class BrokerLoad:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A picture of the cluster. A partition stands in each list that it belongs to."""
+    """A snapshot of the cluster. A partition appears in each list whose condition it meets."""
 
     cluster_id: str
     brokers: list[Broker]
@@ -44,12 +47,12 @@ class Health:
 
     @property
     def is_whole(self) -> bool:
-        """Every partition has a leader and all its replicas in sync, and nothing is on its way."""
+        """Whether every partition has a leader and all replicas in sync, and no partition is moving."""
         return not (self.under_replicated or self.offline or self.moving)
 
 
 def health(cluster: Cluster) -> Health:
-    """Ask the cluster. Raises ServerError."""
+    """Describe the cluster. Raises ServerError."""
     described = describe_cluster(cluster)
     topics = describe_topics(cluster)
     partitions = partitions_of(topics)
@@ -64,7 +67,7 @@ def health(cluster: Cluster) -> Health:
         broker_loads([broker.broker_id for broker in described.brokers], partitions),
     )
     for tp, partition in partitions.items():
-        # Replicas that are still being made don't count: a partition that only moves is no reason to worry.
+        # Replicas that are still being copied don't count: a partition that only moves is no problem.
         adding = moving[tp].adding if tp in moving else ()
         settled = [replica for replica in partition.replicas if replica not in adding]
         if not set(settled) <= set(partition.isr):
@@ -79,7 +82,7 @@ def health(cluster: Cluster) -> Health:
 def broker_loads(
     broker_ids: list[int], partitions: Mapping[TopicPartition, PartitionReplicas]
 ) -> dict[int, BrokerLoad]:
-    """What each broker carries; also those that hold replicas and are not among *broker_ids*. Pure."""
+    """The load of each broker, including brokers outside *broker_ids* that hold replicas. Pure."""
     held = {replica for partition in partitions.values() for replica in partition.replicas}
     loads = {}
     for broker in sorted({*broker_ids, *held}):

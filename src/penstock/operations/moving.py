@@ -1,4 +1,4 @@
-"""Carry a plan out: begin, see how far it is, and tidy up when all partitions have arrived."""
+"""Carry out a plan: begin the moves, report progress, and clean up when all partitions have moved."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from penstock.client.replicas import describe_topics, partitions_of
 from penstock.operations.placement import Assignment
 from penstock.operations.throttle import throttle, unthrottle
 
-#: Partitions that one request begins to move.
 PARTITIONS_PER_REQUEST: Final = 500
+"""The number of partitions whose moves one request begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Partitions that have arrived, and bytes of the replicas that are being made, out of all."""
+    """Partitions that have finished moving, and bytes copied to new replicas, each with its total."""
 
     partitions_done: int
     partitions: int
@@ -36,9 +36,9 @@ class Progress:
 
 
 def begin(cluster: Cluster, current: Assignment, planned: Assignment, bytes_per_s: int | None) -> None:
-    """Let the controller take a plan on, under a limit if one is given. Raises ServerError.
+    """Submit a plan to the controller, with a rate limit if one is given. Raises ServerError.
 
-    A plan that is refused leaves no limit behind.
+    If the controller refuses the plan, the limit is removed again.
     """
     if bytes_per_s is not None:
         throttle(cluster, current, planned, bytes_per_s)
@@ -53,7 +53,7 @@ def begin(cluster: Cluster, current: Assignment, planned: Assignment, bytes_per_
 
 
 class Moving:
-    """Partitions on their way to new replicas: those of a plan, or all that a cluster is moving now."""
+    """Partitions that move to new replicas: those of a plan, or all that the cluster is moving now."""
 
     def __init__(
         self, cluster: Cluster, adding: dict[TopicPartition, tuple[int, ...]], also: Collection[str] = ()
@@ -65,7 +65,7 @@ class Moving:
 
     @classmethod
     def of_plan(cls, cluster: Cluster, current: Assignment, planned: Assignment) -> Moving:
-        """Of a plan that has begun; *current* is where replicas were before."""
+        """Track a plan that has begun; *current* is the assignment before it."""
         adding = {
             tp: tuple(broker for broker in replicas if broker not in current[tp])
             for tp, replicas in planned.items()
@@ -74,12 +74,12 @@ class Moving:
 
     @classmethod
     def under_way(cls, cluster: Cluster, also: Collection[str] = ()) -> Moving:
-        """Of whatever moves now, whoever has begun it; *also* these topics are tidied up at the end."""
+        """Track all current moves, of any origin; `finish` also cleans up the topics in *also*."""
         adding = {tp: ongoing.adding for tp, ongoing in list_reassignments(cluster).items()}
         return cls(cluster, adding, also)
 
     def progress(self) -> Progress:
-        """Ask the cluster. Raises ServerError."""
+        """Read the progress from the cluster. Raises ServerError."""
         ongoing = list_reassignments(self._cluster, self._adding)
         done_bytes = total_bytes = 0
         sizes = self._leader_bytes(ongoing)
@@ -94,7 +94,7 @@ class Moving:
         return Progress(len(self._adding) - len(ongoing), len(self._adding), done_bytes, total_bytes)
 
     def _leader_bytes(self, ongoing: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Of partitions that have arrived, as last seen."""
+        """Log sizes at the leaders; for partitions that have finished moving, the last known size."""
         filling = [tp for tp in self._adding if self._adding[tp]]
         asked = [tp for tp in filling if tp in ongoing or tp not in self._sizes]
         self._sizes |= partition_bytes(self._cluster, asked)
@@ -108,14 +108,17 @@ class Moving:
         return replica_bytes(self._cluster, by_broker)
 
     def wait(self, show: Callable[[Progress], None], pause: Callable[[], None]) -> None:
-        """Until all have arrived: tell how far it is, pause, and so on. Raises ServerError."""
+        """Show the progress repeatedly, with a pause between, until all moves are done.
+
+        Raises ServerError.
+        """
         while not (progress := self.progress()).is_done:
             show(progress)
             pause()
         show(progress)
 
     def finish(self) -> dict[TopicPartition, ServerError | None]:
-        """Take limits back and let the first replicas lead; who could not be elected, and why not."""
+        """Remove limits and elect the preferred leaders; returns the results of the elections."""
         lift_throttles(self._cluster, self._topics)
         return elect_first_replicas(self._cluster, self._adding.keys())
 
@@ -123,9 +126,9 @@ class Moving:
 def cancel(
     cluster: Cluster, partitions: Collection[TopicPartition] | None = None
 ) -> dict[TopicPartition, OngoingReassignment]:
-    """Turn back what moves of these partitions (None: all); what it was. Raises ServerError.
+    """Cancel the moves of these partitions (None: all) and return them. Raises ServerError.
 
-    Limits are taken back too, unless other partitions are still moving.
+    Limits are removed too, unless other partitions are still moving.
     """
     ongoing = list_reassignments(cluster, partitions)
     alter_reassignments(cluster, dict.fromkeys(ongoing))
@@ -135,8 +138,8 @@ def cancel(
 
 
 def lift_throttles(cluster: Cluster, topics: Collection[str]) -> None:
-    """Take limits back from these topics and from all brokers that are there. Raises ServerError."""
-    cluster.refresh([])  # the addresses of brokers that came later
+    """Remove the limits of these topics and of all brokers that are not fenced. Raises ServerError."""
+    cluster.refresh([])  # This loads the addresses of brokers that joined later.
     brokers = [broker.broker_id for broker in describe_cluster(cluster).brokers if not broker.is_fenced]
     unthrottle(cluster, _existing(cluster, topics), brokers)
 
@@ -144,7 +147,7 @@ def lift_throttles(cluster: Cluster, topics: Collection[str]) -> None:
 def elect_first_replicas(
     cluster: Cluster, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, ServerError | None]:
-    """Let the preferred leader of each partition lead it, where it does not; what became of each."""
+    """Elect the preferred leader of each partition that another replica leads; returns each result."""
     topics = describe_topics(cluster, _existing(cluster, {tp.topic for tp in partitions}))
     found = partitions_of(topics)
     elsewhere = [tp for tp in partitions if tp in found and found[tp].leader_id != found[tp].replicas[0]]
@@ -152,6 +155,6 @@ def elect_first_replicas(
 
 
 def _existing(cluster: Cluster, topics: Collection[str]) -> list[str]:
-    """Without those that were deleted while they moved."""
+    """The topics that still exist; some may have been deleted while they moved."""
     cluster.forget(topics)
     return sorted(cluster.topics(topics))

@@ -1,4 +1,4 @@
-"""Where replicas should lie: plans as new lists of replicas for partitions. Pure.
+"""Compute the placement of replicas: plans as new lists of replicas for partitions. Pure.
 
 The first replica of a list is the preferred leader. Plans are deterministic: equal clusters get equal plans.
 """
@@ -15,20 +15,20 @@ Assignment = Mapping[TopicPartition, tuple[int, ...]]
 """Replicas of partitions, the preferred leader first."""
 
 Racks = Mapping[int, str | None]
-"""The brokers that may hold replicas, and the rack of each; None is a rack like any other."""
+"""The brokers that may hold replicas, with the rack of each; None counts as a rack like any other."""
 
 
 class CannotPlace(ValueError):
-    """No placement can have what is asked for; the message says what is missing."""
+    """No placement meets the request; the message says what is missing."""
 
 
 def spread(current: Assignment, racks: Racks) -> dict[TopicPartition, tuple[int, ...]]:
     """Changes that spread *current* evenly over the brokers of *racks*: only partitions that change.
 
-    In this order: replicas leave brokers that are not in *racks*; the replicas of a partition lie in as many
-    racks as there can be; brokers have the same number of replicas, as far as racks allow; as few replicas
-    move as possible; brokers are preferred leaders of the same number of partitions; as few of these change
-    as possible. Every partition keeps its number of replicas. Raises CannotPlace.
+    The goals, in this order: replicas leave brokers that are not in *racks*; the replicas of a partition are
+    in as many racks as possible; brokers have the same number of replicas, as far as racks allow; as few
+    replicas move as possible; brokers are preferred leaders of the same number of partitions; as few of these
+    change as possible. Every partition keeps its number of replicas. Raises CannotPlace.
     """
     for tp, replicas in current.items():
         if len(replicas) > len(racks):
@@ -49,8 +49,8 @@ def with_factor(
 ) -> dict[TopicPartition, tuple[int, ...]]:
     """Changes that give each *chosen* partition *factor* replicas; those with as many or more stay.
 
-    The replicas it has, and its leader, stay where they are. New ones go to racks that have none of it, then
-    to the brokers with the fewest replicas of all in *current*. Raises CannotPlace.
+    Existing replicas and leaders stay in place. New ones go to racks that have no replica of the partition,
+    then to the brokers with the fewest replicas of all in *current*. Raises CannotPlace.
     """
     if factor > len(racks):
         raise CannotPlace(f"{factor} replicas need {factor} brokers, found {len(racks)}")
@@ -69,12 +69,12 @@ def with_factor(
 
 
 def moves(current: Assignment, planned: Assignment) -> int:
-    """How many replicas a plan has to copy."""
+    """The number of replicas that a plan has to copy."""
     return sum(len(set(replicas) - set(current[tp])) for tp, replicas in planned.items())
 
 
 class _Replicas(Layout[TopicPartition]):
-    """Replicas, each of which may lie at any broker that has no other of its partition."""
+    """The layout of replicas: each may move to any broker that has no other replica of its partition."""
 
     def __init__(self, current: Assignment, racks: Racks) -> None:
         self._current = current
@@ -103,7 +103,7 @@ class _Replicas(Layout[TopicPartition]):
         return found
 
     def _wrong(self, others: Counter[str | None], broker: int) -> int:
-        """Whether the rack of *broker* has a replica already; brokers that are to be left are no reason."""
+        """1 if the rack of *broker* already has a replica, else 0; brokers that must be left count as 0."""
         return int(broker in self._racks and others[self._racks[broker]] > 0)
 
     def move(self, thing: TopicPartition, source: int, destination: int) -> None:
@@ -113,13 +113,13 @@ class _Replicas(Layout[TopicPartition]):
         self._of_topic[thing.topic, destination] += 1
 
     def preference(self, thing: TopicPartition, source: int, destination: int) -> int:
-        """Of the topic that is spread most unevenly between the two; rather a follower than a leader."""
+        """Prefer the topic spread most unevenly between the two brokers, then a follower over a leader."""
         uneven = self._of_topic[thing.topic, source] - self._of_topic[thing.topic, destination]
         return 2 * uneven + (self._placed[thing][0] != source)
 
 
 class _Leaders(Layout[TopicPartition]):
-    """Preferred leaders, each of which may be any replica of its partition."""
+    """The layout of preferred leaders: each may be any replica of its partition."""
 
     def __init__(self, current: Assignment, placed: Assignment) -> None:
         self._before = {tp: current[tp][0] for tp in placed}
@@ -127,7 +127,7 @@ class _Leaders(Layout[TopicPartition]):
         self._leader = {tp: replicas[0] for tp, replicas in placed.items()}
 
     def ordered(self, tp: TopicPartition) -> tuple[int, ...]:
-        """The replicas of a partition, its leader changed with whoever had the first place."""
+        """A partition's replicas, with its leader swapped to the first place."""
         replicas = list(self._placed[tp])
         at = replicas.index(self._leader[tp])
         replicas[0], replicas[at] = replicas[at], replicas[0]

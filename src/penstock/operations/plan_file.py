@@ -12,11 +12,11 @@ _VERSION = 1
 
 
 class BadPlan(ValueError):
-    """The text is no plan; the message says where and what was expected."""
+    """The text is no valid plan; the message gives the position and what was expected."""
 
 
 def write_plan(planned: Assignment) -> str:
-    """A plan as text."""
+    """Write a plan as text."""
     partitions = [
         {"topic": tp.topic, "partition": tp.partition, "replicas": list(replicas)}
         for tp, replicas in sorted(planned.items())
@@ -26,7 +26,7 @@ def write_plan(planned: Assignment) -> str:
 
 
 def read_plan(text: str) -> dict[TopicPartition, tuple[int, ...]]:
-    """The plan in *text*; other fields, such as log_dirs, are passed over. Raises BadPlan."""
+    """Read the plan in *text*; other fields, such as log_dirs, are ignored. Raises BadPlan."""
     try:
         plan = json.loads(text)
     except json.JSONDecodeError as error:

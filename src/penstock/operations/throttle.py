@@ -1,7 +1,8 @@
-"""A limit on what replication of moving partitions may take, and its end (KIP-73).
+"""Limit the replication of moving partitions, and remove the limit again (KIP-73).
 
-A limit is two configurations of each broker, and on each topic the replicas that it holds for: those that
-lead the moving partitions or could, and those that are being filled. All else is replicated at full speed.
+A limit consists of two configurations of each broker, and on each topic the replicas that it applies to:
+those that lead the moving partitions or could, and those that are being copied. All other replication runs at
+full speed.
 """
 
 from __future__ import annotations
@@ -47,15 +48,15 @@ def throttle_changes(
 
 
 def throttle(cluster: Cluster, current: Assignment, planned: Assignment, bytes_per_s: int) -> None:
-    """Limit the moves of a plan before they begin. Raises ServerError. A broker that is down needs none."""
+    """Limit the moves of a plan before they begin. Raises ServerError. Unreachable brokers are skipped."""
     cluster.refresh([])
     alter_configs(cluster, throttle_changes(current, planned, bytes_per_s))
 
 
 def unthrottle(cluster: Cluster, topics: Collection[str], broker_ids: Collection[int]) -> int:
-    """Take back every such limit of these topics and brokers; how many of them had one. Raises ServerError.
+    """Remove every such limit of these topics and brokers; returns how many of them had one.
 
-    Brokers that can't be reached are left as they are.
+    Unreachable brokers are skipped. Raises ServerError.
     """
     wanted: Mapping[ConfigResource, tuple[str, ...]] = {
         **{ConfigResource(ResourceType.TOPIC, t): (LEADER_REPLICAS, FOLLOWER_REPLICAS) for t in topics},

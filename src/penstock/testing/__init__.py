@@ -1,9 +1,12 @@
-"""Real Penstock nodes for tests, in processes of their own.
+"""Real Penstock nodes for tests, each in its own process.
 
 from penstock.testing import Cluster
 
 with Cluster() as cluster:
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+
+The package also holds the pytest plugin, a file system that injects crashes, and the simulator. Code that
+only this project's own tests need belongs under tests/.
 """
 
 from penstock.testing.cluster import Cluster

@@ -13,13 +13,16 @@ from penstock.testing.node import ClusterError, Node
 
 __all__ = ["TEST_CONFIG", "Cluster", "ClusterError"]
 
-# What a test wants different from a production node: groups form at once, `__consumer_offsets` is made in a
-# moment rather than with fifty partitions, and records with the times of a test's example stay, however old.
 TEST_CONFIG: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "log.retention.hours": "-1",
     "offsets.topic.num.partitions": "4",
 }
+"""Settings that differ from a production node's.
+
+Groups form at once, `__consumer_offsets` is created quickly because it has few partitions instead of fifty,
+and records with old timestamps are not deleted.
+"""
 
 COMBINED: Final = ("broker", "controller")
 
@@ -27,11 +30,11 @@ COMBINED: Final = ("broker", "controller")
 class Cluster:
     """Penstock nodes as child processes, on free ports of 127.0.0.1.
 
-    A context manager; `start` and `close` serve where a `with` block does not fit. Ports and data survive
-    `kill` and `restart`. The nodes end when the test process ends, even if that one is killed.
+    It is a context manager; `start` and `close` serve where a `with` block does not fit. Ports and data
+    survive `kill` and `restart`. The nodes end when the test process ends, even if that process is killed.
 
-    With several nodes each is broker and controller, unless `controllers` asks for some that are nothing
-    else; topics then have three replicas by default, or as many as there are brokers. Their ids begin with 1,
+    With several nodes each is broker and controller, unless `controllers` asks for separate controllers;
+    topics then have three replicas by default, or as many as there are brokers. Node ids begin with 1,
     separate controllers come last, and each node can be stopped, killed, paused and restarted by itself:
 
         with Cluster(nodes=3) as cluster:
@@ -39,11 +42,11 @@ class Cluster:
 
     Args:
         config: Kafka configuration names and values, on top of `TEST_CONFIG`.
-        nodes: how many brokers.
-        controllers: how many controllers apart from them; 0 has every node be both.
-        data_dir: where the nodes keep their data; left in place by `close`. Without it a temporary directory
-            is made, and removed.
-        port: where a cluster of one node listens; 0 picks a free port.
+        nodes: the number of brokers.
+        controllers: the number of separate controllers; with 0 every node is both.
+        data_dir: the directory of the nodes' data, which `close` leaves in place. Without it `close` removes
+            the data, which is in a temporary directory.
+        port: the port of a cluster of one node; 0 picks a free port.
         start_timeout_s: how long `start` waits for all nodes to accept connections.
     """
 
@@ -72,7 +75,7 @@ class Cluster:
         self._ports = ReservedPorts()
         self._plans: list[NodePlan] = []
         self.nodes: list[Node] = []
-        """All of them, in the order of their ids."""
+        """All nodes, in the order of their ids."""
         if nodes == 1 and not controllers:
             self.nodes.append(self._single(port))
         else:
@@ -85,7 +88,7 @@ class Cluster:
 
     @property
     def brokers(self) -> list[Node]:
-        """The nodes that clients talk to."""
+        """The nodes that clients connect to."""
         others = {plan.node_id for plan in self._plans if "broker" not in plan.roles}
         return [node for node in self.nodes if node.node_id not in others]
 
@@ -95,7 +98,7 @@ class Cluster:
         return ",".join(f"127.0.0.1:{plan.controller_port}" for plan in self._plans if plan.is_controller)
 
     def node(self, node_id: int) -> Node:
-        """The node with an id. Raises KeyError."""
+        """The node with this id. Raises KeyError."""
         for node in self.nodes:
             if node.node_id == node_id:
                 return node
@@ -108,7 +111,7 @@ class Cluster:
 
     @property
     def log_file(self) -> Path:
-        """Where the only node logs."""
+        """The log file of the only node."""
         return self._only.log_file
 
     @property
@@ -132,7 +135,7 @@ class Cluster:
         return self
 
     def add_broker(self) -> Node:
-        """One more broker, started, for a cluster of several nodes. It has no partitions yet."""
+        """Start one more broker, without partitions, in a cluster of several nodes."""
         if not self._plans:
             raise ClusterError("a cluster of one node has no port for others: make it with nodes=2 or more")
         node_id = max(plan.node_id for plan in self._plans) + 1
@@ -145,7 +148,7 @@ class Cluster:
         return node
 
     def stop(self, timeout_s: float = 30.0) -> None:
-        """Shut all nodes down cleanly (SIGTERM) and wait for them; those that do not run are left alone."""
+        """Shut all nodes down cleanly (SIGTERM) and wait for them; nodes that do not run are skipped."""
         for node in self.nodes:
             node.terminate()
         failures = []
@@ -158,12 +161,12 @@ class Cluster:
             raise failures[0]
 
     def kill(self) -> None:
-        """SIGKILL to all: the nodes get no chance to write anything more."""
+        """Send SIGKILL to all nodes, so that they cannot write anything more."""
         for node in self.nodes:
             node.kill()
 
     def restart(self) -> None:
-        """Start all again on the same ports and data, after `kill`, `stop`, or a clean stop made here."""
+        """Start all nodes again on the same ports and data; running nodes are stopped cleanly first."""
         self.stop()
         self.start()
 
@@ -184,7 +187,7 @@ class Cluster:
         self.close()
 
     def _single(self, port: int) -> Node:
-        """A node that is its own quorum and needs nothing but a directory."""
+        """A node that is its own quorum and needs only a directory."""
         arguments = ["--data-dir", str(self.data_dir), "--listen", f"127.0.0.1:{port}"]
         for name, value in self.config.items():
             arguments += ["--set", f"{name}={value}"]
@@ -204,7 +207,7 @@ class Cluster:
         self.nodes += [self._node(plan) for plan in self._plans]
 
     def _node(self, plan: NodePlan) -> Node:
-        """A node among others, configured by a file."""
+        """A node of a cluster of several, configured by a file."""
         file = self._scratch / f"node-{plan.node_id}.properties"
         properties = properties_of(plan, self._plans, self.config)
         file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))

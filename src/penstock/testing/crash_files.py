@@ -1,11 +1,11 @@
-"""A file system that fails as real ones do: it dies at any call, loses what was not synced, tears, errs.
+"""A file system that injects faults: death in any call, loss of unsynced data, torn writes, errors.
 
-`CrashFiles` works on a real directory (put it on tmpfs), and remembers beside it what a disk would hold: the
+`CrashFiles` works on a real directory (put it on tmpfs) and records in memory what a disk would hold: the
 content of each file as of its last sync, and the writes, truncations and directory entries since. `kill` is
-the death of the process: the page cache survives. `cut_power` is the death of the machine: of what was not
-synced, each directory keeps its entries up to some point in time, and each file any mixture of old and new
-pages, torn at any byte, with any of its sizes. That is less than ext4 promises with its defaults, and no more
-than POSIX does, but for one thing: the entries of one directory come back in order.
+the death of the process: the page cache survives. `cut_power` is the death of the machine: of the unsynced
+changes, each directory keeps its entries up to some point in time, and each file keeps any mixture of old and
+new pages, torn at any byte, with any of its sizes. That is weaker than what ext4 promises with its defaults,
+and as weak as POSIX, with one exception: the entries of one directory are restored in order.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ PAGE_SIZES = (16, 64, 512, 4096)
 
 
 class Died(BaseException):
-    """The process is dead: no handler of the code under test may survive it."""
+    """The process is dead: no handler of the code under test may survive this exception."""
 
 
 class _File:
-    """What a disk holds of one file: `durable`, and the changes since, oldest first.
+    """The state of one file on a disk: the `durable` content and the changes since, oldest first.
 
     A change is (position, bytes) for a write and (size, None) for a truncation.
     """
@@ -38,14 +38,14 @@ class _File:
         self.durable = bytearray(durable)
         self.pending: list[tuple[int, bytes | None]] = []
         self.number = 0
-        """Its identity, once somebody has asked for that."""
+        """The number in its identity; 0 until `identity` is called."""
 
     def sync(self) -> None:
         _apply(self.durable, self.pending)
         self.pending.clear()
 
     def after_power_cut(self, rng: Random) -> bytes:
-        """One of the contents that a disk may be left with."""
+        """Choose one of the contents that a power cut may leave."""
         count = len(self.pending)
         if count == 0:
             return bytes(self.durable)
@@ -81,7 +81,7 @@ def _apply(content: bytearray, changes: list[tuple[int, bytes | None]]) -> None:
 
 
 class _Directory:
-    """Entries as processes see them, as the disk holds them, and the changes in between."""
+    """A directory's entries as processes see them and as the disk holds them, and the changes between."""
 
     __slots__ = ("durable", "entries", "pending")
 
@@ -89,7 +89,7 @@ class _Directory:
         self.entries: dict[str, _File | _Directory] = {}
         self.durable: dict[str, _File | _Directory] = {}
         self.pending: list[tuple[str, _File | _Directory | None, str]] = []
-        """(name, what it means now or None for nothing, the name that a rename took away)."""
+        """(name, its new target or None if it is removed, the old name if it was renamed)."""
 
     def change(self, name: str, node: _File | _Directory | None, renamed_from: str = "") -> None:
         self.pending.append((name, node, renamed_from))
@@ -119,22 +119,25 @@ def _change(
 
 
 class CrashFiles(FileSystem):
-    """`root` exists and is empty. `rng` decides all that chance does, in the order of the calls."""
+    """The file system under `root`, an empty directory.
+
+    `rng` makes all random decisions, in the order of the calls.
+    """
 
     def __init__(self, root: Path, rng: Random) -> None:
         self.root = root
         self._prefix = f"{root}{os.sep}"
         self.rng = rng
         self.error_rate = 0.0
-        """How often a call fails with EIO or ENOSPC."""
+        """The probability that a call fails with EIO or ENOSPC."""
         self.dies_in = -1
-        """Calls after which the process dies in the middle of one; -1 for never."""
+        """The number of calls after which the process dies in the middle of a call; -1 for never."""
         self.calls = 0
         self.dead = False
         self.on_death: Callable[[], None] = lambda: None
-        """Called when `dies_in` is over, before anything else happens."""
+        """Called when `dies_in` has run out, before anything else happens."""
         self.lost_pages = False
-        """Whether a sync has failed: what it was to write is on no disk, whatever comes later."""
+        """Whether a sync has failed, so that its writes never reach the disk."""
         self._short_write: int | None = None
         self._identified = 0
         self._tree = _Directory()
@@ -143,11 +146,11 @@ class CrashFiles(FileSystem):
     # --- faults
 
     def kill(self) -> None:
-        """The process is gone, and the next one starts: whatever was written is there."""
+        """Kill the process and let the next one start: all written data is there."""
         self.dead, self.dies_in, self._short_write = False, -1, None
 
     def cut_power(self) -> None:
-        """The machine is gone: the tree is now what its disk was left with."""
+        """Cut the machine's power: the tree becomes what its disk kept."""
         self.kill()
         tree = _Directory()
         shutil.rmtree(self.root)
@@ -167,7 +170,7 @@ class CrashFiles(FileSystem):
                 after.entries[name] = after.durable[name] = _File(content)
 
     def replace_directory(self, name: str, *, empty: bool) -> None:
-        """A directory of the root is as on a disk that lost power, or empty. Nobody uses it."""
+        """Reset a directory of the root to what a power cut leaves, or empty it. No process may use it."""
         path, before = self.root / name, self._tree.entries[name]
         assert isinstance(before, _Directory)
         shutil.rmtree(path)
@@ -177,7 +180,7 @@ class CrashFiles(FileSystem):
             self._restore(before, path, after)
 
     def damage(self, path: Path, position: int, mask: int) -> None:
-        """Flip bits of one byte, on the disk and in the cache."""
+        """Flip the bits in ``mask`` of one byte, on the disk and in the cache."""
         node = self._find(path)
         assert isinstance(node, _File)
         node.sync()
@@ -185,7 +188,7 @@ class CrashFiles(FileSystem):
         path.write_bytes(node.durable)
 
     def _step(self) -> bool:
-        """Count a call. Returns whether the process dies in it; raises what makes it fail."""
+        """Count a call and return whether the process dies in it; raise OSError if the call shall fail."""
         if self.dead:
             raise Died
         self.calls += 1
@@ -201,7 +204,7 @@ class CrashFiles(FileSystem):
         return False
 
     def _step_or_die(self) -> None:
-        """As `_step`, for calls that happen or don't: death comes on either side of them."""
+        """Count a call as `_step` does, for atomic calls: the process dies before or after them."""
         if self._step() and self.rng.random() < 0.5:
             raise Died
 
@@ -212,14 +215,14 @@ class CrashFiles(FileSystem):
     # --- names
 
     def _relative(self, path: object) -> str:
-        """As os.path.relpath, which takes its time."""
+        """A faster ``os.path.relpath``."""
         text = str(path)
         if text.startswith(self._prefix):
             return text[len(self._prefix) :]
         return os.path.relpath(text, self.root)
 
     def _parts(self, path: object) -> tuple[_Directory, str]:
-        """The directory that `path` lies in, and its name there."""
+        """The directory that holds `path`, and its name there."""
         node: _File | _Directory = self._tree
         *parents, name = self._relative(path).split(os.sep)
         for part in parents:
@@ -275,7 +278,7 @@ class CrashFiles(FileSystem):
                 self._write(fd, data[: self.rng.randrange(len(data) + 1)], position)
                 raise Died
         except OSError as error:
-            # as the kernel: what could be written is told first, the error by the next call
+            # As in the kernel, a short write reports its size first, and the next call raises the error.
             written = self.rng.randrange(len(data)) if self.rng.random() < 0.5 else 0
             if not written:
                 raise
@@ -291,7 +294,7 @@ class CrashFiles(FileSystem):
         return os.pwrite(fd, data, position)
 
     def drop_clean_cache(self, fd: int) -> None:
-        """What a failed sync has lost is gone from the cache too, as pages nobody has to write."""
+        """Discard what a failed sync has lost from the cache too: the kernel considers these pages clean."""
         node = self._open[fd]
         assert isinstance(node, _File)
         content = node.content(len(node.pending))
@@ -313,7 +316,8 @@ class CrashFiles(FileSystem):
         except OSError:
             if isinstance(node, _File):
                 self.lost_pages = True
-                # the kernel takes pages for clean that it could not write (fsyncgate): no later sync does it
+                # The kernel marks pages as clean even if it could not write them (fsyncgate), so no later
+                # sync writes them.
                 node.durable = bytearray(node.after_power_cut(self.rng))
                 node.pending.clear()
             raise
@@ -323,7 +327,7 @@ class CrashFiles(FileSystem):
     fdatasync = fsync  # type: ignore[assignment]
 
     def identity(self, fd: int) -> str | None:
-        """Another one for the same file after a power cut, as after any restart of the machine."""
+        """The file's identity, which changes with a power cut, as with any restart of the machine."""
         node = self._open[fd]
         assert isinstance(node, _File)
         if not node.number:
@@ -332,13 +336,13 @@ class CrashFiles(FileSystem):
         return f"file {node.number}"
 
     def raise_lost_writes(self, fd: int) -> None:
-        """None is lost while no process runs."""
+        """Do nothing: no write is lost while no process runs."""
 
     def write_back(self, fd: int, size_bytes: int) -> None:
-        """Pages may be written at any time: that is in `after_power_cut` already."""
+        """Do nothing: `after_power_cut` already assumes that pages may be written at any time."""
 
     def write_back_soon(self, file: object, position: int, size_bytes: int) -> None:
-        """As `write_back`."""
+        """Do nothing, like `write_back`."""
 
     def rename(self, old: Path, new: Path) -> None:  # type: ignore[override]
         self._step_or_die()

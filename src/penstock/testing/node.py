@@ -19,13 +19,11 @@ class ClusterError(RuntimeError):
 
 
 class Node:
-    """A node of a `Cluster`.
-
-    It ends when the test process ends, even if that one is killed.
+    """A node of a `Cluster`, which ends when the test process ends, even if that process is killed.
 
     Args:
-        arguments: those of `penstock start`.
-        port: where clients reach it; 0 if that is known only once it is ready.
+        arguments: the arguments of `penstock start`.
+        port: the port for clients; 0 if it is known only once the node is ready.
     """
 
     def __init__(self, node_id: int, data_dir: Path, log_file: Path, arguments: list[str], port: int) -> None:
@@ -41,7 +39,7 @@ class Node:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`HOST:PORT`, where this node is reached."""
+        """`HOST:PORT`, the address of this node."""
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -59,7 +57,7 @@ class Node:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and has not ended, paused or not."""
+        """Whether the node was started and has not ended; a paused node is running."""
         return self._process is not None and self._process.poll() is None
 
     def start(self, timeout_s: float = 30.0) -> None:
@@ -68,7 +66,7 @@ class Node:
         self.await_ready(timeout_s)
 
     def launch(self) -> None:
-        """Start the process, and leave it to itself."""
+        """Start the process without waiting for it."""
         if self._process is not None:
             raise ClusterError(f"{self} runs already (pid {self._process.pid})")
         command = [sys.executable, "-m", "penstock.cli.child", "start", *self._arguments]
@@ -80,7 +78,7 @@ class Node:
             )
 
     def await_ready(self, timeout_s: float = 30.0) -> None:
-        """Return once the node accepts connections. Raises ClusterError, and then it is not running."""
+        """Return once the node accepts connections. Raises ClusterError, and then the node is not running."""
         process = self._process
         if process is None:
             raise ClusterError(f"{self} is not running")
@@ -105,12 +103,12 @@ class Node:
         raise ClusterError(f"{self} was not ready within {timeout_s:g} s\n{self.log_tail()}")
 
     def terminate(self) -> None:
-        """Ask the node to stop cleanly (SIGTERM), and do not wait for it."""
+        """Ask the node to stop cleanly (SIGTERM), without waiting for it."""
         if self._process is not None:
             self._process.terminate()
 
     def stop(self, timeout_s: float = 30.0) -> None:
-        """Shut the node down cleanly and wait for it; does nothing when it is not running."""
+        """Shut the node down cleanly and wait for it; do nothing if it is not running."""
         process = self._process
         if process is None:
             return
@@ -125,27 +123,27 @@ class Node:
         self._forget()
 
     def kill(self) -> None:
-        """SIGKILL: the node gets no chance to write anything more."""
+        """Send SIGKILL, so that the node cannot write anything more."""
         if self._process is not None:
             os.kill(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._forget()
 
     def pause(self) -> None:
-        """SIGSTOP: the node stands still, and its connections stay open, until `resume`."""
+        """Send SIGSTOP: the node stops running, but its connections stay open, until `resume`."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT: the node goes on, as if no time had passed."""
+        """Send SIGCONT: the node continues as if no time had passed."""
         os.kill(self.pid, signal.SIGCONT)
 
     def restart(self, timeout_s: float = 30.0) -> None:
-        """Start the node again on the same port and data, after `kill`, `stop`, or a clean stop made here."""
+        """Start the node again on the same port and data; a node that still runs is stopped cleanly first."""
         self.stop(timeout_s)
         self.start(timeout_s)
 
     def log_tail(self) -> str:
-        """The end of what it has logged."""
+        """The end of the node's log."""
         data = self.log_file.read_bytes() if self.log_file.exists() else b""
         return data[-LOG_TAIL_BYTES:].decode(errors="replace")
 

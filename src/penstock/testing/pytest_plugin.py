@@ -1,7 +1,7 @@
 """The pytest fixture `penstock_cluster`: one real node for the whole test session.
 
-Topics outlive a test, so give each test topic and group names of its own. A test that kills or restarts the
-node should make a `penstock.testing.Cluster` for itself.
+Topics outlive a test, so give each test its own topic and group names. A test that kills or restarts the node
+should create its own `penstock.testing.Cluster`.
 """
 
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
-"""How Penstock serves HTTP: whoever has an application for starlette's kind of server runs it with this.
+"""The HTTP server of Penstock's web applications, which are written for Starlette.
 
 - `server`: uvicorn, on a socket that listens already; `http1`, `http2`: the protocols on its sockets; `tls`;
-- `authentication`: names and passwords; `accept`, `answers`: what is asked for, and found as responses.
+- `authentication`: user names and passwords; `accept`, `answers`: content negotiation and JSON responses.
+
+Code for one particular application belongs to that application.
 """

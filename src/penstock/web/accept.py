@@ -1,15 +1,15 @@
-"""What an `Accept` says of content types (RFC 9110, 12.5.1). Pure."""
+"""Parse the content types of an `Accept` header (RFC 9110, 12.5.1). Pure."""
 
 from __future__ import annotations
 
 
 def weights_of(accept: str) -> dict[str, float]:
-    """How much a client likes each range of types that it names, from 0 to 1."""
+    """The client's preference for each media range that it names, from 0 to 1."""
     return dict(_weighted(part) for part in accept.split(",") if part.strip())
 
 
 def weight_of(name: str, weights: dict[str, float]) -> float:
-    """Of a type; what is more specific counts."""
+    """The preference for a media type; the most specific range applies."""
     group = name.partition("/")[0] + "/*"
     return next((weights[each] for each in (name, group, "*/*") if each in weights), 0.0)
 

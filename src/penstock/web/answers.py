@@ -1,4 +1,4 @@
-"""What is found as responses."""
+"""Results as JSON responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def answer_json(
     found: Any, kind: str, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
-    # Half a surrogate pair is no UTF-8, but JSON can say it.
+    # Half a surrogate pair is invalid UTF-8, but JSON can escape it.
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         text = json.dumps(found, separators=(",", ":"))
     return Response(text.encode(), status, headers, media_type=kind)

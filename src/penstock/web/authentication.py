@@ -1,5 +1,6 @@
-"""Basic authentication (RFC 7617) by a file of users, passwords and roles, as Jetty's PropertyFileLoginModule
-reads it.
+"""Basic authentication (RFC 7617) with a file of users, passwords and roles.
+
+The format is that of Jetty's PropertyFileLoginModule:
 
 alice: her-password, sr-user
 bob: MD5:5f4dcc3b5aa765d61d8327deb882cf99, sr-user, admin
@@ -28,14 +29,14 @@ _OTHER_FORMS: Final = ("OBF:", "CRYPT:")
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """``passwords`` of those who have one of the roles that are let in."""
+    """The users with one of the accepted roles, and their ``passwords``."""
 
     passwords: Mapping[str, str]
     realm: str
 
     @classmethod
     def read(cls, path: str, roles: Collection[str], realm: str) -> Users:
-        """Raises ValueError."""
+        """Read the users with one of these roles from a file. Raises ValueError."""
         try:
             with open(path, encoding="utf-8") as file:
                 lines = javaproperties.load(file)
@@ -54,7 +55,7 @@ class Users:
         return cls(passwords, realm.replace('"', "'"))
 
     def lets_in(self, authorization: str) -> bool:
-        """Whether a header is one of a user's with his password."""
+        """Whether an Authorization header has the name and password of a user."""
         kind, _, credentials = authorization.partition(" ")
         if kind.lower() != "basic":
             return False
@@ -72,8 +73,9 @@ class Users:
 
 
 class BasicAuthentication:
-    """Answers everybody else with a ``refusal``, of status 401. ``open_paths`` are for everybody; ``*`` in
-    one stands for any characters.
+    """Middleware that answers unauthenticated requests with a ``refusal`` of status 401.
+
+    ``open_paths`` need no authentication; ``*`` in one stands for any characters.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as uvicorn has it, with bounds: the head of a request is neither endless nor awaited for ever."""
+"""uvicorn's HTTP/1.1 with limits: the head of a request has a maximum size and a timeout."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _HEAD_BYTES_MAX: Final = 64 << 10
-#: From the first byte of a request to the end of its headers.
 _HEAD_S: Final = 30.0
+"""The time from the first byte of a request to the end of its headers."""
 
 
 class BoundedHttp1Protocol(HttpToolsProtocol):
-    """A connection that sends too much, or too slowly, is closed."""
+    """A connection that is closed if a request's head is too large or too slow."""
 
     _is_in_head = False
     _head_bytes = 0
@@ -26,7 +26,7 @@ class BoundedHttp1Protocol(HttpToolsProtocol):
         super().data_received(data)
         if not self._is_in_head or self.transport.is_closing():
             return
-        # Most heads are whole by now, and cost no timer.
+        # Most heads are complete by now and need no timer.
         if self._head_deadline is None:
             self._head_deadline = self.loop.call_later(_HEAD_S, self.transport.close)
         self._head_bytes += len(data)
@@ -55,8 +55,9 @@ class BoundedHttp1Protocol(HttpToolsProtocol):
 
 
 class _HeadsWithBodies:
-    """A transport that writes the head of an answer with what comes next, or at the end of the turn: uvicorn
-    writes them one by one, which is two packets and two calls of the kernel for an answer of a few bytes.
+    """A transport that writes the head of an answer with the next data, or at the end of the loop's turn.
+
+    uvicorn writes them one by one, which takes two packets and two system calls for an answer of a few bytes.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:

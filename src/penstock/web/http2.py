@@ -1,6 +1,6 @@
-"""HTTP/2 without TLS beside HTTP/1.1 on one port (RFC 9113, 3.3): the first bytes tell which a connection is.
+"""HTTP/2 without TLS beside HTTP/1.1 on one port (RFC 9113, 3.3); a connection's first bytes decide.
 
-h2 knows the protocol and does no I/O. What is here moves its bytes, keeps its windows, and runs uvicorn's
+h2 implements the protocol without I/O. This module moves its bytes, manages its windows, and runs uvicorn's
 application once for each stream.
 """
 
@@ -42,8 +42,12 @@ Message = dict[str, Any]
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _STREAMS_MAX: Final = 100
 _HEADERS_BYTES_MAX: Final = 64 << 10
-#: What a client may send ahead of the application, on one stream. All streams together never wait for one.
 _WINDOW_BYTES: Final = 256 << 10
+"""The bytes that a client may send ahead of the application on one stream.
+
+The connection's window covers all streams, so that one stream never blocks the others.
+"""
+
 _SETTINGS: Final = {
     SettingCodes.MAX_CONCURRENT_STREAMS: _STREAMS_MAX,
     SettingCodes.MAX_HEADER_LIST_SIZE: _HEADERS_BYTES_MAX,
@@ -51,14 +55,14 @@ _SETTINGS: Final = {
 }
 _FRAMES_A_WRITE: Final = 8
 _LAST_WORDS_S: Final = 2.0
-#: Of HTTP/1.1, which HTTP/2 forbids (8.2.2).
 _NOT_FOR_HTTP2: Final = frozenset(
     (b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade")
 )
+"""Headers of HTTP/1.1 that HTTP/2 forbids (8.2.2)."""
 
 
 class EitherProtocol(asyncio.Protocol):
-    """A new connection, until it is known what it speaks."""
+    """A new connection until its protocol is known."""
 
     def __init__(
         self,
@@ -106,8 +110,13 @@ class Http2Protocol(asyncio.Protocol):
         self.app_state = app_state
         self._state = server_state
         self._streams: dict[int, _Stream] = {}
-        #: Those of streams that were reset count until they end: who resets and asks anew gains nothing.
         self._running: set[asyncio.Task[None]] = set()
+        """The tasks of all streams.
+
+        Tasks of reset streams count until they end, so that a client gains nothing by resetting streams and
+        opening new ones.
+        """
+
         self._is_closing = False
         self._has_hung_up = False
         self._is_flushing_soon = False
@@ -115,7 +124,7 @@ class Http2Protocol(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self.h2 = H2Connection(H2Configuration(client_side=False, header_encoding=None))
-        # What is changed in the settings it has would hold only once the client confirms it.
+        # Changes to the existing settings would apply only after the client confirms them.
         self.h2.local_settings = Settings(client=False, initial_values=_SETTINGS)
         self.h2.decoder.max_header_list_size = _HEADERS_BYTES_MAX
 
@@ -144,13 +153,13 @@ class Http2Protocol(asyncio.Protocol):
         self._streams.clear()
 
     def shutdown(self) -> None:
-        """What is under way may end; nothing new begins."""
+        """Let streams in progress finish, and accept no new ones."""
         self._is_closing = True
         if not self._streams:
             self._transport.close()
 
     def pause_writing(self) -> None:
-        """Answers to pings and settings must not pile up for a client that reads nothing."""
+        """Pause reading too: answers to pings and settings must not pile up if the client reads nothing."""
         self._writable.clear()
         self._transport.pause_reading()
 
@@ -174,8 +183,10 @@ class Http2Protocol(asyncio.Protocol):
             self.flush()
 
     def _hang_up(self) -> None:
-        """What the client still sends is read, for a while: a socket that is closed before is reset, and the
-        client may never read why."""
+        """Close the sending side, and keep reading for a while.
+
+        Closing the socket at once would reset it, and the client might never read the reason.
+        """
         self.flush()
         self._has_hung_up = self._is_closing = True
         self._close_streams()
@@ -189,7 +200,8 @@ class Http2Protocol(asyncio.Protocol):
                 self._begin(event)
             case DataReceived() if event.stream_id in self._streams:
                 self._streams[event.stream_id].received(event.data, event.flow_controlled_length)
-            case DataReceived():  # of a stream that was answered: the connection's window is what it took
+            # The stream was answered already, but its data still uses the connection's window.
+            case DataReceived():
                 self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             case StreamEnded() if event.stream_id in self._streams:
                 self._streams[event.stream_id].ended()
@@ -206,7 +218,8 @@ class Http2Protocol(asyncio.Protocol):
 
     def _begin(self, event: RequestReceived) -> None:
         if self._is_closing or len(self._running) >= _STREAMS_MAX:
-            with contextlib.suppress(StreamClosedError):  # it may be reset already, by what came with it
+            # A frame received together with the request may have reset the stream already.
+            with contextlib.suppress(StreamClosedError):
                 self.h2.reset_stream(event.stream_id, ErrorCodes.REFUSED_STREAM)
             return
         stream = _Stream(self, event.stream_id, event.headers or ())
@@ -236,7 +249,7 @@ class Http2Protocol(asyncio.Protocol):
         return self._state.default_headers
 
     def flush_soon(self) -> None:
-        """Once for all that is sent in this turn of the loop: rows have frames of their own."""
+        """Flush once for everything that is sent in this turn of the loop, since each row is a frame."""
         if not self._is_flushing_soon:
             self._is_flushing_soon = True
             asyncio.get_running_loop().call_soon(self.flush)
@@ -269,7 +282,7 @@ class _Stream:
         self._has_begun = False
         self._has_ended = False
 
-    # What the connection tells
+    # Called by the connection
 
     def received(self, data: bytes, window_bytes: int) -> None:
         self._body.append((data, window_bytes))
@@ -280,18 +293,18 @@ class _Stream:
         self._has_news.set()
 
     def close(self) -> None:
-        """The client is gone, or wants no more of this."""
+        """End the stream: the client is gone, or no longer wants the answer."""
         self._is_closed = True
         self._forget_body()
         self._has_news.set()
         self.has_room.set()
 
     def _forget_body(self) -> None:
-        """Drop the unread body, and give its flow-control window back to the connection."""
+        """Drop the unread body, and return its flow-control window to the connection."""
         while self._body:
             self._connection.h2.acknowledge_received_data(self._body.popleft()[1], self.id)
 
-    # The application
+    # Called by the application
 
     async def run(self) -> None:
         try:
@@ -310,7 +323,8 @@ class _Stream:
                     self._connection.h2.send_headers(self.id, [(b":status", b"500")], end_stream=True)
                 elif not self._has_ended:
                     self._connection.h2.reset_stream(self.id, ErrorCodes.INTERNAL_ERROR)
-                if not self._has_all:  # nobody will read the rest
+                # The rest of the body will not be read.
+                if not self._has_all:
                     self._connection.h2.reset_stream(self.id, ErrorCodes.NO_ERROR)
             except ProtocolError as error:
                 logger.debug("stream %d was closed before its end was sent: %s", self.id, error)
@@ -335,7 +349,7 @@ class _Stream:
         return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
-        """What is sent to a client that is gone is lost, as with uvicorn's own protocols."""
+        """Send one ASGI message. Data for a client that is gone is dropped, as in uvicorn's own protocols."""
         if self._is_closed:
             return
         match message["type"]:
@@ -352,7 +366,7 @@ class _Stream:
                 await self._send_data(data, is_last)
 
     async def _send_data(self, data: bytes, is_last: bool) -> None:
-        """As the client's window and the socket take it."""
+        """Send data as fast as the client's window and the socket allow."""
         h2 = self._connection.h2
         left = memoryview(data)
         while left and not self._is_closed:
@@ -377,7 +391,7 @@ class _Stream:
 
 
 def _scope(connection: Http2Protocol, headers: list[tuple[bytes, bytes]]) -> Message:
-    """h2 has seen to it that the pseudo headers are there, once each."""
+    """The ASGI scope of a request; h2 has checked that each pseudo header appears once."""
     pseudo = {name: value for name, value in headers if name.startswith(b":")}
     named = [(name, value) for name, value in headers if not name.startswith(b":")]
     if b":authority" in pseudo:

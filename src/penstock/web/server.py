@@ -1,5 +1,8 @@
-"""uvicorn as every server of Penstock runs it: on a socket that listens before the rest starts, with signals
-that end it once, and with HTTP/2 where it is asked for."""
+"""The uvicorn server of all Penstock's web applications.
+
+It takes a socket that listens before the rest starts, handles a signal only once, and serves HTTP/2 if
+requested.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,14 @@ _STOPPED_S: Final = 30.0
 
 
 class WebServer(uvicorn.Server):
-    """It ends on a signal as on anything else: uvicorn's own would send itself the signal once more.
+    """A web server. Unlike uvicorn's own, it does not send itself the signal again that ended it.
 
     Args:
-        listening: a socket of `listen`.
-        name: of the thread, where it has one of its own.
-        http2: connections may begin with HTTP/2.
-        on_end: is called, in a thread, before answers that are under way are given their last seconds.
-        tls: connections begin with it.
+        listening: a socket made by `listen`.
+        name: the name of the server's thread, if it has its own.
+        http2: whether connections may begin with HTTP/2.
+        on_end: called in a thread before answers in progress get their last seconds.
+        tls: the TLS context, if connections begin with TLS.
     """
 
     def __init__(
@@ -49,7 +52,8 @@ class WebServer(uvicorn.Server):
                 log_level="warning",
                 access_log=False,
                 server_header=False,
-                proxy_headers=False,  # who asks is nobody's business here
+                # The client's address is not used.
+                proxy_headers=False,
                 timeout_keep_alive=_KEEP_ALIVE_S,
                 timeout_graceful_shutdown=_LAST_ANSWERS_S,
             )
@@ -57,26 +61,27 @@ class WebServer(uvicorn.Server):
         self._on_end = on_end
         self._listening = listening
         self._thread = threading.Thread(target=self.serve_here, name=name, daemon=True)
-        if tls is not None:  # uvicorn's own options know files alone, and older ones no other way
+        # uvicorn's own options take only files, and its older versions have no other way.
+        if tls is not None:
             self.config.load()
             self.config.ssl = tls
 
     def serve_here(self) -> None:
-        """Until SIGINT, SIGTERM or `stop`."""
+        """Serve until SIGINT, SIGTERM or `stop`."""
         self.run([self._listening])
 
     def serve_in_thread(self) -> None:
-        """Who connects from now on is answered."""
+        """Serve in a thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Wait for the thread, if there is one. No signal is needed to end it any more."""
+        """Stop without a signal, and wait for the thread, if there is one."""
         self.should_exit = True
         if self._thread.is_alive():
             self._thread.join(_STOPPED_S)
 
     def give_up(self) -> None:
-        """Listen no more, before anything was served."""
+        """Close the listening socket of a server that never served."""
         self._listening.close()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -98,15 +103,19 @@ class WebServer(uvicorn.Server):
 
 
 def _either_protocol() -> type[asyncio.Protocol]:
-    from penstock.web.http2 import EitherProtocol  # h2 is there for who asks for it
+    from penstock.web.http2 import EitherProtocol  # h2 is only installed where HTTP/2 is used
 
     return EitherProtocol
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Who connects before the server runs waits. Port 0 is any that is free. Raises OSError."""
+    """Open a listening socket; connections wait until the server runs.
+
+    Port 0 picks a free port. Raises OSError.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named asyncio turns Nagle's algorithm off: else a body waits for its head's ACK.
+    # asyncio turns Nagle's algorithm off only if the protocol is named. Otherwise a body would wait for the
+    # ACK of its head.
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 
 def server_context(certificate: Path, key: Path | None = None, *, http2: bool = False) -> ssl.SSLContext:
-    """``certificate``: a PEM file with the chain, and with the key unless ``key`` has it. Raises
-    ValueError.
+    """The TLS context of a server. Raises ValueError.
+
+    ``certificate`` is a PEM file with the chain, and with the key unless ``key`` has it.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -1,9 +1,9 @@
-"""The shell of `penstock sql`: statements to a server of ksqlDB's REST API, and what it answers, for people.
+"""The shell of `penstock sql`: sends statements to a server of ksqlDB's REST API and prints the answers.
 
-- `rest`: the server; `script`: text into statements, each with its place;
-- `session`: what is set, and what becomes of each statement; `commands`: what the shell does by itself;
-  `endings`: what else may become of one;
+- `rest`: the server; `script`: splits text into statements, each with its position;
+- `session`: settings, and the execution of each statement; `commands`: the shell's own commands;
+  `endings`: the exceptions that end a statement or the shell;
 - `printing`: tables and JSON, on the terminal and in a spool file; `entities`: each kind of answer as tables;
-  `rows`: rows that come one by one;
-- `completion` and `prompt`: the line that is typed.
+  `rows`: rows that arrive one by one;
+- `completion` and `prompt`: the input line.
 """

@@ -1,4 +1,4 @@
-"""What the shell does by itself, without a semicolon."""
+"""The shell's own commands, which need no semicolon."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LOCAL_HELP: Final = (
 
 
 def run_local(session: Session, statement: Statement) -> None:
-    """Raises Exit, Failed, Unreachable."""
+    """Run a command of the shell. Raises Exit, Failed, Unreachable."""
     name, _, rest = statement.text.strip().rstrip(";").strip().partition(" ")
     try:
         arguments = shlex.split(rest)

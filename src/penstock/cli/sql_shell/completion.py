@@ -1,4 +1,4 @@
-"""What could be meant by the word that is typed: keywords, and names that the server knows."""
+"""Completions of the word being typed: keywords, and names that the server knows."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from penstock.cli.sql_shell.script import LOCAL, statements_of
 from penstock.cli.sql_shell.session import Session
 from penstock.sql.keywords import RESERVED, quoted
 
-#: How long names are taken for current.
 _AGE_S: Final = 5.0
+"""How long names are considered current."""
+
 _FIRST: Final = (
     *("ALTER", "ASSERT", "CREATE", "DEFINE", "DESCRIBE", "DROP", "EXPLAIN", "INSERT INTO", "LIST", "PAUSE"),
     *("PRINT", "RESUME", "RUN SCRIPT", "SELECT", "SET", "SHOW", "TERMINATE", "UNDEFINE", "UNSET"),
@@ -35,7 +36,7 @@ _BEFORE_QUERY: Final = frozenset(("TERMINATE", "PAUSE", "RESUME", "EXPLAIN"))
 
 
 class Names:
-    """What the server knows, asked again when it is old. Where it does not answer nothing is known."""
+    """The server's names, fetched again when they are old; empty if the server does not answer."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -57,7 +58,7 @@ class Names:
         return self._of("SHOW QUERIES;", "queries", "id")
 
     def forget(self) -> None:
-        """After a statement, which may have changed something."""
+        """Drop all names after a statement, which may have changed some."""
         self._kept.clear()
 
     def _of(self, statement: str, part: str, name: str = "name") -> list[str]:
@@ -90,7 +91,7 @@ class SqlCompleter(Completer):
         yield from _matching(word, self._candidates(words))
 
     def _candidates(self, words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        """What may follow the words of the statement, and what each is."""
+        """The candidates that may follow the statement's words, with their kinds."""
         if not words:
             yield from ((each, "keyword") for each in _FIRST)
             yield from ((each, "command") for each in sorted(LOCAL))
@@ -124,7 +125,7 @@ class SqlCompleter(Completer):
 
 
 def _open_string(before: str) -> str | None:
-    """What stands behind a quote that is still open."""
+    """The text behind a quote that is still open."""
     last = statements_of(before)[-1:]
     if not last or last[0].is_ended or last[0].text.count("'") % 2 == 0:
         return None
@@ -133,7 +134,7 @@ def _open_string(before: str) -> str | None:
 
 
 def _matching(word: str, candidates: Iterable[tuple[str, str]]) -> Iterator[Completion]:
-    """In the case that is typed."""
+    """Completions in the case of the typed word."""
     is_lower = word.islower()
     told: set[str] = set()
     for name, kind in candidates:

@@ -1,10 +1,10 @@
-"""How a statement or the shell ends otherwise than with an answer."""
+"""The ways in which a statement or the shell ends without an answer."""
 
 from __future__ import annotations
 
 
 class Failed(Exception):
-    """A statement was not carried out. The message says where it stands, too."""
+    """A statement failed. The message includes its position."""
 
 
 class Interrupted(Exception):
@@ -12,4 +12,4 @@ class Interrupted(Exception):
 
 
 class Exit(Exception):
-    """The shell was told to end."""
+    """The user ended the shell."""

@@ -1,4 +1,4 @@
-"""Each kind of answer as tables and lines. What is of no known kind is shown as the JSON it is."""
+"""Print each kind of answer as tables and lines; unknown kinds are printed as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Entity = Mapping[str, Any]
 
 
 def print_entities(printer: Printer, entities: Sequence[Entity]) -> None:
-    """The answer to statements; with several, each has its statement before it."""
+    """Print the answers to statements; if there are several, each below its statement."""
     if printer.output is Output.json:
         printer.json(entities)
         return
@@ -29,7 +29,7 @@ def print_entities(printer: Printer, entities: Sequence[Entity]) -> None:
 
 
 def failure_of(entity: Entity) -> str | None:
-    """What went wrong with a statement that was written down and could not be carried out."""
+    """The error of a statement that was stored but could not be executed."""
     status = entity.get("commandStatus") or {}
     return status.get("message") if status.get("status") == "ERROR" else None
 

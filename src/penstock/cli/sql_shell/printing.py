@@ -1,4 +1,4 @@
-"""Where answers are shown: on the terminal, and in a file as long as there is one."""
+"""Print answers on the terminal, and in a spool file while there is one."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ class Output(StrEnum):
 
 
 class Printer:
-    """``output`` is how answers look; ``wrap``, whether values of rows that are too long go on in more lines,
-    and ``column_width``, how wide their columns are: 0 is what fits.
+    """The printer of answers.
+
+    ``output`` is their format; ``wrap``, whether long values of rows continue on further lines or are cut;
+    ``column_width``, the width of row columns: 0 fits them to the terminal.
     """
 
     def __init__(self, output: Output) -> None:
@@ -46,7 +48,7 @@ class Printer:
         return None if self._file is None else self._file.name
 
     def spool(self, path: Path | None) -> None:
-        """Write all that is shown to a file as well; None ends that. Raises OSError."""
+        """Write all output to a file as well; None ends that. Raises OSError."""
         file = None if path is None else path.open("w", encoding="utf-8")
         if self._file is not None:
             self._file.close()
@@ -54,12 +56,12 @@ class Printer:
         self._spool = None if file is None else Console(file=file, width=self.width, highlight=False)
 
     def spool_statement(self, text: str) -> None:
-        """What was typed stands before its answer in the file; on the terminal it stands already."""
+        """Write a statement to the spool file, before its answer; the terminal shows it already."""
         if self._spool is not None:
             self._spool.print(text, markup=False, soft_wrap=True)
 
     def text(self, text: str) -> None:
-        """Lines as they are, however long."""
+        """Print lines unchanged, however long."""
         for console in self._consoles():
             console.print(text, markup=False, soft_wrap=True)
 
@@ -79,7 +81,7 @@ class Printer:
             self._spool.print(f"error: {message}", markup=False, soft_wrap=True)
 
     def note(self, message: str) -> None:
-        """Beside the answers, which a script may read."""
+        """Print on stderr, since a script may read the answers."""
         self._errors.print(escape(message), style="dim")
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -1,4 +1,4 @@
-"""The line that is typed, in one row or several, until `EXIT`."""
+"""The interactive prompt: input of one or more lines, until `EXIT`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MORE: Final = "...> "
 
 
 def interact(session: Session, history: Path) -> None:
-    """Ask and answer until EXIT or Ctrl-D. What fails is told, and the next line is asked for."""
+    """Read and run statements until EXIT or Ctrl-D; errors are printed and do not end the loop."""
     session.is_interactive = True
     names = Names(session)
     line: PromptSession[str] = PromptSession(
@@ -38,7 +38,7 @@ def interact(session: Session, history: Path) -> None:
         try:
             text = line.prompt(_PROMPT)
         except KeyboardInterrupt:
-            continue  # the line is dropped
+            continue  # Ctrl-C drops the line
         except EOFError:
             return
         if text.strip():
@@ -60,7 +60,7 @@ def _kept(session: Session, path: Path) -> History:
 
 
 def _run(session: Session, text: str) -> None:
-    """Raises Exit."""
+    """Run the statements of one input and print errors. Raises Exit."""
     try:
         session.carry_out(text)
     except (Failed, Unreachable) as error:
@@ -72,7 +72,7 @@ def _run(session: Session, text: str) -> None:
 
 
 def _keys() -> KeyBindings:
-    """Enter ends a statement where it is complete, and its line where it is not."""
+    """Make Enter submit a complete statement, and add a line to an incomplete one."""
     keys = KeyBindings()
 
     @keys.add("enter")

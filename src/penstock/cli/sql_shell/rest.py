@@ -1,4 +1,4 @@
-"""A server of ksqlDB's REST API, over HTTP/1.1."""
+"""A client of ksqlDB's REST API, over HTTP/1.1."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ class Unreachable(Exception):
 
 
 class Refused(Exception):
-    """``code`` is the error's, or the HTTP status; ``entities`` are of statements that were done before."""
+    """The server refused a request.
+
+    ``code`` is the error's code, or the HTTP status; ``entities`` are the answers to statements executed
+    before.
+    """
 
     def __init__(self, message: str, code: int, entities: list[dict[str, Any]]) -> None:
         super().__init__(message)
@@ -30,8 +34,9 @@ class Refused(Exception):
 
 
 class Rest:
-    """One server. Each request has a connection of its own. ``user``: name and password, where the server
-    wants some. Raises ValueError for what is no URL.
+    """One server; each request opens its own connection.
+
+    ``user``: name and password, if the server needs them. Raises ValueError if ``url`` is invalid.
     """
 
     def __init__(self, url: str, user: tuple[str, str] | None = None) -> None:
@@ -45,27 +50,33 @@ class Rest:
         self._kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
 
     def info(self) -> dict[str, Any]:
-        """Raises Unreachable, Refused."""
+        """Fetch the server's version and service id. Raises Unreachable, Refused."""
         found: dict[str, Any] = self._ask("GET", "/info")["KsqlServerInfo"]
         return found
 
     def check_property(self, name: str) -> None:
-        """Raises Unreachable, Refused."""
+        """Check that the server knows a property. Raises Unreachable, Refused."""
         self._ask("GET", f"/is_valid_property/{quote(name, safe='')}")
 
     def execute(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Statements that are answered at once. Raises Unreachable, Refused."""
+        """Run statements that are answered at once. Raises Unreachable, Refused."""
         found: list[dict[str, Any]] = self._ask("POST", "/ksql", body)
         return found
 
     @contextmanager
     def rows(self, body: Mapping[str, Any]) -> Iterator[Iterator[dict[str, Any]]]:
-        """A query's header, rows and messages as they come; leaving ends it. Raises Unreachable, Refused."""
+        """Yield a query's header, rows and messages as they arrive; leaving the block ends the query.
+
+        Raises Unreachable, Refused.
+        """
         with self._lines("/query", body, _TYPE) as lines:
             yield self._elements(lines)
 
     def _elements(self, lines: Iterator[str]) -> Iterator[dict[str, Any]]:
-        """Those of an array whose elements have a line each. Raises Unreachable where it breaks off."""
+        """The elements of an array with one element per line.
+
+        Raises Unreachable if the array is incomplete.
+        """
         line = ""
         for line in lines:
             if found := line.strip().removeprefix("[").removesuffix("]").removesuffix(","):
@@ -78,7 +89,10 @@ class Rest:
 
     @contextmanager
     def lines(self, body: Mapping[str, Any]) -> Iterator[Iterator[str]]:
-        """A topic's records as they come; leaving ends it. Raises Unreachable, Refused."""
+        """Yield a topic's records as they arrive; leaving the block ends that.
+
+        Raises Unreachable, Refused.
+        """
         asked = {"sql": body["ksql"], "properties": body.get("streamsProperties", {})}
         asked["sessionVariables"] = body.get("sessionVariables", {})
         with self._lines("/query-stream", asked, _LINES_TYPE) as lines:
@@ -90,7 +104,7 @@ class Rest:
         try:
             with self._reported():
                 connection.connect()
-                connection.sock.settimeout(None)  # rows may come at any time
+                connection.sock.settimeout(None)  # rows may arrive at any time
                 response = self._sent(connection, "POST", path, body, accepted)
                 if response.status >= 300:
                     raise _refusal(response.status, response.read())

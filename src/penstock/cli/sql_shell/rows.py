@@ -1,4 +1,4 @@
-"""Rows that come one by one, in columns that fit the terminal. Widths hold from the first row on."""
+"""Print rows that arrive one by one, in columns that fit the terminal. The first rows set the widths."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _COLUMN: Final = re.compile(r"`((?:[^`]|``)+)` ")
 _GAP: Final = "  "
 _CELL_MIN: Final = 6
 _TOMBSTONE: Final = "<TOMBSTONE>"
-#: What values of these types need at most; of the others it can't be known.
 _WIDTHS: Final = {"BOOLEAN": 7, "INTEGER": 11, "BIGINT": 20, "DATE": 10, "TIME": 12, "TIMESTAMP": 23}
+"""The greatest width of values of these types; other types have no limit."""
 
 
 def columns_of(schema: str) -> list[tuple[str, str]]:
-    """Names and types in the text of a header: `` `ID` BIGINT KEY, `TAGS` ARRAY<STRING> ``."""
+    """Parse names and types from the text of a header: `` `ID` BIGINT KEY, `TAGS` ARRAY<STRING> ``."""
     found: list[tuple[str, str]] = []
     at = 0
     while name := _COLUMN.match(schema, at):
@@ -36,8 +36,11 @@ def columns_of(schema: str) -> list[tuple[str, str]]:
 
 
 class RowTable:
-    """``print_line`` takes one line at a time, or several that belong together. ``wrap``: values that are too
-    long go on, or are cut. ``column_width``: of each column, 0 is what fits.
+    """A table whose rows are printed as they arrive.
+
+    ``print_line`` gets one line at a time, or several that belong together. With ``wrap`` long values
+    continue on further lines; otherwise they are cut. ``column_width`` is the width of each column; 0 fits
+    them to the terminal.
     """
 
     def __init__(
@@ -57,7 +60,10 @@ class RowTable:
         self._widths: list[int] = []
 
     def add(self, rows: Sequence[tuple[Sequence[Any], bool]]) -> None:
-        """Rows that have come together: values, and whether the row was deleted. No rows: the head."""
+        """Print rows that arrived together: values, and whether the row was deleted.
+
+        Without rows, only the head.
+        """
         shown = [[_cell(value, is_deleted=is_deleted) for value in columns] for columns, is_deleted in rows]
         if not self._widths:
             self._begin(shown)
@@ -92,7 +98,7 @@ class RowTable:
 
 
 def _fitted(wanted: list[int], room: int) -> list[int]:
-    """Narrow columns keep what they want; the others share the rest."""
+    """Fit the columns: narrow ones keep their width, the others share the rest."""
     left, widths = room, list(wanted)
     for number, index in enumerate(sorted(range(len(wanted)), key=lambda each: wanted[each])):
         share = max(_CELL_MIN, left // (len(wanted) - number))

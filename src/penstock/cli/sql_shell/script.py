@@ -1,4 +1,4 @@
-"""Text into statements: where each ends, where it stands, and whether the last one is complete. Pure."""
+"""Split text into statements, with their positions, and check whether the last one is complete. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Final
 
 from penstock.sql.errors import Place
 
-#: Commands of the shell: each has a line of its own, with or without a semicolon.
 LOCAL: Final = frozenset(("HELP", "EXIT", "QUIT", "CLEAR", "SPOOL", "HISTORY", "SERVER", "VERSION", "OUTPUT"))
+"""Commands of the shell: each takes a whole line, with or without a semicolon."""
+
 _PART: Final = re.compile(
     r"""
     (?P<space>\s+|--[^\r\n]*|/\*.*?\*/)
@@ -22,13 +23,16 @@ _PART: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _LINE: Final = re.compile(r"[^\r\n]*")
-#: The one whose first word begins a statement, too.
 _SET_CLI: Final = re.compile(r"SET\s+CLI\b", re.IGNORECASE)
+"""The only shell command whose first word also begins a statement."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """``text`` has its semicolon, if there was one; ``words`` are those outside of quotes, in upper case."""
+    """A statement of a script.
+
+    ``text`` includes its semicolon, if there was one; ``words`` are those outside of quotes, in upper case.
+    """
 
     text: str
     place: Place
@@ -44,7 +48,10 @@ class Statement:
 
 
 def statements_of(text: str) -> list[Statement]:
-    """Those of a script or of what was typed. Quotes and comments that don't end reach to the end of it."""
+    """The statements of a script or of typed input.
+
+    An open quote or comment extends to the end of the text.
+    """
     found: list[Statement] = []
     start: int | None = None
     words: list[str] = []
@@ -81,6 +88,6 @@ def _local(text: str, start: int) -> Statement:
 
 
 def is_complete(text: str) -> bool:
-    """Whether what was typed is to be carried out."""
+    """Whether typed input is ready to run."""
     found = statements_of(text)
     return not found or found[-1].is_ended

@@ -1,4 +1,4 @@
-"""A session: what is set, and what becomes of each statement."""
+"""A session of the shell: its settings, and the execution of each statement."""
 
 from __future__ import annotations
 
@@ -19,17 +19,20 @@ from penstock.sql import parse
 from penstock.sql import statements as s
 from penstock.sql.errors import SqlError
 
-#: Rows of a query that ends by itself, by which its columns' widths are chosen.
 _SAMPLE_ROWS: Final = 500
+"""The number of rows of a finite query that determine the widths of its columns."""
+
 _SCRIPTS_DEPTH_MAX: Final = 16
-#: A place at the beginning of a server's message: ours, or ksqlDB's.
 _PLACE: Final = re.compile(r"line (\d+)(?:, column |:)(\d+): ")
+"""The position at the beginning of a server's message, in our form or ksqlDB's."""
 
 
 @dataclass
 class Session:
-    """``properties`` and ``variables`` go along with each statement. ``history`` has what was typed, by a
-    person where it ``is_interactive``.
+    """One session with a server.
+
+    ``properties`` and ``variables`` are sent with each statement. ``history`` holds the typed input;
+    ``is_interactive`` if a person types it.
     """
 
     rest: Rest
@@ -41,8 +44,10 @@ class Session:
     _sequence: int | None = None
 
     def carry_out(self, text: str, origin: str | None = None, folder: Path = Path(), depth: int = 0) -> None:
-        """All that a text says, in turn. ``origin``: what it stands in, for messages; ``folder``: where
-        scripts are that it names. Raises Exit, Failed, Interrupted, Unreachable.
+        """Run all statements of a text in turn. Raises Exit, Failed, Interrupted, Unreachable.
+
+        ``origin`` names the source of the text in messages; ``folder`` is the directory of the scripts that
+        it runs.
         """
         for statement in statements_of(text):
             self.printer.spool_statement(statement.text)
@@ -59,7 +64,7 @@ class Session:
                 raise Failed(_located(str(error), statement, origin)) from error
 
     def run_file(self, path: Path, depth: int = 0) -> None:
-        """Raises as `carry_out`."""
+        """Run a script. Raises the same errors as `carry_out`."""
         if depth > _SCRIPTS_DEPTH_MAX:
             raise Failed(f"{path}: found scripts that run scripts, {depth} deep")
         try:
@@ -102,11 +107,11 @@ class Session:
                 self.printer.text(f"'{name}' is the server's own from now on.")
 
     def forget_sequence(self) -> None:
-        """The commands of another server have numbers of their own."""
+        """Drop the last command's sequence number, since another server has its own numbers."""
         self._sequence = None
 
     def body(self, text: str) -> dict[str, Any]:
-        """What a request has for a statement."""
+        """The body of a request for a statement."""
         made: dict[str, Any] = {"ksql": text if text.endswith(";") else f"{text};"}
         made["streamsProperties"] = self.properties
         made["sessionVariables"] = self.variables
@@ -182,7 +187,7 @@ def _raise_error(event: dict[str, Any]) -> None:
 
 
 def _located(message: str, statement: Statement, origin: str | None) -> str:
-    """A message that says where in the whole script it happened."""
+    """A message with the error's position in the whole script."""
     if origin is None:
         return message
     place = statement.place

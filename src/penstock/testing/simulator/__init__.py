@@ -1,4 +1,5 @@
-"""A whole cluster of real nodes in one thread, from one seed: time, network and disks are made up.
+"""Simulate a whole cluster in one thread, from one seed: nodes are real; time, network and disks are not.
 
-`python -m penstock.testing.simulator --seeds A-B` runs seeds; a failing one is printed and replays exactly.
+`python -m penstock.testing.simulator --seeds A-B` runs seeds; it prints a failing seed, which replays
+exactly. The package holds the simulated environment, the faults and the checks; its clients are in `clients`.
 """

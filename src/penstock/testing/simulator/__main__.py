@@ -1,4 +1,7 @@
-"""`python -m penstock.testing.simulator --seeds A-B`: run seeds. One that fails is printed, and replays."""
+"""Run seeds: `python -m penstock.testing.simulator --seeds A-B`.
+
+A failing seed is printed and can be replayed.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ SHARED_MEMORY = Path("/dev/shm")
 
 
 def main() -> int:
-    """The number of seeds that failed is not 0: exit code 1."""
+    """Run the seeds and return the exit code: 1 if any of them failed."""
     parser = argparse.ArgumentParser(prog="python -m penstock.testing.simulator")
     parser.add_argument("--seeds", default="0-99", metavar="A-B", help="both included; or one seed")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
@@ -39,7 +42,7 @@ def main() -> int:
     run_one = partial(run_apart, longer=arguments.longer)
     gc.freeze()
     first_report = run_seed(seeds[0], arguments.longer)
-    gc.freeze()  # what was compiled and imported for it, the processes to come inherit
+    gc.freeze()  # later processes inherit what the first seed compiled and imported
     with ProcessPoolExecutor(arguments.jobs, get_context("fork")) as pool:
         others = seeds[1:]
         run = map(run_one, others) if arguments.jobs == 1 else pool.map(run_one, others, chunksize=4)
@@ -54,7 +57,7 @@ def main() -> int:
 
 
 class _Place(logging.Filter):
-    """When and on which machine something was logged."""
+    """Adds to log records the simulated time and the machine."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         loop = asyncio._get_running_loop()
@@ -69,7 +72,7 @@ def _log_at(level: int) -> None:
 
 
 def run_seed(seed: int, longer: float = 1.0) -> Report:
-    """A seed on a file system in memory, where there is one."""
+    """Run a seed on a file system in memory, if there is one."""
     report = _run_in_memory(seed, longer)
     gc.collect()
     return report
@@ -83,7 +86,7 @@ def _run_in_memory(seed: int, longer: float) -> Report:
 
 
 def run_apart(seed: int, longer: float = 1.0) -> Report:
-    """As `run_seed`, in a process that ends with it: to free what a cluster leaves behind takes longer."""
+    """Run a seed like `run_seed`, in a child process: ending a process is faster than freeing a cluster."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,4 +1,4 @@
-"""A made-up cluster: its nodes, its network, its clients; and what goes wrong in the simulation itself."""
+"""A simulated cluster: its nodes, network and clients, and the errors in the simulation itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ FASTER: Final[Mapping[str, str]] = {
     "controller.quorum.election.backoff.max.ms": "400",
     "controller.quorum.fetch.timeout.ms": "800",
     "controller.quorum.request.timeout.ms": "600",
-    "controller.quorum.retry.backoff.ms": "80",  # who knows no leader asks everybody each 20 ms by default
+    # By default a node without a leader asks every voter each 20 ms.
+    "controller.quorum.retry.backoff.ms": "80",
     "offsets.topic.num.partitions": "2",
     "offsets.commit.timeout.ms": "1500",
     "transaction.state.log.num.partitions": "2",
@@ -54,11 +55,11 @@ FASTER: Final[Mapping[str, str]] = {
     "metadata.log.max.record.bytes.between.snapshots": "6000",
     "internal.metadata.log.segment.bytes": "4000",
 }
-"""Everything sooner than by default, as more happens in a second then."""
+"""Shorter times than by default, so that more happens per second."""
 
 
 class SimulatedCluster:
-    """`nodes` by id."""
+    """All nodes, by id, with their network, history and topics."""
 
     def __init__(self, loop: VirtualLoop, directory: Path, scenario: Scenario, rng: Random) -> None:
         self.loop = loop
@@ -97,7 +98,7 @@ class SimulatedCluster:
         loop.set_exception_handler(self._on_exception)
 
     def _on_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What a callback or a task raised and nobody took is a failure, but for the death of a process."""
+        """Record an unhandled exception of a callback or task as a failure, except the death of a process."""
         error = context.get("exception")
         if isinstance(error, Died) or "destroyed" in context["message"]:
             return
@@ -112,7 +113,7 @@ class SimulatedCluster:
         timeout_s: float,
         pause_s: float = 0.1,
     ) -> None:
-        """Raises Violation, which says `what`, if it does not come true in time."""
+        """Wait for the condition; raise a Violation with `what` if it is not true in time."""
         deadline_s = self.loop.now_s + timeout_s
         while not condition():
             self.check()
@@ -121,7 +122,7 @@ class SimulatedCluster:
             await asyncio.sleep(0.1)
 
     def check(self) -> None:
-        """Raise what has failed somewhere."""
+        """Raise the first recorded failure."""
         if self.failures:
             raise self.failures[0]
 

@@ -1,4 +1,4 @@
-"""A node with several log directories loses one: it lives on, and serves what lies in the others."""
+"""Failures of one log directory: the node keeps running and serves its other directories."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from penstock.testing.simulator.nodes import VirtualNode
 
 REPLACED: Final = 100
-"""A disk that is new has another id."""
+"""Added to the number of a replaced disk, so that its directory id is new."""
 
 log = logging.getLogger(__name__)
 
 
 class DirectoryFaults:
-    """At most one directory of the cluster is out of order; what was not synced in it is lost.
+    """Directory failures, at most one in the cluster at a time; the directory loses what was not synced.
 
-    It is replaced some time later, or not before the cluster has come to rest without it (`repair`).
+    It is replaced some time later, or only after the cluster has settled without it (`repair`).
     """
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
         self.survived = 0
-        """Times that a node lived on."""
+        """How many nodes kept running until the repair."""
 
     def strike(self, node: VirtualNode, duration_s: float) -> None:
         directories = node.config.log_dirs
@@ -41,7 +41,7 @@ class DirectoryFaults:
             self._faults.later(1.0 + duration_s, lambda: self.repair(node))
 
     def repair(self, node: VirtualNode) -> None:
-        """Stop the node in whatever way, put a disk in, start it."""
+        """Kill the node, replace the disk, and start the node."""
         directory = node.files.failed
         if directory is None:
             return

@@ -1,4 +1,4 @@
-"""A node's disks: how slow they are, and which of its log directories has failed."""
+"""A node's disks: their speed, and which of its log directories has failed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from penstock.testing.crash_files import CrashFiles
 
 
 class Disk:
-    """What a node's storage is like; all of it may change at any time."""
+    """The speed of a node's storage; the attributes may change at any time."""
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
         self.work_s = 0.002
-        """How long a piece of work in a worker takes at the median, a sync with it."""
+        """The median duration of a piece of work in a worker, including a sync."""
         self.stall_rate = 0.0
-        """How often it takes a hundred times as long."""
+        """The probability that a piece of work takes a hundred times as long."""
 
     def duration_s(self) -> float:
         duration_s = self.work_s * self.rng.lognormvariate(0, 0.7)
@@ -28,27 +28,27 @@ class Disk:
 
 
 class DiskFiles(CrashFiles):
-    """A disk for each directory under `root`, one of which may be out of order: all calls to it fail."""
+    """A disk for each directory under `root`; one of them may have failed, so that all calls to it fail."""
 
     def __init__(self, root: Path, rng: Random) -> None:
         super().__init__(root, rng)
         self._failed: str | None = None
         self._paths: dict[int, str] = {}
-        """Of open files."""
+        """The paths of open files, by descriptor."""
 
     @property
     def failed(self) -> Path | None:
-        """The directory whose disk is out of order."""
+        """The directory whose disk has failed."""
         return None if self._failed is None else Path(self._failed)
 
     def fail(self, directory: Path) -> None:
-        """From now on, until `replace`."""
+        """Fail all calls to the directory until `replace`."""
         self._failed = str(directory)
 
     def replace(self, *, empty: bool) -> None:
-        """The disk is back, with what power cuts leave on it; or an empty one is in its place.
+        """Bring the disk back with what a power cut leaves on it, or replace it by an empty one.
 
-        No process holds files on it.
+        No process may hold files on it.
         """
         assert self._failed is not None
         name, self._failed = Path(self._failed).name, None

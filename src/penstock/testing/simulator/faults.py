@@ -1,4 +1,4 @@
-"""What goes wrong while a cluster works, and when it is mended; the seed decides."""
+"""Faults injected while a cluster runs, and their repair; the seed decides."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ KINDS: Final[dict[str, int]] = {
     "log directory": 5,
     "clock": 2,
 }
-"""Faults by how often they happen, relative to each other."""
+"""The kinds of faults, with their relative frequencies."""
 
 STOP_S: Final = 10.0
-"""Who has not come to the end of a clean stop by then is killed."""
+"""A clean stop that takes longer ends with a kill."""
 
 
 class Faults:
-    """`run` until `stopping`; then `mend` everything.
+    """Injects faults: `run` until `stopping`, then `mend` everything.
 
-    As many replicas as `min.insync.replicas` - 1 may lose what they did not flush, at once: so power fails
-    only where `is_whole` says that every replica is in sync. Who is killed loses nothing, at any time.
+    At most `min.insync.replicas` - 1 replicas may lose unflushed data at once, so power fails only while
+    `is_whole` returns that every replica is in sync. A killed process loses nothing, at any time.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Faults:
 
     async def run(self) -> None:
         kinds = list(KINDS)
-        # swarm testing: some seeds have none of a kind, some little else
+        # Swarm testing: some seeds have no faults of a kind, others have mainly one kind.
         weights = [weight * self.rng.choice((0, 1, 1, 4)) for weight in KINDS.values()]
         if not any(weights):
             return
@@ -109,14 +109,14 @@ class Faults:
                 node.clock.ahead_ms += self.rng.choice((-5_000, -300, 300, 5_000, 60_000))
 
     def _break_disk(self, node: VirtualNode, duration_s: float) -> None:
-        """A sync that fails loses what it was to write: as a power cut, but the process goes on, or not."""
+        """Make calls fail; a failed sync loses its data like a power cut, but the process may continue."""
         node.may_fail = True
         node.files.error_rate = self.rng.choice((0.01, 0.1))
 
         self.later(duration_s, lambda: self._replace_disk(node))
 
     def _replace_disk(self, node: VirtualNode) -> None:
-        """Of one that gives errors, and what runs on it begins anew."""
+        """Replace a disk that returns errors, and restart its node."""
         if node.files.error_rate:
             node.files.error_rate = 0.0
             node.kill()
@@ -124,7 +124,7 @@ class Faults:
             node.start()
 
     def is_safe(self) -> bool:
-        """Whether a replica may lose something: none has, that has not made up for it, or is about to."""
+        """Whether a replica may lose data now: all are in sync, and no other node is about to lose any."""
         return not any(node.may_fail or node.files.failed for node in self.nodes) and self._is_whole()
 
     def _take_down(self, kind: str, node: VirtualNode, duration_s: float) -> None:
@@ -155,7 +155,7 @@ class Faults:
         if node.files.dies_in >= 0:
             node.files.dies_in = -1
         if node.may_fail:
-            return  # when its disk is replaced
+            return  # The node starts when its disk is replaced.
         if not node.is_running:
             node.start()
         elif not node.is_up:
@@ -191,7 +191,7 @@ class Faults:
         node.disk.work_s, node.disk.stall_rate = 0.002, 0.0
 
     def mend(self) -> None:
-        """All is well from now on, and every node is to run."""
+        """End all faults and start every node."""
         self.stopping = True
         self._weather.blocked.clear()
         self._weather.slow.clear()

@@ -1,7 +1,7 @@
-"""What clients have seen, and whether it can be true of one log that nothing is lost from.
+"""Record what clients have seen, and check that one log without losses can explain it.
 
-Each value is written once, by one producer. Whoever reads or is acknowledged a record tells it here; the
-second one to see something else at an offset is the proof of a violation.
+Each value is written once, by one producer. Clients report here each record that they read or get
+acknowledged; two different values at one offset prove a violation.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ CONTROL: Final = b"<control>"
 
 
 class Violation(AssertionError):
-    """A promise was broken."""
+    """The cluster broke a guarantee."""
 
 
 class Partition(NamedTuple):
-    """With its topic's id: a topic that is deleted and made again is another one."""
+    """A partition with its topic's id, since a topic that is deleted and recreated is another topic."""
 
     topic: str
     number: int
@@ -30,7 +30,7 @@ class Partition(NamedTuple):
 
 
 class Decision(Enum):
-    """How a transaction ended, as its producer was told."""
+    """How a transaction ended, as far as its producer knows."""
 
     OPEN = "open"
     COMMITTING = "commit asked for"
@@ -45,30 +45,33 @@ class Transaction:
     name: str
     decision: Decision = Decision.OPEN
     values: dict[bytes, Partition] = field(default_factory=dict)
-    """Acknowledged within it, and where."""
+    """Acknowledged values, with their partitions."""
     offset: int | None = None
-    """Committed for a group within it."""
+    """The offset that it committed for a group."""
     doubtful: dict[bytes, Partition] = field(default_factory=dict)
-    """Sent within it, and refused at last: they may be there."""
+    """Values whose batch was refused in the end, with their partitions: they may have been written."""
 
 
 @dataclass
 class PartitionHistory:
     seen: dict[int, bytes] = field(default_factory=dict)
-    """By offset, what committed records consumers have read."""
+    """The committed records that consumers have read, by offset."""
     acknowledged: dict[int, bytes] = field(default_factory=dict)
     high_watermarks: dict[tuple[str, int], int] = field(default_factory=dict)
-    """By consumer and leader epoch, the latest it was told by the leader."""
+    """The last high watermark reported by a leader, by consumer and leader epoch."""
     offset_of: dict[bytes, int] = field(default_factory=dict)
-    """Of values, where somebody knows it."""
+    """The known offsets of values."""
     asked_before: int = 0
-    """Records below it somebody has asked to delete."""
+    """A client has requested to delete the records below this offset."""
     deleted_before: int = 0
-    """Records below it are deleted for good: whoever asked was told so."""
+    """The records below this offset are deleted for good, and a client got the confirmation."""
 
 
 class History:
-    """`acknowledged_values` have offsets that their producers may not know."""
+    """Everything that clients have seen.
+
+    `acknowledged_values` includes values whose offsets are unknown to their producers.
+    """
 
     def __init__(self) -> None:
         self.partitions: dict[Partition, PartitionHistory] = {}
@@ -76,19 +79,19 @@ class History:
         self.transactions: list[Transaction] = []
         self.transaction_of: dict[bytes, Transaction] = {}
         self.doomed: dict[bytes, None] = {}
-        """Ids of topics whose deletion somebody has asked for: what they hold doesn't count any more."""
+        """Ids of topics that a client has requested to delete; their contents are not checked any more."""
         self.reads = 0
         self._sent: dict[bytes, Partition] = {}
         self._owners: dict[tuple[str, int, Partition], str] = {}
         self._committing: dict[tuple[str, Partition], int] = {}
         self._committed: dict[str, dict[Partition, int]] = {}
-        """By group, the highest offset whose commit was acknowledged."""
+        """The highest offset whose commit was acknowledged, by group and partition."""
 
     def of(self, partition: Partition) -> PartitionHistory:
         return self.partitions.setdefault(partition, PartitionHistory())
 
     def acknowledged(self, partition: Partition, offset: int, values: Iterable[bytes]) -> None:
-        """An acknowledgement of records from `offset` on; -1 where their offset is forgotten."""
+        """Note an acknowledgement of records from `offset` on; -1 if the broker no longer knew it."""
         history = self.of(partition)
         for at, value in enumerate(values, offset):
             self.acknowledged_values[value] = partition
@@ -104,11 +107,11 @@ class History:
             history.offset_of[value] = at
 
     def sending(self, partition: Partition, values: Iterable[bytes]) -> None:
-        """These values are for that partition, and for no other."""
+        """Note that these values are sent to that partition and to no other."""
         self._sent.update(dict.fromkeys(values, partition))
 
     def read(self, partition: Partition, offset: int, value: bytes) -> None:
-        """A consumer was given that record."""
+        """Note that a consumer has read that record."""
         self.reads += 1
         history = self.of(partition)
         if (meant := self._sent.get(value, partition)) != partition:
@@ -125,7 +128,7 @@ class History:
         history.offset_of[value] = offset
 
     def high_watermark(self, partition: Partition, consumer: str, leader_epoch: int, offset: int) -> None:
-        """A consumer was told the high watermark by the leader of an epoch."""
+        """Note the high watermark that a consumer received from the leader of this epoch."""
         marks = self.of(partition).high_watermarks
         before = marks.get((consumer, leader_epoch), 0)
         if offset < before:
@@ -138,17 +141,17 @@ class History:
     # Records that are deleted
 
     def delete_before(self, partition: Partition, offset: int) -> None:
-        """Somebody asks to delete what lies below that offset."""
+        """Note a request to delete the records below that offset."""
         history = self.of(partition)
         history.asked_before = max(history.asked_before, offset)
 
     def deleted_before(self, partition: Partition, offset: int) -> None:
-        """Whoever asked was told so, by a leader whose replicas were all there."""
+        """Note a confirmed deletion by a leader whose replicas were all in sync."""
         history = self.of(partition)
         history.deleted_before = max(history.deleted_before, offset)
 
     def log_start(self, partition: Partition, log_start_offset: int, floor: int) -> None:
-        """A leader said where its log starts, when asked after all below `floor` was deleted."""
+        """Check a leader's log start offset, requested after all records below `floor` had been deleted."""
         asked_before = self.of(partition).asked_before
         if not floor <= log_start_offset <= asked_before:
             raise Violation(
@@ -161,12 +164,12 @@ class History:
         if partition.topic_id in self.doomed:
             return True
         history = self.of(partition)
-        return history.offset_of.get(value, 0) < history.asked_before  # 0: its offset was never told
+        return history.offset_of.get(value, 0) < history.asked_before  # 0: its offset is unknown
 
     # Groups
 
     def owns(self, group_id: str, generation: int, member_id: str, partitions: Iterable[Partition]) -> None:
-        """A member was assigned partitions: the assignment is committed, so its generation is no other's."""
+        """Note an assignment: no other member may own the partitions in the same generation."""
         for partition in partitions:
             owner = self._owners.setdefault((group_id, generation, partition), member_id)
             if owner != member_id:
@@ -176,21 +179,21 @@ class History:
                 )
 
     def committing(self, group_id: str, partition: Partition, offset: int) -> None:
-        """A commit is sent: from now on it may be found."""
+        """Note that a commit is sent, so that its offset may be found from now on."""
         highest = self._committing.get((group_id, partition), 0)
         self._committing[group_id, partition] = max(offset, highest)
 
     def committed(self, group_id: str, partition: Partition, offset: int) -> None:
-        """A commit was acknowledged. A group's commits of a partition only grow."""
+        """Note an acknowledged commit. A group's commits of a partition only grow."""
         offsets = self._committed.setdefault(group_id, {})
         offsets[partition] = max(offset, offsets.get(partition, 0))
 
     def committed_now(self, group_id: str) -> dict[Partition, int]:
-        """What an OffsetFetch that is sent now must find at least."""
+        """The least offsets that an OffsetFetch sent now must return."""
         return dict(self._committed.get(group_id, {}))
 
     def fetched(self, group_id: str, known: dict[Partition, int], found: dict[Partition, int]) -> None:
-        """`found` was answered, and `known` had been acknowledged before it was asked for."""
+        """Check the offsets `found`, given those `known` as acknowledged before the request was sent."""
         for partition, offset in found.items():
             if offset < known.get(partition, 0) and partition.topic_id not in self.doomed:
                 raise Violation(
@@ -202,7 +205,7 @@ class History:
     # The end
 
     def check_whole(self, partition: Partition, records: dict[int, bytes]) -> None:
-        """`records` is all that the partition holds at the end, in its order, read_uncommitted."""
+        """Check `records`, all that the partition holds at the end, in order, read with read_uncommitted."""
         history = self.of(partition)
         for name, known in (("read", history.seen), ("acknowledged", history.acknowledged)):
             for offset, value in known.items():
@@ -226,7 +229,7 @@ class History:
                 raise Violation(f"{partition}: {value!r} was acknowledged and is gone")
 
     def check_offset(self, transactions: Iterable[Transaction], found: int) -> None:
-        """`found` is what a group has in the end to which these transactions alone committed, in order."""
+        """Check the final offset of a group to which only these transactions committed, in this order."""
         possible = {0}
         for transaction in transactions:
             if transaction.offset is None:
@@ -239,7 +242,7 @@ class History:
             raise Violation(f"transactions left a group at one of {sorted(possible)}, it is at {found}")
 
     def check_transactions(self, committed: dict[Partition, set[bytes]]) -> None:
-        """`committed` is all that read_committed gives at the end, by partition."""
+        """Check transactions against `committed`, all values read with read_committed, by partition."""
         for transaction in self.transactions:
             there = _in(committed, {**transaction.values, **transaction.doubtful})
             lasting = {

@@ -1,4 +1,4 @@
-"""Which nodes a made-up cluster has, and what makes each its part: configuration and format."""
+"""The nodes of a simulated cluster, with their configuration and formatted directories."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ ALONE: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Layout:
-    """Which nodes there are, by their ids."""
+    """The ids of a cluster's nodes, by role."""
 
     brokers: tuple[int, ...]
     controllers: tuple[int, ...]
     first_voters: tuple[int, ...] = ()
-    """Where the voters are in the metadata log (KIP-853), those that begin; else all controllers are."""
+    """The initial voters if the metadata log holds the voters (KIP-853); empty if all controllers vote."""
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -44,7 +44,7 @@ class Layout:
         return ",".join(role for role, ids in roles if node_id in ids)
 
     def properties(self, node_id: int) -> dict[str, str]:
-        """The configuration that makes a node its part."""
+        """The configuration of a node."""
         listeners = []
         if node_id in self.brokers:
             listeners.append(f"PLAINTEXT://{host_of(node_id)}:{CLIENT_PORT}")
@@ -58,7 +58,8 @@ class Layout:
         }
         if self.is_one_node:
             return {**properties, **ALONE}
-        properties["min.insync.replicas"] = "2"  # of groups' offsets, too: else nothing may be lost at all
+        # This covers groups' offsets, too; otherwise no replica could lose anything.
+        properties["min.insync.replicas"] = "2"
         addresses = [f"{host_of(node_id)}:{CONTROLLER_PORT}" for node_id in self.controllers]
         if self.first_voters:
             properties["controller.quorum.bootstrap.servers"] = ",".join(addresses)
@@ -68,7 +69,7 @@ class Layout:
         return properties
 
     def format(self, node: VirtualNode) -> None:
-        """As `penstock storage format` does, with ids that are the same each time."""
+        """Format the node like `penstock storage format`, but with the same ids each time."""
         if self.first_voters:
             is_first = node.node_id in self.first_voters
             voters = ",".join(
@@ -99,5 +100,5 @@ def host_of(node_id: int) -> str:
 
 
 def directory_id_of(node_id: int, number: int = 0) -> str:
-    """Of one of its log directories; the first holds the metadata log."""
+    """The id of one of a node's log directories; the first directory holds the metadata log."""
     return f"d{node_id:04d}{number:04d}{13 * 'A'}"

@@ -1,10 +1,10 @@
-"""An event loop whose time is made up: it runs what is ready, then jumps to the next timer.
+"""An event loop with simulated time: it runs the callbacks that are ready, then jumps to the next timer.
 
-Code runs on machines (`Machine`). Which one a callback belongs to stands in its context, and contexts are
-inherited: whatever a node starts belongs to the node. So a machine may be paused, and its callbacks wait; or
-it dies, and none of them runs any more. Each machine has a steady clock that may be too fast or too slow.
-Within a machine callbacks run in the order in which they became ready, as asyncio promises; whose turn it is
-among several machines the seed decides.
+Code runs on machines (`Machine`). A callback's machine is stored in its context, and contexts are inherited,
+so everything that a node starts belongs to the node. When a machine is paused, its callbacks wait; when it
+dies, none of them runs any more. Each machine has a monotonic clock that may be too fast or too slow. Within
+a machine, callbacks run in the order in which they became ready, as asyncio promises; among several machines
+the seed decides which one runs next.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from penstock.testing.simulator.workers import VirtualExecutor
 
 CALLBACKS_PER_TICK_MAX: Final = 100_000
 TICK_S: Final = 0.01
-"""So many within so short a time are a loop that never ends."""
+"""More than `CALLBACKS_PER_TICK_MAX` callbacks within this time are an endless loop."""
 TIMER_S_MIN: Final = 1e-6
-"""No timer is as early as now: time goes on between setting it and its end."""
+"""The shortest delay of a timer: time passes between setting a timer and its end."""
 
 MEASURING_MODULES: Final = ("penstock.broker.turns", "penstock.broker.connection", "penstock.broker.dispatch")
 
@@ -41,15 +41,15 @@ _Callback = Callable[..., object]
 
 
 class Livelock(AssertionError):
-    """Callbacks start callbacks, and time stands still."""
+    """Callbacks start callbacks without end, while time stands still."""
 
 
 class NothingLeft(AssertionError):
-    """Somebody waits, and nothing will ever happen any more."""
+    """A task waits, and no event is left that could wake it."""
 
 
 class Machine:
-    """Where code runs: a process on a host, for as long as it lives."""
+    """The place where code runs: one process on a host."""
 
     def __init__(self, number: int, name: str, host: str) -> None:
         self.number = number
@@ -61,14 +61,14 @@ class Machine:
         self.when_dead: list[Callable[[], object]] = []
         self.clock_rate = 1.0
         self.started_s = 0.0
-        """Both by the loop's own time."""
+        """How fast its clock runs, and when it started, both by the loop's own time."""
 
     def local_s(self, true_s: float) -> float:
-        """What its steady clock says."""
+        """The reading of the machine's monotonic clock at a true time."""
         return (true_s - self.started_s) * self.clock_rate
 
     def true_s(self, local_s: float) -> float:
-        """When its steady clock says that."""
+        """The true time at which the machine's monotonic clock has this reading."""
         return self.started_s + local_s / self.clock_rate
 
     def __repr__(self) -> str:
@@ -79,7 +79,7 @@ _machine: contextvars.ContextVar[Machine] = contextvars.ContextVar("machine")
 
 
 class _Handle(events.Handle):
-    """As asyncio's, without what is for debugging: one is made for each callback."""
+    """A handle like asyncio's, without the debugging parts, since one is created for each callback."""
 
     __slots__ = ()
 
@@ -96,7 +96,7 @@ class _Handle(events.Handle):
 
 
 class Socket(Protocol):
-    """A made-up socket, as the loop calls it."""
+    """A simulated socket as the loop uses it."""
 
     def watch(self, reader: events.Handle | None = None, writer: events.Handle | None = None) -> None: ...
     def unwatch_reader(self) -> bool: ...
@@ -105,7 +105,7 @@ class Socket(Protocol):
 
 
 class _Task(asyncio.Task[Any]):
-    """Told from others by its number: a set of tasks has the same order in every run."""
+    """A task hashed by its number, so that a set of tasks has the same order in every run."""
 
     def __init__(self, coroutine: Any, *, loop: VirtualLoop, **kwargs: Any) -> None:
         loop.tasks += 1
@@ -117,13 +117,16 @@ class _Task(asyncio.Task[Any]):
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """`rng` decides the order of machines. `now_s` is the true time since the simulation began."""
+    """The event loop of a simulation.
+
+    `rng` decides the order of machines. `now_s` is the true time since the simulation began.
+    """
 
     def __init__(self, rng: Random) -> None:
         super().__init__()
         self.now_s = 0.0
         self.trace = 0
-        """A checksum of all that has happened: what ran, when, where."""
+        """A checksum of everything that happened: what ran, when, and where."""
         self.callbacks = 0
         self.tasks = 0
         self.sockets: dict[int, Socket] = {}
@@ -133,7 +136,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._timer_number = 0
         self._machines = 0
         self.world = self.machine("world", "127.0.0.1")
-        """Where the simulation itself runs."""
+        """The machine on which the simulation itself runs."""
         self._runnable: dict[Machine, None] = {}
         self._world_context = self.context_of(self.world)
         self._tick_ends_s, self._tick_callbacks = 0.0, 0
@@ -142,7 +145,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.set_task_factory(self._keep_task)
 
     def _keep_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **kwargs: Any) -> asyncio.Task[Any]:
-        """Tasks of the dead never end; who destroys them runs their `finally`, so they are kept."""
+        """Create a task and keep it: destroying a dead machine's unfinished task would run its `finally`."""
         task = _Task(coroutine, loop=self, **kwargs)
         self._tasks.append(task)
         if len(self._tasks) > self._tasks_max:
@@ -153,7 +156,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # Machines
 
     def machine(self, name: str, host: str, clock_rate: float = 1.0) -> Machine:
-        """A new machine, from now on."""
+        """Create a machine."""
         machine = Machine(self._machines, name, host)
         self._machines += 1
         machine.clock_rate = clock_rate
@@ -166,7 +169,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return _machine.get(self.world)
 
     def on(self, machine: Machine, callback: Callable[..., object], *args: object) -> None:
-        """Call back soon, as code of that machine."""
+        """Schedule a callback as code of that machine."""
         context = contextvars.copy_context()
         context.run(_machine.set, machine)
         self.call_soon(callback, *args, context=context)
@@ -177,7 +180,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return context
 
     def pause(self, machine: Machine) -> None:
-        """Its callbacks wait until `resume`; to the network it looks alive."""
+        """Hold the machine's callbacks until `resume`; to the network it looks alive."""
         machine.paused = True
         self._runnable.pop(machine, None)
 
@@ -187,7 +190,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._runnable[machine] = None
 
     def kill(self, machine: Machine) -> None:
-        """Nothing of it runs any more."""
+        """Kill the machine: none of its code runs any more."""
         if machine.dead:
             return
         machine.dead = True
@@ -208,11 +211,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        """At a time of the current machine's clock."""
+        """Set a timer by the current machine's clock."""
         timer = asyncio.TimerHandle(when, callback, args, self, context)
         machine = self.current
         true_s = max(self.now_s + TIMER_S_MIN, machine.true_s(when))
-        while machine.local_s(true_s) < when:  # rounded down
+        while machine.local_s(true_s) < when:  # the conversion has rounded down
             true_s = math.nextafter(true_s, math.inf)
         self._at(true_s, timer)
         return timer
@@ -220,7 +223,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def at(
         self, true_s: float, callback: Callable[..., object], *args: Any, machine: Machine | None = None
     ) -> asyncio.TimerHandle:
-        """At a true time, as code of a machine."""
+        """Set a timer by true time, as code of a machine."""
         context = self._world_context if machine is None else self.context_of(machine)
         timer = asyncio.TimerHandle(true_s, callback, args, self, context)
         self._at(max(self.now_s, true_s), timer)
@@ -231,7 +234,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         heapq.heappush(self._timers, (true_s, self._timer_number, timer))
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It is thrown away when its time comes."""
+        """Do nothing: a cancelled timer is discarded when it is due."""
 
     def call_soon(  # type: ignore[override]
         self, callback: _Callback, *args: Any, context: contextvars.Context | None = None
@@ -254,7 +257,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._runnable[machine] = None
 
     def _run_once(self) -> None:
-        """Run what is ready, or else jump to the next timer."""
+        """Run the callbacks that are ready, or else jump to the next timer."""
         runnable = self._runnable
         while not runnable:
             self._jump()
@@ -290,17 +293,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 self._enqueue(timer)
 
     def note(self, data: bytes | bytearray | memoryview) -> None:
-        """Make something part of the trace."""
+        """Make data part of the trace."""
         self.trace = zlib.crc32(data, self.trace)
 
     def _check_closed(self) -> None:
-        """What is destroyed after the end may still call: nothing comes of it."""
+        """Do nothing: objects that are destroyed after the end may still call, without effect."""
 
     def _write_to_self(self) -> None:
-        """There is no other thread, and nothing to wake."""
+        """Do nothing: there is no other thread to wake."""
 
     def _process_events(self, event_list: object) -> None:
-        """There is no selector."""
+        """Do nothing: there is no selector."""
 
     # Work that blocks
 
@@ -341,7 +344,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     @contextmanager
     def stopped_stopwatches(self) -> Iterator[None]:
-        """Within, nothing that is measured takes any time: turns of the loop have a bound in nanoseconds."""
+        """Let all measured durations be zero, since turns of the loop are bounded in real nanoseconds."""
         with ExitStack() as patches:
             for module in MEASURING_MODULES:
                 patches.enter_context(mock.patch.multiple(module, _now_ns=self._virtual_ns))
@@ -351,7 +354,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return int(self.now_s * 1e9)
 
     def abandon(self) -> None:
-        """The simulation is over: what still waits is never resumed, and says nothing of it."""
+        """End the simulation: waiting tasks are never resumed and log no warnings."""
         for task in self._tasks:
             if not task.done():
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
@@ -360,4 +363,5 @@ class VirtualLoop(asyncio.BaseEventLoop):
                     inspect.iscoroutine(coroutine)
                     and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
                 ):
-                    coroutine.close()  # it would complain that nobody waits for it
+                    # It would warn that it was never awaited.
+                    coroutine.close()

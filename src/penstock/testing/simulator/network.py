@@ -1,9 +1,9 @@
-"""A network that is made up: connections as TCP makes them, over links that fail in every way.
+"""A simulated network: connections with TCP's guarantees, over links that fail in every way.
 
-What one side sends the other receives in order, whole, and later; or the connection ends. Lost packets are
-sent again, so that loss is delay, and what waits behind it waits along. A link may be blocked in one
-direction: what is sent then waits until it is open again, or until the sender gives up. When a process dies
-its host says so to the other side; when a host loses power nobody says anything.
+The receiver gets what the other side sent in order, complete, and later; or the connection ends. Lost packets
+are retransmitted, so loss appears as delay, also for the data behind them. A link may be blocked in one
+direction: data then waits until the link is open again, or until the sender times out. When a process dies,
+its host notifies the other side; when a host loses power, there is no notification.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
     from penstock.testing.simulator.loop import Machine, VirtualLoop
 
 FIRST_FD: Final = 1 << 20
-"""Beyond all that the kernel gives."""
+"""Above all descriptors of the kernel."""
 IN_FLIGHT_BYTES_MAX: Final = 192 * 1024
 RETRANSMIT_S: Final = 0.2
 RETRANSMIT_MAX_S: Final = 2.0
 GIVE_UP_S: Final = 60.0
-"""Kernels try for a quarter of an hour; nobody here waits for so long."""
+"""Kernels retransmit for a quarter of an hour; no timeout in the simulation is that long."""
 
 
 class LinkWeather:
-    """How the network is at present. `rng` decides what happens to each packet."""
+    """The current state of the network. `rng` decides what happens to each packet."""
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
         self.latency_s = 0.0005
         self.jitter_s = 0.0005
         self.loss = 0.0
-        """How often a packet has to be sent again."""
+        """The probability that a packet has to be retransmitted."""
         self.blocked: dict[tuple[str, str], None] = {}
-        """(from host, to host): nothing passes."""
+        """(from host, to host): no packet passes."""
         self.slow: dict[tuple[str, str], float] = {}
-        """Seconds that are added in one direction."""
+        """Additional seconds in one direction."""
 
     def delay_s(self, source: str, target: str) -> float:
         delay_s = self.latency_s + self.rng.random() * self.jitter_s + self.slow.get((source, target), 0.0)
@@ -57,7 +57,7 @@ class LinkWeather:
 
 
 class Network:
-    """All hosts, with what listens there."""
+    """All hosts and their listening sockets."""
 
     def __init__(self, loop: VirtualLoop, rng: Random) -> None:
         self.loop = loop
@@ -83,7 +83,7 @@ class Network:
         return listening
 
     async def connect(self, host: str, port: int) -> VirtualSocket:
-        """From the machine whose code runs. Raises OSError."""
+        """Connect from the current machine. Raises OSError."""
         machine, weather = self.loop.current, self.weather
         pause_s, waited_s = 1.0, 0.0
         while True:
@@ -111,14 +111,14 @@ class Network:
         return VirtualDial(self)
 
     def process_died(self, machine: Machine) -> None:
-        """Its host ends its connections: what was sent arrives, then the end of it."""
+        """End a dead process's connections, as its host does: sent data arrives, then the stream ends."""
         for listening in [found for found in self.listening.values() if found.machine is machine]:
             listening.close()
         for connection in [found for found in self.connections if found.machine is machine]:
             connection.close()
 
     def power_lost(self, machine: Machine) -> None:
-        """Nobody is told anything: whoever sends to it hears nothing until it is up again."""
+        """Cut a host's power: peers are not notified, and get no answers until it is up again."""
         self.down[machine.host] = None
         for connection in [found for found in self.connections if found.machine is machine]:
             connection.vanish()
@@ -129,14 +129,14 @@ class Network:
         self.down.pop(host, None)
 
     def cut(self, connection: VirtualSocket) -> None:
-        """A box in between forgets the connection: both sides are told."""
+        """Reset a connection at both sides, as a middlebox does that lost its state."""
         connection.reset()
         if connection.other is not None:
             connection.other.reset()
 
 
 class ListeningSocket:
-    """As `socket.socket`, as far as a server uses one that listens."""
+    """A listening socket with the part of `socket.socket` that servers use."""
 
     def __init__(self, network: Network, host: str, port: int) -> None:
         self.machine = network.loop.current
@@ -195,7 +195,7 @@ class ListeningSocket:
 
 
 class VirtualSocket:
-    """One side of a connection: as `socket.socket`, as far as connections use it."""
+    """One side of a connection, with the part of `socket.socket` that connections use."""
 
     def __init__(self, network: Network, machine: Machine, address: tuple[str, int]) -> None:
         self.machine = machine
@@ -211,7 +211,7 @@ class VirtualSocket:
         self._ended = False
         self._closed = False
         self._on_the_way: deque[tuple[float, bytes | None]] = deque()
-        """To the other side: what arrives when; None for the end."""
+        """Data in flight to the other side, with its arrival times; None for the end of the stream."""
         self._ends_by_reset = False
         self._in_flight_bytes = 0
         self._arrival: asyncio.TimerHandle | None = None
@@ -230,7 +230,7 @@ class VirtualSocket:
         assert not flag
 
     def setsockopt(self, level: int, option: int, value: int) -> None:
-        """There is no kernel to tune."""
+        """Do nothing: there is no kernel to tune."""
 
     def getsockname(self) -> tuple[str, int]:
         return self.address
@@ -268,7 +268,7 @@ class VirtualSocket:
         return size
 
     def close(self) -> None:
-        """What was sent still arrives; who has not read all that came resets the connection, as TCP does."""
+        """Close the socket: sent data still arrives, but unread data resets the connection, as in TCP."""
         if self._closed:
             return
         if self._received:
@@ -281,7 +281,7 @@ class VirtualSocket:
     # what the network does
 
     def reset(self) -> None:
-        """The other side is gone, and has said so."""
+        """Handle a reset by the other side."""
         self._failure = ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
         self._on_the_way.clear()
         self._received.clear()
@@ -289,7 +289,7 @@ class VirtualSocket:
         self._wake()
 
     def vanish(self) -> None:
-        """The host is gone, and nothing more comes from it."""
+        """Remove the socket of a host without power, which sends nothing more."""
         self._on_the_way.clear()
         self._forget()
 
@@ -321,7 +321,7 @@ class VirtualSocket:
             self._arrival = self._loop.at(self._on_the_way[0][0], self._arrive)
 
     def _arrive(self) -> None:
-        """What is due reaches the other side, unless the link is blocked."""
+        """Deliver the data that is due to the other side, unless the link is blocked."""
         self._arrival = None
         other, network = self.other, self._network
         assert other is not None
@@ -362,14 +362,14 @@ class VirtualSocket:
         self._arrival = self._loop.at(self._loop.now_s + pause_s, self._arrive)
 
     def _answer_from_nobody(self) -> None:
-        """Whoever was there is not: the host answers with a reset, if that comes through."""
+        """Reset the connection, since the other process is gone; a mere end of the stream needs no reset."""
         only_end = all(data is None for _, data in self._on_the_way)
         self._on_the_way.clear()
         self._in_flight_bytes = 0
         if not only_end and not self._closed:
             self.reset()
 
-    # readiness, as a selector tells it for as long as it lasts
+    # Readiness, reported as a level, as a selector does
 
     def watch(self, reader: events.Handle | None = None, writer: events.Handle | None = None) -> None:
         self._reader = reader or self._reader
@@ -419,7 +419,7 @@ class VirtualSocket:
     # slices of files
 
     def send_file(self, fd: int, position: int, count: int) -> int:
-        """As `os.sendfile`."""
+        """Send from a file, like `os.sendfile`."""
         room = IN_FLIGHT_BYTES_MAX - self._in_flight_bytes
         if room <= 0:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
@@ -428,7 +428,7 @@ class VirtualSocket:
 
 
 class VirtualDial:
-    """Opens links to other nodes: the real `TcpLink`, on a socket that is made up."""
+    """Opens links to other nodes: the real `TcpLink` on a simulated socket."""
 
     def __init__(self, network: Network) -> None:
         self._network = network

@@ -1,4 +1,4 @@
-"""Nodes that are real, on machines that are made up: started, paused, killed, and cut off from power."""
+"""Real nodes on simulated machines, which can be started, paused, killed and cut off from power."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 EPOCH_MS: Final = 1_700_000_000_000
-"""What wall clocks show when the simulation begins."""
+"""The time of wall clocks when the simulation begins."""
 
 
 class VirtualEnvironment(Environment):
-    """One process's."""
+    """The environment of one process."""
 
     def __init__(
         self, loop: VirtualLoop, network: Network, files: CrashFiles, disk: Disk, rng: Random, clock: Clock
@@ -60,7 +60,7 @@ class VirtualEnvironment(Environment):
 
 
 class Clock:
-    """A wall clock: wrong by some time, and by some rate."""
+    """A wall clock with an offset and a rate error."""
 
     def __init__(self, loop: VirtualLoop, ahead_ms: float, rate: float) -> None:
         self._loop = loop
@@ -72,7 +72,7 @@ class Clock:
 
 
 class VirtualNode:
-    """A node's host with its disk, and the process on it, if one runs."""
+    """A node's host with its disk, and its process, if one runs."""
 
     def __init__(
         self,
@@ -98,18 +98,18 @@ class VirtualNode:
         self.disk = Disk(Random(rng.getrandbits(64)))
         self.clock = Clock(loop, rng.uniform(-200, 200), 1 + rng.uniform(-1e-4, 1e-4))
         self.machine: Machine | None = None
-        """The process, dead or alive."""
+        """The current or last process."""
         self.broker: Broker | None = None
-        """Of the process, once it is made."""
+        """The broker of the process, once it is created."""
         self.is_up = False
-        """Whether it has started and not ended since."""
+        """Whether the broker has started and not ended since."""
         self.incarnation = 0
         self.unclean = 0
-        """Times that what was not synced was lost."""
+        """How often unsynced data was lost."""
         self.failure: str | None = None
-        """Why the process ended by itself."""
+        """The reason why the process ended by itself."""
         self.may_fail = False
-        """Whether its disk gives it reasons to."""
+        """Whether disk errors may end the process."""
         self._network = network
         prepare(self)
 
@@ -122,7 +122,7 @@ class VirtualNode:
         return self.is_running and self.machine is not None and self.machine.paused
 
     def start(self) -> None:
-        """Begin a process; it is up when `is_up` says so."""
+        """Start a process; `is_up` becomes true when the broker has started."""
         assert not self.is_running, f"node {self.node_id} runs already"
         self._network.power_is_back(self.host)
         self.incarnation += 1
@@ -142,7 +142,8 @@ class VirtualNode:
     async def _run(self, environment: VirtualEnvironment) -> None:
         machine = self.machine
         try:
-            # known before it is complete: who dies in the middle holds its directories already
+            # Store it before it is complete: a broker that dies during its construction already holds its
+            # directories.
             self.broker = broker = Broker.__new__(Broker)
             broker.__init__(self.config, environment)  # type: ignore[misc]
             await broker.start()
@@ -159,7 +160,7 @@ class VirtualNode:
             self._end()
 
     async def stop(self) -> None:
-        """A clean stop, on the node's machine; returns when it is over, or the process died meanwhile."""
+        """Stop the broker cleanly, on the node's machine; returns when it has stopped or the process died."""
         machine, broker = self.machine, self.broker
         if machine is None or machine.dead or broker is None or not self.is_up:
             return
@@ -186,12 +187,12 @@ class VirtualNode:
             self.loop.resume(self.machine)
 
     def kill(self) -> None:
-        """SIGKILL: what was written is in the page cache."""
+        """Kill the process (SIGKILL); written data stays in the page cache."""
         if self.is_running:
             self._end()
 
     def cut_power(self) -> None:
-        """The host stops: what was not synced is lost, and nobody is told."""
+        """Stop the host: unsynced data is lost, and peers are not notified."""
         machine = self.machine
         if machine is not None:
             self._network.power_lost(machine)
@@ -200,11 +201,11 @@ class VirtualNode:
         self.files.cut_power()
 
     def die_soon(self, calls: int) -> None:
-        """The process is killed in the middle of a call to the disk, that many from now."""
+        """Kill the process in the middle of a call to the disk, after this number of calls."""
         self.files.dies_in = calls
 
     def _died(self) -> None:
-        """In the middle of a call."""
+        """Handle a death in the middle of a call."""
         assert self.machine is not None
         self.loop.kill(self.machine)
         self.loop.at(self.loop.now_s, self._end)

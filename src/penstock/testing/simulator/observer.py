@@ -1,4 +1,4 @@
-"""Looks into the nodes while they work: what must hold at any moment, and what once all is quiet."""
+"""Check the nodes from inside: invariants at any moment, and the final state once the cluster is quiet."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from penstock.broker.replica import Replica
 
 IMAGE_EVERY: Final = 8
-"""Offsets of the metadata log at which images are compared; each takes a millisecond."""
+"""Images are compared at every such offset of the metadata log; each comparison takes a millisecond."""
 
 
 class Observer:
-    """`look` as often as can be afforded."""
+    """Checks the nodes of a cluster. Call `look` as often as is affordable."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -42,7 +42,7 @@ class Observer:
         self.elections = 0
 
     def look(self) -> None:
-        """Raises Violation."""
+        """Check the invariants. Raises Violation."""
         for node in self._cluster.up:
             assert node.broker is not None
             self._one_controller_an_epoch(node, node.broker)
@@ -94,7 +94,7 @@ class Observer:
     # Once all is quiet
 
     def is_whole(self) -> bool:
-        """Whether every node is up, unfenced, and in sync with every partition it has."""
+        """Whether every node is up and unfenced, and in sync in every partition it has."""
         nodes = list(self._cluster.nodes.values())
         if not all(node.is_up and not node.is_paused for node in nodes):
             return False
@@ -124,7 +124,7 @@ class Observer:
         )
 
     def state_of(self, partition: Partition) -> object:
-        """What changes whenever a replica falls out of sync; None unless all are in sync and known to be."""
+        """A state that changes if a replica falls out of sync; None unless all are known to be in sync."""
         images = [node.broker.image for node in self._cluster.up if node.broker is not None]
         if len(images) < len(self._cluster.nodes) or len({image.offset for image in images}) != 1:
             return None
@@ -135,7 +135,7 @@ class Observer:
         return found.leader, found.leader_epoch, found.partition_epoch
 
     def is_settled(self) -> bool:
-        """Whether all that is in the logs is committed, and every replica knows it."""
+        """Whether all records in the logs are committed, and every replica knows it."""
         return self.is_whole() and all(
             replica.high_watermark == replica.log.log_end_offset
             for node in self._cluster.up
@@ -144,7 +144,7 @@ class Observer:
         )
 
     def describe(self) -> str:
-        """What `is_settled` waits for, as far as one node knows."""
+        """The conditions that `is_settled` waits for, as far as one node knows."""
         found = [f"node {node.node_id} is not up" for node in self._cluster.nodes.values() if not node.is_up]
         for node in self._cluster.up:
             if node.broker is None or not node.config.is_broker:
@@ -172,7 +172,7 @@ class Observer:
         return "; ".join(found)
 
     def wrong_directories(self) -> list[str]:
-        """What lies on disks and should not, or the reverse: a replica is in one directory of its node."""
+        """Replicas that are missing or superfluous on disks: each is in one directory of its node."""
         wrong: list[str] = []
         for node in self._cluster.up:
             if node.broker is None or not node.config.is_broker:
@@ -191,7 +191,10 @@ class Observer:
         return wrong
 
     def check_agreement(self) -> None:
-        """All replicas of a partition hold the same bytes, and all images are one. Raises Violation."""
+        """Check that all replicas of a partition hold the same bytes and all images agree.
+
+        Raises Violation.
+        """
         for node in self._cluster.up:
             assert node.broker is not None
             self._images_agree(node, node.broker)
@@ -217,7 +220,7 @@ def _name(replica: Replica) -> str:
 
 
 def _replicas_on_disks(directories: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
-    """Name and topic id of each, but for those that are marked as deleted or as strays."""
+    """The name and topic id of each replica, except those marked as deleted or stray."""
     for directory in directories:
         for path in directory.iterdir():
             parsed = parse_directory_name(path.name) if path.is_dir() else None
@@ -232,9 +235,9 @@ def _image_checksum(broker: Broker) -> int:
 
 
 def _content(replica: Replica, start: int, end: int) -> object:
-    """What replicas have in common: their bytes, or the last record of each key where they are compacted.
+    """The content that replicas share: their bytes, or the last record of each key if they are compacted.
 
-    What transactions have that were aborted a cleaner may leave out.
+    A log cleaner may remove the records of aborted transactions, so those are left out.
     """
     data = b"".join(_bytes_between(replica, start, end))
     if not replica.config.compacts:

@@ -1,4 +1,4 @@
-"""What one seed does: a cluster, its clients, a time of faults, and then quiet, in which all is checked."""
+"""Run one seed: a cluster, its clients, a phase of faults, and a quiet phase in which all is checked."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 START_S: Final = 30.0
 RECOVERY_S: Final = 90.0
-"""What a cluster in which nothing fails any more may need until all is well."""
+"""How long a cluster without faults may take to recover."""
 FORESEEN: Final = (OSError, Died, KafkaError)
 LOOK_EVERY_S: Final = 0.05
 REPLICAS: Final = 3
@@ -43,12 +43,12 @@ OTHER_TOPIC: Final = "more-records"
 
 @dataclass
 class Report:
-    """What a seed did."""
+    """The results of a seed."""
 
     seed: int
     scenario: Scenario
     trace: int = 0
-    """Two runs of one seed have the same: a checksum of all that happened, and when, and where."""
+    """A checksum of what happened, when and where; two runs of one seed have the same."""
     virtual_s: float = 0.0
     callbacks: int = 0
     batches: int = 0
@@ -58,9 +58,9 @@ class Report:
     deleted_topics: int = 0
     added_partitions: int = 0
     deleted_records: int = 0
-    """Requests to delete some."""
+    """Requests to delete records."""
     lost_directories: int = 0
-    """Without which their nodes lived on."""
+    """Lost directories that their nodes survived."""
     faults: dict[str, int] = field(default_factory=dict)
     failure: BaseException | None = None
 
@@ -76,14 +76,14 @@ class Report:
         )
 
     def portable(self) -> Report:
-        """For another process: whatever failed may hold on to anything."""
+        """The report for another process, without an exception that may refer to unpicklable objects."""
         if self.failure is None or type(self.failure) is Violation:
             return self
         return replace(self, failure=AssertionError(f"{type(self.failure).__name__}: {self.failure}"))
 
 
 def simulate(seed: int, directory: Path | None = None, longer: float = 1.0) -> Report:
-    """Run a seed, with a time of faults that many times as long. What was wrong is the report's `failure`."""
+    """Run a seed, with a phase of faults ``longer`` times as long. An error is the report's `failure`."""
     rng = Random(seed)
     scenario = Scenario.of(rng)
     scenario = replace(scenario, duration_s=scenario.duration_s * longer)
@@ -91,7 +91,8 @@ def simulate(seed: int, directory: Path | None = None, longer: float = 1.0) -> R
     scratch = Path(tempfile.mkdtemp(prefix="penstock-simulator-", dir=directory))
     loop = VirtualLoop(Random(rng.getrandbits(64)))
     was_collecting = gc.isenabled()
-    gc.disable()  # whenever it runs, it runs what the dead left behind
+    # The collector would run finalizers of dead machines at unpredictable times.
+    gc.disable()
     run = None
     try:
         with loop.stopped_stopwatches():
@@ -117,7 +118,7 @@ def simulate(seed: int, directory: Path | None = None, longer: float = 1.0) -> R
 
 
 class _Complaints(logging.Handler):
-    """What nodes log with the trace of an exception, nobody has foreseen. But a disk may do anything."""
+    """Records each exception that nodes log as a failure, except those that disk faults may cause."""
 
     def __init__(self, failures: list[BaseException]) -> None:
         super().__init__(logging.ERROR)
@@ -221,7 +222,7 @@ class _Run:
         return Consumer(self.cluster.settings, name, self._new_rng(), partition, isolation)
 
     def _read_too(self, partition: Partition) -> None:
-        """A partition that is new gets its consumer."""
+        """Start a consumer for a new partition."""
         consumer = self._consumer_of(partition)
         consumer.stopping = self.faults.stopping
         self.clients.append(consumer)
@@ -233,7 +234,7 @@ class _Run:
             await asyncio.sleep(LOOK_EVERY_S)
 
     def _check(self, looking: asyncio.Task[None]) -> None:
-        """Raise what went wrong by now."""
+        """Raise the first error so far."""
         if looking.done():
             looking.result()
         self.cluster.check()
@@ -245,7 +246,7 @@ class _Run:
                 raise Violation(f"node {node.node_id} ended: {node.failure}")
 
     async def _come_to_rest(self, looking: asyncio.Task[None]) -> None:
-        """Nothing fails any more: within a time all requests end well, and every replica has everything."""
+        """After the faults: all requests must succeed in time, and every replica must have every record."""
         for client in self.clients:
             client.stopping = True
 
@@ -283,9 +284,9 @@ class _Run:
         )
 
     async def _read_all(self) -> None:
-        """All that there is, both ways, against all that anybody has seen.
+        """Read all partitions with both isolation levels and compare with all that clients have seen.
 
-        What is committed first: its end waits for transactions that were left open, and for their markers.
+        The committed records come first: their end waits for open transactions and their markers.
         """
         committed: dict[Partition, set[bytes]] = {}
         for reader in await self._readers(READ_COMMITTED):
@@ -295,7 +296,7 @@ class _Run:
         self.cluster.history.check_transactions(committed)
 
     async def _readers(self, isolation: int) -> list[Consumer]:
-        """One of each partition, at its end."""
+        """A consumer for each partition, at its end."""
         readers = [
             Consumer(
                 self.cluster.settings, f"last-{partition}-{isolation}", self._new_rng(), partition, isolation
@@ -311,7 +312,7 @@ class _Run:
         return readers
 
     async def _find_offsets(self) -> None:
-        """What transactions have committed for their groups."""
+        """Check the offsets that transactions have committed for their groups."""
         for writer in self.writers:
             if isinstance(writer, Transactor) and not self.scenario.shares_id:
                 asking = self.loop.create_task(writer.last_offset())
@@ -319,7 +320,7 @@ class _Run:
                 self.cluster.history.check_offset(writer.own, asking.result())
 
     def count(self) -> None:
-        """Into the report."""
+        """Write the counts into the report."""
         report = self.report
         report.batches = sum(writer.batches for writer in self.writers)
         report.reads = self.cluster.history.reads

@@ -1,4 +1,4 @@
-"""What a seed draws: which nodes a cluster has, who its clients are, how often something goes wrong."""
+"""The random choices of a seed: the nodes of a cluster, its clients, and how often faults happen."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAYOUT_WEIGHTS: Final = (2, 8, 1, 4, 3, 2, 2)
 
 @dataclass(frozen=True)
 class Scenario:
-    """`of` draws one from a seed."""
+    """The parameters of one simulation; `of` draws them from a seed."""
 
     layout: Layout
     partitions: int
@@ -33,15 +33,15 @@ class Scenario:
     fault_pause_s: float
     duration_s: float
     shares_id: bool
-    """Whether transactional producers use one id: they keep each other out."""
+    """Whether transactional producers share one id, and so fence each other."""
     segment_bytes: int
     topics_change: bool
-    """Whether a topic comes and goes, and topics get more partitions."""
+    """Whether a topic is repeatedly deleted and recreated, and topics get more partitions."""
     deletes_records: bool
     log_directories: int
-    """Of each node."""
+    """The number of log directories of each node."""
     grows: bool
-    """Whether the last of more than three brokers is new: it joins while the others work."""
+    """Whether the last of more than three brokers joins while the others run."""
 
     @classmethod
     def of(cls, rng: Random) -> Scenario:

@@ -1,4 +1,4 @@
-"""Which topics there are, as those know who make and delete them: clients choose their partitions here."""
+"""The topics that exist according to the clients that create and delete them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.testing.simulator.history import History, Partition
 
 
 class Topics:
-    """`partitions` are what clients may use now. A partition that is added is told to `on_added`."""
+    """The partitions that clients may use now, in `partitions`; `on_added` is called for each new one."""
 
     def __init__(self, history: History) -> None:
         self.partitions: list[Partition] = []
@@ -18,7 +18,7 @@ class Topics:
         self._history = history
 
     def has(self, topic: str, topic_id: bytes, count: int) -> None:
-        """A topic was created, or has got more partitions: somebody was told so."""
+        """Note a confirmed creation of a topic or of more partitions."""
         for number in range(count):
             partition = Partition(topic, number, topic_id)
             if partition not in self.partitions:
@@ -26,9 +26,9 @@ class Topics:
                 self.on_added(partition)
 
     def doom(self, topic_id: bytes) -> None:
-        """Its deletion is about to be asked for: from now on it may be gone at any moment."""
+        """Note that the topic's deletion is about to be requested, so that it may disappear at any moment."""
         self._history.doomed[topic_id] = None
-        # in place: clients hold on to the list
+        # In place, since clients share the list.
         self.partitions[:] = [found for found in self.partitions if found.topic_id != topic_id]
 
     def is_doomed(self, partition: Partition) -> bool:

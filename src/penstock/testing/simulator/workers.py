@@ -1,4 +1,4 @@
-"""Worker threads that are made up: a piece of work happens all at once, some time after it was given."""
+"""Simulated worker threads: a piece of work happens all at once, some time after it was submitted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class _Waited(Future[T]):
-    """A future whose work is done at once when somebody stands still for it, as a thread may."""
+    """A future whose work runs at once when code blocks on its result, as a thread may."""
 
     run: Callable[[], None]
 
@@ -33,7 +33,7 @@ class _Waited(Future[T]):
 
 
 class VirtualExecutor(Executor):
-    """So many threads; `duration_s` says how long the next piece of work will take one."""
+    """An executor of ``count`` threads; `duration_s` returns how long the next piece of work takes."""
 
     def __init__(self, loop: VirtualLoop, count: int, duration_s: Callable[[], float]) -> None:
         self._loop = loop
@@ -42,7 +42,7 @@ class VirtualExecutor(Executor):
         self._waiting: deque[_Waited[Any]] = deque()
 
     def schedule(self, work: Callable[[], None]) -> asyncio.TimerHandle:
-        """Do the work when a thread has come to its end with it."""
+        """Run the work at the time when a thread would have finished it."""
         loop = self._loop
         begin_s = max(heapq.heappop(self._free_at_s), loop.now_s)
         end_s = begin_s + self._duration_s()

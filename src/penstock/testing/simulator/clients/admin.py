@@ -1,4 +1,4 @@
-"""An administrator: makes topics, and while the cluster runs moves partitions and elects leaders."""
+"""An administrator: creates topics, and while the cluster runs moves partitions and elects leaders."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from penstock.testing.simulator.layout import (
 TIMEOUT_MS: Final = 2_000
 PREFERRED: Final = 0
 ASK_AGAIN: Final = frozenset({ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.UNKNOWN_SERVER_ERROR})
-"""Not enough brokers are there, or the controller's disk has failed."""
+"""Errors to retry: there are not enough brokers, or the controller's disk has failed."""
 
 
 class Admin(Client):
-    """Asks any node, as the protocol allows."""
+    """An administrator, which sends its requests to any node, as the protocol allows."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Admin(Client):
     async def create_topic(
         self, name: str, partitions: int, replicas: int, configs: Mapping[str, str]
     ) -> bytes:
-        """Returns its id when it is there."""
+        """Create a topic and return its id."""
         request = CreateTopicsRequest(
             topics=[
                 CreateTopicsRequest.CreatableTopic(
@@ -107,7 +107,7 @@ class Admin(Client):
             await self.pause()
 
     async def _id_of(self, name: str) -> bytes:
-        """Of a topic that an earlier request has created; nodes that are behind may know the one before."""
+        """The id of a topic that an earlier request created; lagging nodes may still know its predecessor."""
         while True:
             with suppress(NoAnswer):
                 await self.refresh(name)
@@ -117,7 +117,7 @@ class Admin(Client):
             await self.pause()
 
     async def move(self, partition: Partition) -> None:
-        """To other nodes, or back to where it is: a cancel. Raises NoAnswer."""
+        """Move a partition to other nodes, or cancel its move. Raises NoAnswer."""
         nodes = list(self.settings.bootstrap)
         count = min(3, len(nodes))
         replicas = self.rng.sample(nodes, count) if self.rng.random() < 0.8 else None
@@ -142,7 +142,7 @@ class Admin(Client):
             self.moves += 1
 
     async def elect(self, partition: Partition) -> None:
-        """The preferred leader. Raises NoAnswer."""
+        """Elect the preferred leader. Raises NoAnswer."""
         response = await self.ask(
             self._anybody(),
             ElectLeadersRequest(
@@ -158,7 +158,7 @@ class Admin(Client):
             self.elections += 1
 
     async def change_voters(self) -> None:
-        """Add or remove one voter of the metadata quorum, two of which are always left. Raises NoAnswer."""
+        """Add or remove one voter of the metadata quorum, which keeps at least two. Raises NoAnswer."""
         response = await self.ask(
             self._anybody(),
             DescribeQuorumRequest(

@@ -1,4 +1,4 @@
-"""What all clients do: find leaders and coordinators, ask them, ask again."""
+"""The base of all clients: find leaders and coordinators, send requests, retry."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class Leader(NamedTuple):
 
 
 class NoAnswer(Exception):
-    """A request may have had an effect or not; or nobody is known to ask. Ask again."""
+    """A request may or may not have had an effect, or no node to ask is known. Retry."""
 
 
 class Gone(Exception):
-    """The topic was deleted; whether records that were sent to it ever were there, nobody can tell."""
+    """The topic was deleted, and it is unknown whether records sent to it were ever written."""
 
 
 class ClientSettings(NamedTuple):
-    """What clients have in common."""
+    """The settings that all clients share."""
 
     loop: VirtualLoop
     network: Network
@@ -61,7 +61,7 @@ class ClientSettings(NamedTuple):
 
 
 class Client:
-    """`name` is unique. Runs on a machine of its own."""
+    """A client with a unique `name`, on its own machine."""
 
     def __init__(self, settings: ClientSettings, name: str, rng: Random) -> None:
         self.settings = settings
@@ -75,7 +75,7 @@ class Client:
         )
         self.leaders: dict[Partition, Leader] = {}
         self._newest_epochs: dict[Partition, int] = {}
-        """Of leaders that it has heard of, whoever leads now: as Kafka's clients it believes none older."""
+        """The newest leader epoch seen of each partition: like Kafka's clients, it ignores older leaders."""
         self._peers: dict[Address, Peer] = {}
         self._coordinators: dict[tuple[int, str], Address] = {}
         self.task: asyncio.Task[None] | None = None
@@ -88,7 +88,7 @@ class Client:
         self.task = self.loop.create_task(self.run(), name=self.name)
 
     async def run(self) -> None:
-        """What the client does, until it is done."""
+        """Do the client's work until it is done."""
         raise NotImplementedError
 
     async def pause(self, seconds: float = BACKOFF_S) -> None:
@@ -97,7 +97,7 @@ class Client:
     async def ask(
         self, address: Address, request: Message, response_type: type[R], timeout_ms: int = REQUEST_TIMEOUT_MS
     ) -> R:
-        """Raises NoAnswer."""
+        """Send a request and return its response. Raises NoAnswer."""
         peer = self._peers.get(address)
         if peer is None:
             peer = self._peers[address] = Peer(
@@ -115,7 +115,7 @@ class Client:
             raise NoAnswer(str(error)) from None
 
     async def refresh(self, *topics: str) -> None:
-        """Ask any node who leads. Raises NoAnswer."""
+        """Ask any node for the leaders of these topics. Raises NoAnswer."""
         address = self.rng.choice(list(self.settings.bootstrap.values()))
         request = MetadataRequest(
             topics=[MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics],
@@ -134,7 +134,7 @@ class Client:
                     self.leaders[partition] = Leader(nodes[found.leader_id], found.leader_epoch)
 
     async def leader(self, partition: Partition, *, anew: bool) -> Leader:
-        """Raises NoAnswer, Gone."""
+        """The partition's leader; ``anew`` refreshes the metadata first. Raises NoAnswer, Gone."""
         if anew or partition not in self.leaders:
             if self.is_doomed(partition):
                 self.leaders.pop(partition, None)
@@ -146,11 +146,11 @@ class Client:
         return self.leaders[partition]
 
     def is_doomed(self, partition: Partition) -> bool:
-        """Whether somebody has asked to delete its topic."""
+        """Whether a client has requested to delete its topic."""
         return self.settings.topics.is_doomed(partition)
 
     async def coordinator(self, key_type: int, key: str, *, anew: bool) -> Address:
-        """Raises NoAnswer."""
+        """The coordinator of a key; ``anew`` looks it up again. Raises NoAnswer."""
         found = self._coordinators.get((key_type, key))
         if found is not None and not anew:
             return found

@@ -1,4 +1,4 @@
-"""A consumer of one partition from its beginning, and what it is told."""
+"""A consumer of one partition from its beginning, which reports to the history what it reads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ EXPECTED: Final = frozenset(
 
 
 class Consumer(Client):
-    """`records` by offset are what it has read; control records are among them if they are not filtered."""
+    """A consumer of one partition.
+
+    `records` holds what it has read, by offset; with READ_UNCOMMITTED that includes control records.
+    """
 
     def __init__(
         self, settings: ClientSettings, name: str, rng: Random, partition: Partition, isolation: int
@@ -46,12 +49,12 @@ class Consumer(Client):
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.rack_id = f"rack{rng.randrange(3)}" if rng.random() < 0.5 else ""
-        """It fetches from the replica in its rack (KIP-392)."""
+        """The consumer's rack, if any; it fetches from the replica in its rack (KIP-392)."""
         self._nearest: Address | None = None
         self._aborting: dict[int, int] = {}
         self.max_wait_ms = MAX_WAIT_MS
         self.is_gone = False
-        """Its topic was deleted: there is nothing to read."""
+        """Whether its topic was deleted, so that there is nothing to read."""
 
     async def run(self) -> None:
         anew = False
@@ -60,7 +63,7 @@ class Consumer(Client):
             await self.pause(0.01 if not anew else 0.1)
 
     async def poll(self, *, anew: bool = False) -> bool:
-        """Fetch once; whether there was an answer."""
+        """Fetch once and return whether there was an answer."""
         try:
             leader = await self.leader(self.partition, anew=anew)
             address = self._nearest or leader.address
@@ -118,7 +121,7 @@ class Consumer(Client):
         return self.position < self.history.of(self.partition).asked_before
 
     async def _go_to_start(self, leader: Leader) -> bool:
-        """Records that were to be read next are deleted: go on behind them. Whether there was an answer."""
+        """Skip deleted records: continue at the log's new start. Returns whether there was an answer."""
         floor = self.history.of(self.partition).deleted_before
         request = ListOffsetsRequest(
             replica_id=-1,
@@ -149,13 +152,14 @@ class Consumer(Client):
     def _take(
         self, leader: Leader, address: Address, answer: FetchResponse.PartitionData, floor: int
     ) -> None:
-        """`floor` is what had been deleted when the answer was asked for."""
+        """Process an answer for the partition; records below `floor` were deleted before the request."""
         if answer.preferred_read_replica >= 0:
             self._nearest = self.settings.bootstrap[answer.preferred_read_replica]
             return
         self.high_watermark = answer.high_watermark
         self.last_stable_offset = answer.last_stable_offset
-        if address == leader.address:  # a follower that was killed begins with what it had written down
+        # A follower that was killed restarts with the high watermark of its last checkpoint.
+        if address == leader.address:
             self.history.high_watermark(self.partition, self.name, leader.epoch, answer.high_watermark)
             self.history.log_start(self.partition, answer.log_start_offset, floor)
         data = bytes(answer.records or b"")
@@ -183,7 +187,7 @@ class Consumer(Client):
             self.position = last_offset + 1
 
     async def read_to_end(self) -> None:
-        """Read until nothing is left below the high watermark, or the last stable offset."""
+        """Read until no record is left below the high watermark, or below the last stable offset."""
         self.max_wait_ms = 0
         anew = True
         while True:

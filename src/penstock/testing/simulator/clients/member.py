@@ -47,11 +47,11 @@ JOIN_AGAIN: Final = frozenset(
 
 
 class Rejoin(Exception):
-    """What the member is told to do."""
+    """The coordinator requires the member to rejoin."""
 
 
 class Member(Client):
-    """Offsets that it commits only grow, for each partition, by what was committed before."""
+    """A member of a consumer group. The offsets that it commits for a partition only grow."""
 
     def __init__(
         self, settings: ClientSettings, name: str, rng: Random, group_id: str, partitions: list[Partition]
@@ -78,7 +78,7 @@ class Member(Client):
                 await self.pause()
 
     def _judge(self, what: str, error_code: int) -> None:
-        """Raises NoAnswer, Rejoin, Violation for an error."""
+        """Raise NoAnswer, Rejoin or Violation for an error."""
         code = ErrorCode.of(error_code)
         if code is ErrorCode.NONE:
             return
@@ -91,7 +91,7 @@ class Member(Client):
         raise self.unexpected(what, error_code)
 
     def _judge_partition(self, what: str, partition: Partition, error_code: int) -> None:
-        """As `_judge`. A partition that is new may not be known to the coordinator's node yet."""
+        """Judge the error of one partition; the coordinator's node may not know a new partition yet."""
         if ErrorCode.of(error_code) not in GONE:
             self._judge(what, error_code)
         elif self.is_doomed(partition):
@@ -154,7 +154,7 @@ class Member(Client):
         ]
 
     async def _work(self, owned: list[Partition]) -> None:
-        """Heartbeat and commit until the group wants something else."""
+        """Send heartbeats and commit offsets until the group rebalances."""
         owned = [partition for partition in owned if not self.is_doomed(partition)]
         positions = await self._committed(owned)
         known = list(self.partitions)
@@ -179,7 +179,7 @@ class Member(Client):
                 await self._commit(partition, positions[partition])
 
     async def _committed(self, owned: list[Partition]) -> dict[Partition, int]:
-        """Where to go on. What was acknowledged must still be committed."""
+        """The offsets to continue from; acknowledged commits must still be there."""
         if not owned:
             return {}
         while True:

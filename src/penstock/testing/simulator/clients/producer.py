@@ -1,4 +1,4 @@
-"""An idempotent producer with acks=all that repeats each batch until it knows that it is there."""
+"""An idempotent producer with acks=all that repeats each batch until it is acknowledged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.testing.simulator.history import Partition
 
 TIMEOUT_MS: Final = 1_500
 FORMER_LEADER_S: Final = 10.0
-"""How long one that is a leader no more may take for one."""
+"""How long a former leader may still believe that it leads."""
 
 GONE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 RETRIABLE: Final = frozenset(
@@ -42,7 +42,7 @@ RETRIABLE: Final = frozenset(
 
 
 class Producer(Client):
-    """`count` batches to partitions of one topic, one at a time."""
+    """A producer that writes batches to partitions, one at a time."""
 
     def __init__(
         self, settings: ClientSettings, name: str, rng: Random, partitions: list[Partition], pause_s: float
@@ -71,7 +71,7 @@ class Producer(Client):
         return values
 
     async def initialise(self) -> None:
-        """Get a producer id and its epoch."""
+        """Obtain a producer id and epoch."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=3_000,
@@ -100,9 +100,9 @@ class Producer(Client):
         self.sequences.clear()
 
     async def write(self, partition: Partition, values: list[bytes]) -> ErrorCode:
-        """Repeat the batch until it is acknowledged, or refused for good: then that error.
+        """Repeat the batch until it is acknowledged, or return the error that refuses it for good.
 
-        UNKNOWN_TOPIC_ID if the topic was deleted meanwhile.
+        Returns UNKNOWN_TOPIC_ID if the topic was deleted meanwhile.
         """
         self.history.sending(partition, values)
         sequence = self.sequences.get(partition, 0)
@@ -132,16 +132,19 @@ class Producer(Client):
     def _may_not_know_its_successor(
         self, partition: Partition, code: ErrorCode, gaps_from_s: dict[int, float]
     ) -> bool:
-        """A leader that has not heard that it is one no more lacks the batches that its successor took, and
-        finds a gap: as Apache Kafka's does. Who learns of the successor's epoch goes on there; the same epoch
-        may not answer so for long. ``gaps_from_s``: by leader epoch, when it first did."""
+        """Whether a sequence gap may come from a former leader that has not noticed its successor yet.
+
+        A former leader lacks the batches that its successor took and reports a gap, as Apache Kafka's does. A
+        client that learns the successor's epoch continues there, but the same epoch may not report gaps for
+        long. ``gaps_from_s`` holds, by leader epoch, the time of the first gap.
+        """
         if code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             return False
         epoch = self.leaders[partition].epoch
         return self.loop.now_s - gaps_from_s.setdefault(epoch, self.loop.now_s) < FORMER_LEADER_S
 
     def refused(self, partition: Partition, code: ErrorCode) -> ErrorCode:
-        """An idempotent producer that repeats everything has no such errors."""
+        """Raise a violation: an idempotent producer that repeats everything never gets such errors."""
         raise self.unexpected(f"a batch for {partition}", code)
 
     async def _send(

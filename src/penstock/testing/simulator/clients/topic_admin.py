@@ -1,4 +1,4 @@
-"""An administrator of topics: while others use them, it deletes one, makes it again, adds partitions."""
+"""An administrator of topics: deletes, recreates and grows topics while other clients use them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from penstock.testing.simulator.history import Violation
 from penstock.testing.simulator.layout import Layout
 
 FIRST_PARTITIONS: Final = 2
-"""Always as many: a request that was given up may still create it, or add partitions to a later one."""
+"""The same for every creation: an abandoned request may still create the topic, or grow a later one."""
 PARTITIONS_MAX: Final = 4
 TRANSIENT: Final = "transient-records"
-"""The topic that comes and goes."""
+"""The topic that is repeatedly created and deleted."""
 
 
 class TopicAdmin(Admin):
-    """Whatever it has begun it brings to an end: an answer that never came is asked for again.
+    """An administrator that finishes what it begins: it repeats requests that got no answer.
 
-    `growing` are names of topics that stay, and get more partitions.
+    `growing` names the permanent topics that get more partitions.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class TopicAdmin(Admin):
         self._configs = configs
         self._growing = growing
         self._ids: list[bytes] = []
-        """Of the transient topic, one for each of its lives."""
+        """The ids of the transient topic, one for each creation."""
 
     async def run(self) -> None:
         while not self.stopping:
@@ -95,7 +95,7 @@ class TopicAdmin(Admin):
             await self.pause()
 
     async def _grow(self, topic: str) -> None:
-        """One partition more, if it has not got enough."""
+        """Add one partition, unless the topic has the maximum."""
         topic_id = next(found.topic_id for found in self.partitions if found.topic == topic)
         count = self.settings.topics.count_of(topic_id) + 1
         if count > PARTITIONS_MAX:
@@ -112,7 +112,7 @@ class TopicAdmin(Admin):
                 await self.pause()
                 continue
             code = ErrorCode.of(response.results[0].error_code)
-            # it has them already: an earlier request was carried out, perhaps by the node that passed it on
+            # An earlier request added the partitions, perhaps one that a node forwarded.
             if code in (ErrorCode.NONE, ErrorCode.INVALID_PARTITIONS):
                 self.settings.topics.has(topic, topic_id, count)
                 return

@@ -1,4 +1,4 @@
-"""A transactional producer (KIP-890): several batches that shall count together, or not at all."""
+"""A transactional producer (KIP-890): several batches that take effect together, or not at all."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ FENCED: Final = frozenset(
         ErrorCode.TRANSACTION_ABORTABLE,
     }
 )
-"""A timeout has aborted the transaction, most likely: begin anew."""
+"""A timeout has most likely aborted the transaction; begin a new one."""
 
 
 class Transactor(Producer):
-    """One transaction after the other under a transactional id, which others may use as well."""
+    """A producer of one transaction after the other; other producers may share its transactional id."""
 
     def __init__(
         self,
@@ -94,11 +94,11 @@ class Transactor(Producer):
 
     @property
     def group_id(self) -> str:
-        """The group to which its transactions commit."""
+        """The group for which its transactions commit offsets."""
         return f"offsets-of-{self.transactional_id}"
 
     async def _commit_offset(self, offset: int) -> ErrorCode:
-        """Commit a group's offset within the transaction, repeated until it is there, or refused for good."""
+        """Commit a group's offset within the transaction; repeat until it is accepted or refused for good."""
         assert self.transactional_id is not None
         partition = self.partitions[0]
         request = TxnOffsetCommitRequest(
@@ -137,7 +137,7 @@ class Transactor(Producer):
             await self.pause()
 
     async def last_offset(self) -> int:
-        """What the group has now, 0 for nothing, once no transaction is open in it."""
+        """The group's offset, 0 for none, once no transaction with offsets of the group is open."""
         partition = self.partitions[0]
         anew = True
         while True:
@@ -172,7 +172,7 @@ class Transactor(Producer):
         )
 
     async def _end(self, transaction: Transaction, *, committed: bool) -> None:
-        """Commit or abort, repeated until it is known."""
+        """Commit or abort the transaction; repeat until the outcome is known."""
         assert self.transactional_id is not None
         transaction.decision = Decision.COMMITTING if committed else Decision.ABORTING
         request = EndTxnRequest(

@@ -1,4 +1,4 @@
-"""An administrator that deletes records: it moves up the starts of logs, and asks until it is told so."""
+"""An administrator that deletes records: it raises log start offsets and repeats requests until answered."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ ASK_AGAIN: Final = frozenset(
         ErrorCode.UNKNOWN_SERVER_ERROR,
     }
 )
-"""A new leader may not know yet that so much is committed."""
+"""Errors to retry; a new leader may not know yet that the offset is committed."""
 
 
 class Trimmer(Client):
-    """`state_of` gives the state of a partition whose replicas are all in sync, None for any other.
+    """A client that deletes records.
 
-    Where it is the same before a request and after its answer, the deletion holds for good: no replica that
-    starts lower could be elected. What was out of sync meanwhile may bring records back, as with Kafka.
+    `state_of` returns the state of a partition whose replicas are all in sync, None for any other. If the
+    state is the same before a request and after its answer, the deletion is final: no replica with a lower
+    start offset could be elected. A replica that was out of sync meanwhile may bring records back, as in
+    Kafka.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class Trimmer(Client):
             await self.pause(0.7)
             partition = self.rng.choice(self.partitions)
             known = self.history.of(partition)
-            # behind an offset that was acknowledged: it is committed
+            # An offset above an acknowledged one is committed.
             offsets = [offset for offset in known.acknowledged if offset >= known.asked_before]
             if offsets:
                 await self._delete_before(partition, self.rng.choice(offsets) + self.rng.randint(0, 1))
