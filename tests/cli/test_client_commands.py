@@ -165,7 +165,7 @@ def test_ctrl_c_ends_reading_and_writing_without_a_word(penstock: Penstock, topi
         (["topic", "create", "bad name"], 1, "bad name"),
         (["topic", "alter", "t"], 2, "nothing to alter"),
         (["config", "alter", "topic", "t", "--set", "novalue"], 2, "expected NAME=VALUE, found 'novalue'"),
-        (["config", "describe", "broker", "9"], 1, "there is no broker '9'; there is 1"),
+        (["config", "describe", "broker", "9"], 1, "there is no broker '9': expected one of 1"),
         (["produce", "t", "--acks", "5"], 2, "'0', '1', 'all'"),
         (["produce", "no/such", "--json"], 1, "topic 'no/such': Invalid topic"),
         (["group", "describe", "no-such-group"], 1, "there is no group 'no-such-group'"),

@@ -119,7 +119,7 @@ def test_an_api_without_a_version_in_common_is_named(served, message):
             ProtocolViolation,
             "answered METADATA version 9",
         ),
-        (lambda number: frame(number, b"\0" * 99)[:20], RequestTimedOut, "did not complete within 200 ms"),
+        (lambda number: frame(number, b"\0" * 99)[:20], RequestTimedOut, "timed out after 200 ms"),
     ],
 )
 def test_an_answer_that_is_none_closes_the_connection(answer, error, message):

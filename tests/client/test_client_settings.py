@@ -49,7 +49,7 @@ def test_missing_servers_are_told():
         ("sasl.mechanism", "GSSAPI", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
         ("ssl.truststore.type", "JKS", "PEM. Java's own stores are not read"),
         ("ssl.truststore.certificates", "MIIB", "PEM, beginning with -----BEGIN"),
-        ("ssl.endpoint.identification.algorithm", "ldaps", "https, or nothing"),
+        ("ssl.endpoint.identification.algorithm", "ldaps", "https, or an empty text"),
         ("acks", "2", "all, 1 or 0"),
         ("enable.idempotence", "yes", "true or false"),
         ("isolation.level", "serializable", "read_uncommitted, read_committed"),
@@ -74,7 +74,7 @@ JAAS = 'M required username="a" password="hidden";'
         ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "needs 'sasl.jaas.config'"),
         ({"sasl.jaas.config": "a:hidden"}, "invalid value for 'sasl.jaas.config': expected '<login module>"),
         ({"ssl.keystore.key": "hidden"}, "invalid value for 'ssl.keystore.key': expected PEM"),
-        ({"ssl.keystore.key": "-----BEGIN hidden"}, "go together: found one of them"),
+        ({"ssl.keystore.key": "-----BEGIN hidden"}, "must be set together: found one"),
         (
             {"ssl.truststore.location": "/a", "ssl.truststore.certificates": "-----BEGIN CERTIFICATE"},
             "'ssl.truststore.location' and 'ssl.truststore.certificates' exclude each other",

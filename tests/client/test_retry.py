@@ -50,7 +50,7 @@ def test_the_deadline_bounds_all_attempts_and_the_last_error_is_raised():
     with pytest.raises(ServerUnreachable, match="gone") as caught:
         policy(time, timeout_ms=100).run(failing(99, ServerUnreachable("gone")))
     assert time.now < 0.1
-    assert caught.value.__notes__ == ["gave up after 4 attempts within 100 ms"]
+    assert caught.value.__notes__ == ["failed after 4 attempts within 100 ms"]
 
 
 def test_what_cannot_get_better_is_not_tried_again():

@@ -105,7 +105,7 @@ def test_whom_the_truststore_knows_is_trusted(front, authority):
 
 
 def test_others_are_not(front, authority):
-    with pytest.raises(AuthenticationFailed, match=r"not accepted: .*'ssl\.truststore\.location' says whom"):
+    with pytest.raises(AuthenticationFailed, match=r"not accepted: .*Set 'ssl\.truststore\.location'"):
         connect(front())
     address = front(authority.elsewhere)
     with pytest.raises(AuthenticationFailed, match="IP address mismatch"):
@@ -156,11 +156,11 @@ def test_a_client_shows_its_own_certificate(front, authority):
         ({"truststore_location": "{directory}/java.jks"}, r"java\.jks' is not PEM. Java's own stores"),
         (
             {"truststore_certificates": "-----BEGIN CERTIFICATE-----\nMIIB"},
-            "no certificates that can be read",
+            "no readable certificates",
         ),
         ({"keystore_location": "{locked}"}, r"'ssl\.key\.password' is missing"),
         ({"keystore_location": "{locked}", "key_password": "hidden"}, r"'ssl\.key\.password' is wrong"),
-        ({"keystore_location": "{chain}"}, "no key and certificate that fit"),
+        ({"keystore_location": "{chain}"}, "no matching key and certificate"),
     ],
 )
 def test_stores_that_cannot_be_used_are_named(front, authority, tmp_path: Path, properties, message):

@@ -120,8 +120,8 @@ def test_every_step_as_written(shell: Shell) -> None:
     assert shown("penstock cluster status --wait 1m", 2).count("active") == 5
     assert "replicas to copy" in shown("penstock cluster rebalance --dry-run")
     assert "moved" in shown("penstock cluster rebalance --throttle")
-    assert "broker 5 is forgotten" in shown("penstock cluster unregister 5")
-    assert "broker 4 is forgotten" in shown("penstock cluster unregister 4")
+    assert "broker 5 is unregistered" in shown("penstock cluster unregister 5")
+    assert "broker 4 is unregistered" in shown("penstock cluster unregister 4")
     last = shown("penstock cluster status --wait 2m", 2)
     assert last.count("active") == 3
     assert "0 under-replicated, 0 under min.insync.replicas, 0 offline, 0 moving" in last

@@ -47,12 +47,12 @@ def test_a_plan_of_kafkas_tool_is_read() -> None:
         ),
         (
             '{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 1]}]}',
-            "a broker is there twice",
+            "a broker appears twice",
         ),
         (
             '{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1]},'
             '{"topic": "t", "partition": 0, "replicas": [2]}]}',
-            r"partitions\[1\]: t-0 is there twice",
+            r"partitions\[1\]: t-0 appears twice",
         ),
     ],
 )

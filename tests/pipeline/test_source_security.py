@@ -134,7 +134,7 @@ def test_a_certificate_of_the_client(secured: Secured) -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_wrong_password_is_refused_at_once_and_not_shown(secured: Secured, mechanism: str) -> None:
     properties = sasl("SASL_SSL", mechanism, secured.authority, "hidden")
-    with pytest.raises(AuthenticationFailed, match=rf"'ann' do not agree by {mechanism}: ") as caught:
+    with pytest.raises(AuthenticationFailed, match=rf"'ann' is not authenticated by {mechanism}: ") as caught:
         rows_read(secured.servers["SASL_SSL"], properties)
     assert "hidden" not in str(caught.value)
 

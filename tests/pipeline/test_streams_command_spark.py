@@ -84,7 +84,7 @@ def test_run_until_drained_shows_batches_and_reset_begins_anew(node: Node, file:
     code, said = invoke("reset", *words)
     assert code == 0, said
     assert "deleted shouting-counts-changelog" in said
-    assert "shouting begins anew in 1 partitions" in said
+    assert "shouting starts from the beginning in 1 partitions" in said
     assert not (file.parent / "checkpoint").exists()
     node.write(lines(1))
     assert invoke(*run)[0] == 0

@@ -22,11 +22,11 @@ def test_what_everybody_sees_alike_is_fine() -> None:
 @pytest.mark.parametrize(
     ("records", "said"),
     [
-        ({0: b"a-0"}, "offset 1: b'a-1' was acknowledged, there is None"),
-        ({0: b"a-0", 1: b"x-1"}, "offset 1: b'a-1' was acknowledged, there is b'x-1'"),
-        ({0: b"a-0", 1: b"a-1", 2: b"a-0"}, "b'a-0' is there twice, at 0 and 2"),
+        ({0: b"a-0"}, "offset 1: b'a-1' was acknowledged, found None"),
+        ({0: b"a-0", 1: b"x-1"}, "offset 1: b'a-1' was acknowledged, found b'x-1'"),
+        ({0: b"a-0", 1: b"a-1", 2: b"a-0"}, "b'a-0' appears twice, at 0 and 2"),
         ({0: b"a-0", 1: b"a-1", 2: b"b-1", 3: b"b-0"}, "b'b-0' at 3 comes after 1"),
-        ({0: b"a-0", 1: b"a-1", 2: b"b-1"}, "b'c-0' was acknowledged and is gone"),
+        ({0: b"a-0", 1: b"a-1", 2: b"b-1"}, "b'c-0' was acknowledged and is missing"),
     ],
 )
 def test_what_is_lost_changed_repeated_or_out_of_order_is_found(records: dict[int, bytes], said: str) -> None:
@@ -81,7 +81,7 @@ def test_an_offset_of_a_topic_before_is_no_offset_of_this_one() -> None:
     history.committing("g", before, 5)
     history.committed("g", before, 5)
     known = history.committed_now("g")
-    with pytest.raises(Violation, match="t-0 is found at 5, which nobody committed"):
+    with pytest.raises(Violation, match="t-0 is found at 5, which no member committed"):
         history.fetched("g", known, {now: 5})
     history.doomed[b"before"] = None
     history.fetched("g", known, {before: 0, now: 0})  # what was committed went with its topic
@@ -107,12 +107,12 @@ def test_records_are_deleted_below_what_was_asked_for() -> None:
     history.delete_before(P, 1)
     history.check_whole(P, {0: b"a-0", 1: b"a-1", 2: b"a-2"})  # asked for, and not done
     history.check_whole(P, {1: b"a-1", 2: b"a-2"})
-    with pytest.raises(Violation, match="offset 1: b'a-1' was acknowledged, there is None"):
+    with pytest.raises(Violation, match="offset 1: b'a-1' was acknowledged, found None"):
         history.check_whole(P, {2: b"a-2"})
     with pytest.raises(Violation, match=r"starts at 2: .* below 1 may be"):
         history.log_start(P, 2, 0)
     history.deleted_before(P, 1)
-    with pytest.raises(Violation, match="starts at 0: what lies below 1 was deleted"):
+    with pytest.raises(Violation, match="starts at 0: records below 1 were deleted"):
         history.log_start(P, 0, history.of(P).deleted_before)
 
 

@@ -52,7 +52,7 @@ def test_it_serves_what_a_file_defines_until_it_is_told_to_end(
         assert ask_key(found[1], "windows", "ann", start_ms=0).error == "UNKNOWN_STORE"
         process.terminate()
         assert process.wait(30) == 0
-        assert "is not served any more" in process.stdout.read()
+        assert "is no longer served" in process.stdout.read()
     finally:
         process.kill()
 

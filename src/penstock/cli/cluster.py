@@ -156,7 +156,7 @@ def add_voter_command(
     if json_output:
         print_json({"node_id": node_id, "added": True})
     else:
-        console().print(f"node {node_id} votes")
+        console().print(f"node {node_id} is a voter")
 
 
 @app.command("remove-voter")
@@ -179,7 +179,7 @@ def remove_voter_command(
     if json_output:
         print_json({"node_id": node_id, "removed": True})
     else:
-        console().print(f"node {node_id} votes no more")
+        console().print(f"node {node_id} is no longer a voter")
 
 
 def _newest(replicas: list[QuorumReplica], node_id: int) -> QuorumReplica | None:
@@ -219,7 +219,7 @@ def unregister(
     if json_output:
         print_json({"broker_id": broker_id, "unregistered": True})
     else:
-        console().print(f"broker {broker_id} is forgotten")
+        console().print(f"broker {broker_id} is unregistered")
 
 
 @app.command("elect-leaders")
@@ -247,7 +247,7 @@ def elect_leaders_command(
 ) -> None:
     """Elect the first replica of each partition as its leader, if it is in sync and does not lead already."""
     if unclean and not topic:
-        fail("--unclean needs --topic: name what may lose records", EXIT_USAGE)
+        fail("--unclean needs --topic: name the topics that may lose records", EXIT_USAGE)
     with open_cluster(bootstrap, command_config) as cluster:
         wanted = dict(map(parse_partitions, topic or []))
         chosen = [

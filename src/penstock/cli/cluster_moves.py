@@ -62,11 +62,11 @@ def usable_racks(cluster: Cluster, without: list[int]) -> Racks:
     known = {broker.broker_id for broker in brokers}
     for broker_id in without:
         if broker_id not in known:
-            fail(f"there is no broker {broker_id}; there is {', '.join(map(str, sorted(known)))}")
+            fail(f"there is no broker {broker_id}: expected one of {', '.join(map(str, sorted(known)))}")
     down = [b.broker_id for b in brokers if b.is_fenced and b.broker_id not in without]
     if down:
         names = ", ".join(map(str, down))
-        fail(f"broker {names} is down: start it, or leave it for good with --without {down[0]}")
+        fail(f"broker {names} is down: start it, or move its replicas away with --without {down[0]}")
     return {b.broker_id: b.rack for b in brokers if b.broker_id not in without}
 
 
@@ -114,7 +114,9 @@ def carry_out(
         return
     begin(cluster, current, plan, bytes_per_s)
     if not wait:
-        print_note("begun; `penstock cluster reassign wait` shows how far it is and tidies up at the end")
+        print_note(
+            "begun; `penstock cluster reassign wait` shows the progress and removes throttles at the end"
+        )
         _report(plan, {}, done=False, json_output=json_output)
         return
     see_through(cluster, Moving.of_plan(cluster, current, plan), plan, json_output=json_output)
@@ -127,8 +129,8 @@ def see_through(cluster: Cluster, moving: Moving, plan: Assignment, *, json_outp
             moving.wait(show, lambda: time.sleep(POLL_S))
     except KeyboardInterrupt:
         print_note(
-            "the moves go on without this command: `penstock cluster reassign wait` shows them again, "
-            "`penstock cluster reassign cancel` turns them back"
+            "the moves continue without this command: `penstock cluster reassign wait` shows them, "
+            "`penstock cluster reassign cancel` cancels them"
         )
         raise typer.Exit(EXIT_INTERRUPTED) from None
     failed = {str(tp): str(error) for tp, error in moving.finish().items() if error is not None}
@@ -140,7 +142,7 @@ def see_through(cluster: Cluster, moving: Moving, plan: Assignment, *, json_outp
     for message in failed.values():
         print_note(f"not led by its first replica: {message}")
     if turned_back:
-        fail(f"turned back by somebody else: {', '.join(turned_back)}", EXIT_REFUSED)
+        fail(f"cancelled by another client: {', '.join(turned_back)}", EXIT_REFUSED)
 
 
 def _report(plan: Assignment, failed: dict[str, str], *, done: bool, json_output: bool) -> None:

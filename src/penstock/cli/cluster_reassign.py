@@ -76,7 +76,7 @@ def make_plan(
         if brokers is not None:
             ids = _broker_ids(brokers)
             if unknown := sorted(set(ids) - racks.keys()):
-                fail(f"there is no broker {unknown[0]}; there is {', '.join(map(str, sorted(racks)))}")
+                fail(f"there is no broker {unknown[0]}: expected one of {', '.join(map(str, sorted(racks)))}")
             racks = {broker: racks[broker] for broker in ids}
         plan = planned(lambda: _plan(assignment_of(found), current, factor, racks))
     if not plan:
@@ -198,7 +198,7 @@ def cancel_moves(
     if json_output:
         print_json([{"topic": tp.topic, "partition": tp.partition} for tp in cancelled])
     else:
-        console().print(f"turned back {len(cancelled)} partitions")
+        console().print(f"cancelled the moves of {len(cancelled)} partitions")
 
 
 def _chosen(found: dict[TopicPartition, PartitionReplicas], topics: list[str]) -> list[TopicPartition]:

@@ -31,7 +31,7 @@ def show_status(found: Health) -> None:
             for role, node in _members(found)
         ],
     )
-    kind = "a fixed quorum" if is_fixed(quorum) else "a quorum that can change"
+    kind = "a static quorum" if is_fixed(quorum) else "a dynamic quorum"
     console().print(f"epoch {quorum.leader_epoch}, committed to offset {quorum.high_watermark}, {kind}\n")
     console().print(
         f"{len(found.partitions)} partitions: {len(found.under_replicated)} under-replicated, "

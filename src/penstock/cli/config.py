@@ -150,7 +150,7 @@ def _resource(client: AdminClient, kind: Kind, name: str, bootstrap: str) -> Con
         with reported_errors(bootstrap):
             brokers = sorted(client.list_topics(timeout=REQUEST_TIMEOUT_S).brokers)
         if name not in map(str, brokers):
-            fail(f"there is no broker {name!r}; there is {', '.join(map(str, brokers))}")
+            fail(f"there is no broker {name!r}: expected one of {', '.join(map(str, brokers))}")
     return ConfigResource(_RESOURCE_TYPES[kind], name)
 
 

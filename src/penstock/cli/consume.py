@@ -120,7 +120,7 @@ def _check_start(
         fail("give at most one of --from-beginning, --offset and --timestamp", EXIT_USAGE)
     if group is not None and (offset is not None or timestamp is not None or partition is not None):
         fail(
-            "--group starts where the group stands: it does not go with --offset, --timestamp or --partition "
+            "--group starts at the group's offsets: it excludes --offset, --timestamp and --partition "
             "(`penstock group reset-offsets` moves a group)",
             EXIT_USAGE,
         )

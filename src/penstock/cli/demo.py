@@ -157,7 +157,7 @@ def _report(outcome: Outcome, view: View) -> None:
     )
     if outcome.kills:
         view.note(
-            f"killed {outcome.kills} times on the way; the application was started {outcome.starts} times"
+            f"killed {outcome.kills} times during the run; the application was started {outcome.starts} times"
         )
     for comparison in outcome.comparisons:
         if comparison.equal:

@@ -110,10 +110,10 @@ def check_words(
     """
     if controller is None and join is None:
         if node_id is not None:
-            raise ValueError("--node-id needs --controller or --join: a node alone is number 1")
+            raise ValueError("--node-id needs --controller or --join: a single node always has id 1")
         return
     if node_id is None:
-        raise ValueError("--controller and --join need --node-id: a number that no other node has")
+        raise ValueError("--controller and --join need --node-id: an id that no other node has")
     for option, value in others.items():
         if value is not None:
-            raise ValueError(f"{option} says what the node is: leave --controller and --join away")
+            raise ValueError(f"{option} already defines the node: leave out --controller and --join")

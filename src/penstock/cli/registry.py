@@ -86,7 +86,7 @@ def start(
         fail(f"the registry can't start with the cluster at {servers}: {error}")
     print_note(f"{READY}{server.url}")
     server.run()
-    print_note("the schema registry is not served any more")
+    print_note("the schema registry has stopped")
 
 
 def require_extra() -> None:

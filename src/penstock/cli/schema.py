@@ -210,7 +210,7 @@ def _body(file: Path, type: str | None, references: Sequence[str] | None) -> dic
     kind = (type or _TYPES.get(file.suffix, "")).upper()
     if kind not in _TYPES.values():
         known = ", ".join(_TYPES.values())
-        what = f"--type {type}" if type else f"{file}: its ending does not tell the type"
+        what = f"--type {type}" if type else f"{file}: its ending does not determine the type"
         fail(f"{what}; expected --type with one of {known}", EXIT_USAGE)
     body: dict[str, Any] = {"schemaType": kind, "schema": _text(file)}
     if references:

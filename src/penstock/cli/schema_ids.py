@@ -56,4 +56,4 @@ def _asking(what: str) -> Iterator[None]:
     try:
         yield
     except (RegistryUnreachable, RegistryRefused) as error:
-        raise NoSchemas(f"the schema registry does not tell of {what}: {error}") from error
+        raise NoSchemas(f"the schema registry cannot look up {what}: {error}") from error

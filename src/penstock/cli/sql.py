@@ -91,7 +91,7 @@ def shell(
             return
         told = rest.info()
         service, version = told.get("ksqlServiceId"), told.get("version")
-        printer.note(f"{rest.url}: service {service}, ksqlDB's API {version}. HELP shows what there is.")
+        printer.note(f"{rest.url}: service {service}, ksqlDB's API {version}. HELP lists the commands.")
         from penstock.cli.sql_shell.prompt import interact
 
         interact(session, history.expanduser())

@@ -138,7 +138,7 @@ def server(
         unfinished.replace(port_file)
     print_note(f"the SQL server is ready at {made.url}")
     made.run()
-    print_note("the SQL server is not served any more")
+    print_note("the SQL server has stopped")
 
 
 def build_host(config: EngineConfig, checkpoint: Path, master: str, log: Path | None) -> QueryHost:

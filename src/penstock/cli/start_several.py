@@ -2,8 +2,8 @@
 
 This process starts them, reports when all are ready, forwards signals, and ends after them; a schema registry
 is one more process. Node i keeps its data in ``node-i`` of the data directory, beside ``node-i.properties``,
-which can start it alone, and ``node-i.log``. Of one or two nodes one is a controller, of more nodes three
-are.
+which can start it alone, and ``node-i.log``. Of one or two nodes one is a controller, of three or more nodes
+three are.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ def _plan(count: int, data_dir: Path, port: int, ports: ReservedPorts) -> list[N
     there = sorted(int(path.stem.removeprefix("node-")) for path in data_dir.glob("node-*.properties"))
     if there and there[-1] > count:
         raise ValueError(
-            f"--brokers {count}: {data_dir} has {there[-1]} nodes; expected as many or more, since a node "
-            "that is missing would take its partitions along"
+            f"--brokers {count}: {data_dir} has {there[-1]} nodes; expected at least as many, since the "
+            "partitions of a missing node would be missing too"
         )
     voters = VOTERS_MAX if count >= VOTERS_MAX else 1
     plans = []

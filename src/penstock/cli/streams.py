@@ -316,7 +316,7 @@ def reset(
         return
     for topic in done.deleted_topics:
         console().print(f"deleted {topic}")
-    console().print(f"{application.name} begins anew in {len(done.partitions)} partitions")
+    console().print(f"{application.name} starts from the beginning in {len(done.partitions)} partitions")
 
 
 app.command()(serve)
@@ -445,7 +445,7 @@ def _explain_spark(error: Exception) -> NoReturn:
             break
         root = cause
     said = dict.fromkeys(filter(None, [*(_JAVA_CLASS.sub("", line) for line in lines[:1]), root]))
-    fail(f"Spark: {': '.join(said) or type(error).__name__} (--log FILE keeps what else Spark says)")
+    fail(f"Spark: {': '.join(said) or type(error).__name__} (--log FILE keeps Spark's full output)")
 
 
 def _follow(running: RunningApp, view: ProgressView) -> None:

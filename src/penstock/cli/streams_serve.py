@@ -93,4 +93,4 @@ def serve(
     names = ", ".join(viewed.name for viewed in server.views.viewed) or "none"
     print_note(f"{application.name} is served at {server.endpoint}; stores: {names}")
     server.run()
-    print_note(f"{application.name} is not served any more")
+    print_note(f"{application.name} is no longer served")

@@ -233,7 +233,7 @@ def _abort_hanging(
         and producer_id in (None, producer.producer_id)
     ]
     if not found:
-        fail(f"{tp}: no such transaction is open; `penstock txn producers {topic}` shows which are")
+        fail(f"{tp}: no such transaction is open; `penstock txn producers {topic}` lists the open ones")
     # A producer has one transaction at a time, and an offset has one writer.
     [producer] = found
     transactions.write_abort_marker(cluster, producer)

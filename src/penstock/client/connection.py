@@ -124,7 +124,7 @@ class Connection:
         if handshake.error_code:
             served = ", ".join(handshake.mechanisms) or "none"
             raise AuthenticationFailed(
-                f"{self.server} does not take 'sasl.mechanism' {mechanism}: expected one of {served}"
+                f"{self.server} does not support 'sasl.mechanism' {mechanism}: expected one of {served}"
             )
         conversation = converse(mechanism, login)
         try:
@@ -138,7 +138,7 @@ class Connection:
             return
         except SaslRejected as refusal:
             raise AuthenticationFailed(
-                f"{self.server} and user {login.username!r} do not agree by {mechanism}: {refusal}"
+                f"{self.server}: user {login.username!r} is not authenticated by {mechanism}: {refusal}"
             ) from None
 
     @property
@@ -156,7 +156,7 @@ class Connection:
     @property
     def _agreed(self) -> ServedVersions:
         if self._versions is None:
-            raise ProtocolViolation(f"versions are not agreed with {self.server} yet")
+            raise ProtocolViolation(f"API versions are not negotiated with {self.server} yet")
         return self._versions
 
     def call(self, request: Message, response_type: type[Response], *, newest: int | None = None) -> Response:
@@ -165,9 +165,7 @@ class Connection:
         Raises ProtocolViolation while other requests are in flight.
         """
         if self._pending:
-            raise ProtocolViolation(
-                f"{len(self._pending)} responses of {self.server} are still to be received"
-            )
+            raise ProtocolViolation(f"{len(self._pending)} responses of {self.server} are still in flight")
         self.send(request, newest=newest)
         return self.receive(response_type)
 
@@ -292,10 +290,12 @@ class Connection:
     def _failure(self, error: OSError, doing: str) -> ClientError:
         if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
             # With TLS 1.3 a server verifies the client's certificate only after the handshake.
-            return AuthenticationFailed(f"{self.server} has ended TLS while {doing}: {error.reason}")
+            return AuthenticationFailed(
+                f"{self.server} ended the TLS connection while {doing}: {error.reason}"
+            )
         if isinstance(error, TimeoutError):
             return RequestTimedOut(
-                f"{self.server} did not complete within {self._config.request_timeout_ms} ms: {doing}"
+                f"{self.server} timed out after {self._config.request_timeout_ms} ms while {doing}"
             )
         return ServerUnreachable(f"connection to {self.server} broke while {doing}: {error}")
 
@@ -307,8 +307,8 @@ def _secured(sock: socket.socket, address: ServerAddress, config: ClientConfig) 
     except ssl.SSLCertVerificationError as error:
         reason = error.verify_message or str(error)
         raise AuthenticationFailed(
-            f"the certificate of {address} is not accepted: {reason}. 'ssl.truststore.location' says whom to "
-            "trust"
+            f"the certificate of {address} is not accepted: {reason}. Set 'ssl.truststore.location' "
+            "to the certificates to trust"
         ) from None
     except ssl.SSLError as error:
         raise AuthenticationFailed(f"no TLS with {address}: {error.reason or error}") from None

@@ -221,7 +221,7 @@ class Follower:
         self.trouble = None
 
     def _agree(self) -> None:
-        """Start following newly chosen partitions and drop the others, at most once per refresh interval."""
+        """Follow newly chosen partitions and drop the others, after `choose` or a refresh interval."""
         now = time.monotonic()
         if now < self._look_at and not self._is_chosen:
             return
@@ -371,16 +371,16 @@ class Follower:
         """Cancel the requests in flight, and restart partitions whose log was replaced."""
         self._disconnect_all()
         if isinstance(error, OffsetOutOfRange):
-            logger.warning("%s: read again from its beginning", error)
+            logger.warning("%s: the partition is read again from its beginning", error)
             self._restart({TopicPartition(error.topic, error.partition)})
             return
-        # A starting broker may not know a topic for a moment: only metadata prove that the topic is deleted.
+        # A starting broker may not know a topic for a moment: only metadata proves that the topic is deleted.
         if not error.retriable and not isinstance(error, UnknownPartition):
             raise error
         self._failures += 1
         self.trouble = str(error)
         if self._failures == 1 or self._failures % 20 == 0:
-            logger.warning("following continues after: %s", error)
+            logger.warning("fetching continues after an error: %s", error)
         self._stopped.wait(self._cluster.policy.backoff_s(min(self._failures, 10)))
         self._drop_gone()
 

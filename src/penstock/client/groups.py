@@ -272,7 +272,7 @@ class ConsumerGroup:
                 code = answer.error_code
                 if code in _MEMBERS_HAVE_IT:
                     raise GroupInUse(
-                        f"the consumer group '{self.group_id}' has got members of its own: expected a group "
+                        f"the consumer group '{self.group_id}' has members now: expected a group "
                         "that only the query uses. Stop its other consumers, or set another group.id"
                     )
                 if code in _TOPIC_IS_GONE:

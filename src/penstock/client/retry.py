@@ -19,7 +19,7 @@ _JITTER = 0.2
 class RetryPolicy:
     """When and how often to retry.
 
-    ``timeout_ms`` bounds all attempts together; ``clock`` counts in seconds.
+    ``timeout_ms`` bounds all attempts together; clock (seconds), sleep and randomness are injected.
     """
 
     timeout_ms: int
@@ -49,6 +49,6 @@ class RetryPolicy:
                 wait_s = self.backoff_s(failures)
                 if not error.retriable or self.clock() + wait_s >= deadline:
                     if failures > 1:
-                        error.add_note(f"gave up after {failures} attempts within {self.timeout_ms} ms")
+                        error.add_note(f"failed after {failures} attempts within {self.timeout_ms} ms")
                     raise
             self.sleep(wait_s)

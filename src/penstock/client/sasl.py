@@ -100,7 +100,7 @@ def _scram(digest: str, login: Login, nonce: str) -> Conversation:
     fields = _fields(server_first)
     served_nonce, salt, iterations = fields.get("r", ""), fields.get("s", ""), fields.get("i", "")
     if not served_nonce.startswith(nonce) or served_nonce == nonce:
-        raise SaslRejected("its nonce does not go on from ours: somebody has answered for it")
+        raise SaslRejected("its nonce does not continue ours: another server may have answered")
     if not iterations.isascii() or not iterations.isdigit():
         raise SaslRejected(f"it asks for {iterations[:20]!r} iterations, expected a number")
     rounds = int(iterations)
@@ -118,7 +118,7 @@ def _scram(digest: str, login: Login, nonce: str) -> Conversation:
         raise SaslRejected(answer["e"])
     expected = hmac.digest(hmac.digest(salted, b"Server Key", digest), signed, digest)
     if not hmac.compare_digest(_from_base64(answer.get("v", "")), expected):
-        raise SaslRejected("it does not know the password itself: somebody has answered for it")
+        raise SaslRejected("it cannot prove that it knows the password: another server may have answered")
 
 
 def _fields(message: str) -> dict[str, str]:

@@ -58,7 +58,7 @@ def _jaas(value: str) -> str:
 
 def _identification(value: str) -> str:
     if value.lower() not in ("https", ""):
-        raise ValueError("https, or nothing so that the host's name is not checked")
+        raise ValueError("https, or an empty text to accept any host name")
     return value.lower()
 
 
@@ -85,7 +85,7 @@ class SecurityConfig:
             raise ConfigError(f"'security.protocol' {self.security_protocol} needs '{missing}'")
         if (self.keystore_chain is None) != (self.keystore_key is None):
             raise ConfigError(
-                "'ssl.keystore.certificate.chain' and 'ssl.keystore.key' go together: found one of them"
+                "'ssl.keystore.certificate.chain' and 'ssl.keystore.key' must be set together: found one"
             )
         for one, other, names in (
             (self.truststore_location, self.truststore_certificates, "truststore.certificates"),
@@ -134,7 +134,7 @@ def load_truststore(context: ssl.SSLContext, config: SecurityConfig) -> bool:
     try:
         context.load_verify_locations(cadata=trusted)
     except ssl.SSLError as error:
-        raise ConfigError(f"the truststore has no certificates that can be read: {error}") from None
+        raise ConfigError(f"the truststore has no readable certificates: {error}") from None
     return True
 
 
@@ -173,7 +173,7 @@ def _load_key(context: ssl.SSLContext, pem: str, config: SecurityConfig) -> None
             context.load_cert_chain(path, password=tell_password)
         except ssl.SSLError as error:
             raise ConfigError(
-                f"the keystore has no key and certificate that fit, or 'ssl.key.password' is wrong: {error}"
+                f"the keystore has no matching key and certificate, or 'ssl.key.password' is wrong: {error}"
             ) from None
 
 

@@ -90,5 +90,5 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 def text(value: str) -> str:
     if not value:
-        raise ValueError("a text that is not empty")
+        raise ValueError("a non-empty text")
     return value

@@ -144,7 +144,7 @@ def _stream(
                 last_lag, last_moved_s = lag, now_s
             elif now_s - last_moved_s > STALLED_S:
                 raise Stalled(
-                    f"the application has read nothing for {STALLED_S:g} s, and {lag.behind:,} wait"
+                    f"the application has read nothing for {STALLED_S:g} s, and {lag.behind:,} records wait"
                 )
             for kill in schedule.due(lag.read / feed.total, now_s):
                 kills += 1
@@ -180,7 +180,7 @@ def _check(options: Options, view: View) -> tuple[Expected, tuple[check.Comparis
     with _timed(view, "input and results read from their topics"):
         logs = read_topics(options.bootstrap_servers, (*topics.inputs, *topics.results))
     found = {name: _result(topics, name, logs[name]) for name in topics.results}
-    with _timed(view, "the same by pandas, from the log of the input"):
+    with _timed(view, "expected results computed by pandas from the log of the input"):
         expected = expected_results(logs, topics)
     comparisons = tuple(check.compare(name, found[name], expected.results[name]) for name in topics.results)
     chart = options.output / CHART_NAME

@@ -40,7 +40,7 @@ def read_plan(text: str) -> dict[TopicPartition, tuple[int, ...]]:
     for number, entry in enumerate(entries):
         tp, replicas = _partition(f"partitions[{number}]", entry)
         if tp in planned:
-            raise BadPlan(f"partitions[{number}]: {tp} is there twice")
+            raise BadPlan(f"partitions[{number}]: {tp} appears twice")
         planned[tp] = replicas
     return planned
 
@@ -56,7 +56,7 @@ def _partition(where: str, entry: Any) -> tuple[TopicPartition, tuple[int, ...]]
     if not isinstance(replicas, list) or not replicas or not all(map(_is_number, replicas)):
         raise BadPlan(f'{where}: "replicas": expected a list of broker ids, found {replicas!r}')
     if len(set(replicas)) < len(replicas):
-        raise BadPlan(f'{where}: "replicas": a broker is there twice: {replicas}')
+        raise BadPlan(f'{where}: "replicas": a broker appears twice: {replicas}')
     return TopicPartition(topic, partition), tuple(replicas)
 
 

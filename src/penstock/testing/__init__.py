@@ -5,8 +5,8 @@ from penstock.testing import Cluster
 with Cluster() as cluster:
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
 
-The package also holds the pytest plugin, a file system that injects crashes, and the simulator. Code that
-only this project's own tests need belongs under tests/.
+The package also holds the pytest plugin, a file system that injects crashes, and the simulator. Test cases
+themselves belong under tests/.
 """
 
 from penstock.testing.cluster import Cluster

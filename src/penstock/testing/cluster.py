@@ -65,7 +65,7 @@ class Cluster:
                 f"a cluster has at least one node, found nodes={nodes} controllers={controllers}"
             )
         if port and (nodes > 1 or controllers):
-            raise ValueError("port is for a cluster of one node; several take free ones")
+            raise ValueError("port is for a cluster of one node; several nodes take free ports")
         self.config: dict[str, str] = {**TEST_CONFIG, **(config or {})}
         self.cluster_id = "penstock-test-cluster"
         self._start_timeout_s = start_timeout_s
@@ -117,7 +117,9 @@ class Cluster:
     @property
     def _only(self) -> Node:
         if len(self.nodes) > 1:
-            raise ClusterError(f"the cluster has {len(self.nodes)} nodes: say which, cluster.node(1) for one")
+            raise ClusterError(
+                f"the cluster has {len(self.nodes)} nodes: choose one, such as cluster.node(1)"
+            )
         return self.nodes[0]
 
     def start(self) -> Self:
@@ -137,7 +139,7 @@ class Cluster:
     def add_broker(self) -> Node:
         """Start one more broker, without partitions, in a cluster of several nodes."""
         if not self._plans:
-            raise ClusterError("a cluster of one node has no port for others: make it with nodes=2 or more")
+            raise ClusterError("a cluster of one node cannot grow: create it with nodes=2 or more")
         node_id = max(plan.node_id for plan in self._plans) + 1
         plan = NodePlan(node_id, ("broker",), self.data_dir / f"node-{node_id}", self._ports.take())
         format_to_join(plan, [*self._plans, plan], self.config, self.cluster_id)

@@ -68,7 +68,7 @@ class Node:
     def launch(self) -> None:
         """Start the process without waiting for it."""
         if self._process is not None:
-            raise ClusterError(f"{self} runs already (pid {self._process.pid})")
+            raise ClusterError(f"{self} is already running (pid {self._process.pid})")
         command = [sys.executable, "-m", "penstock.cli.child", "start", *self._arguments]
         if self._port:
             command = [word.replace("127.0.0.1:0", f"127.0.0.1:{self._port}") for word in command]

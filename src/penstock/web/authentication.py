@@ -47,8 +47,8 @@ class Users:
             password, *own = (each.strip() for each in told.split(","))
             if not password or password.startswith(_OTHER_FORMS):
                 raise ValueError(
-                    f"user {user!r} in {path!r} has no password that can be used: expected "
-                    "'user: password[,role…]', the password as it is or MD5:…"
+                    f"user {user!r} in {path!r} has no usable password: expected "
+                    "'user: password[,role…]', with a plain password or MD5:…"
                 )
             if set(roles) & {*_ANY_ROLE, *own}:
                 passwords[user] = password

@@ -177,7 +177,7 @@ class Http2Protocol(asyncio.Protocol):
             for event in self.h2.receive_data(data):
                 self._handle(event)
         except H2Error as error:
-            logger.info("%s broke the protocol: %s", self.client, error)
+            logger.info("%s violated the protocol: %s", self.client, error)
             self._hang_up()
         else:
             self.flush()

@@ -17,10 +17,10 @@ def server_context(certificate: Path, key: Path | None = None, *, http2: bool = 
         context.load_cert_chain(certificate, key, password=_no_password)
     except (OSError, ssl.SSLError) as error:
         files = certificate if key is None else f"{certificate} and {key}"
-        raise ValueError(f"no certificate with its key can be read from {files}: {error}") from None
+        raise ValueError(f"cannot read a certificate and its key from {files}: {error}") from None
     context.set_alpn_protocols([*(["h2"] if http2 else []), "http/1.1"])
     return context
 
 
 def _no_password() -> str:
-    raise ValueError("the key is encrypted: expected one that needs no password")
+    raise ValueError("the key is encrypted: expected a key without a password")

@@ -195,5 +195,5 @@ def test_clients_certificates_need_somebody_to_trust(authority):
 def test_passwords_in_forms_that_are_not_read_are_told(tmp_path):
     users = tmp_path / "users"
     users.write_text("a: OBF:1abc")
-    with pytest.raises(ValueError, match=r"user 'a' in .* has no password that can be used"):
+    with pytest.raises(ValueError, match=r"user 'a' in .* has no usable password"):
         Users.read(str(users), ("*",), "r")

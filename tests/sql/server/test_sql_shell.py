@@ -164,7 +164,7 @@ def test_a_query_is_followed_and_ended(service: Service, tmp_path: Path) -> None
     with Terminal(service.url, tmp_path) as shell:
         shell.read_until("sql>")
         shell.enter("SET 'auto.offset.reset'='earliest';")
-        shell.read_until("is 'earliest' from now on")
+        shell.read_until("is now set to 'earliest'")
         shell.read_until("sql>")
         shell.enter(f"SELECT name FROM {name} EMIT CHANGES;")
         shell.read_until("n0\n")
@@ -223,7 +223,7 @@ def test_names_are_completed(service: Service, tmp_path: Path) -> None:
         shell.type("SET 'auto.off")
         shell.read_until("auto.offset.reset")
         shell.enter("\t'='earliest';")
-        shell.read_until("from now on")
+        shell.read_until("is now set to")
 
 
 def test_what_was_typed_is_kept_for_the_next_time(service: Service, tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_what_is_shown_is_spooled(service: Service, tmp_path: Path) -> None:
     with Terminal(service.url, tmp_path) as shell:
         shell.read_until("sql>")
         shell.enter("SPOOL out.txt")
-        shell.read_until("all is written to out.txt")
+        shell.read_until("output is written to out.txt")
         shell.read_until("sql>")
         shell.enter(f"SELECT name FROM {name};")
         shell.read_until("n0\n")
@@ -256,7 +256,7 @@ def test_what_is_shown_is_spooled(service: Service, tmp_path: Path) -> None:
         shell.enter("SHOW NOTHING;")
         shell.read_until("sql>")
         shell.enter("SPOOL OFF")
-        shell.read_until("no more is written to out.txt")
+        shell.read_until("output is no longer written to out.txt")
         shell.read_until("sql>")
         shell.enter("SHOW TYPES;")
         shell.read_until("SCHEMA")

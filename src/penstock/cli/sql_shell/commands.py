@@ -85,10 +85,12 @@ def _set_cli(session: Session, arguments: list[str]) -> None:
     match [each.upper() for each in arguments]:
         case ["CLI", "WRAP", ("ON" | "OFF") as told]:
             session.printer.wrap = told == "ON"
-            session.printer.note("long values go on" if told == "ON" else "long values are cut")
+            session.printer.note(
+                "long values continue on further lines" if told == "ON" else "long values are cut"
+            )
         case ["CLI", "COLUMN-WIDTH", told] if told.isascii() and told.isdigit():
             session.printer.column_width = int(told)
-            session.printer.note(f"columns are {told} wide" if int(told) else "columns are as wide as fits")
+            session.printer.note(f"columns are {told} wide" if int(told) else "columns fit the terminal")
         case _:
             raise Failed(
                 f"SET {' '.join(arguments)}: expected SET CLI WRAP ON, SET CLI WRAP OFF or SET CLI "
@@ -100,7 +102,7 @@ def _spool(session: Session, arguments: list[str]) -> None:
     before = session.printer.spooled_to
     match arguments:
         case []:
-            session.printer.note("nothing is spooled" if before is None else f"all is written to {before}")
+            session.printer.note("nothing is spooled" if before is None else f"output is written to {before}")
         case [path]:
             is_off = path.upper() == "OFF"
             try:
@@ -108,11 +110,11 @@ def _spool(session: Session, arguments: list[str]) -> None:
             except OSError as error:
                 raise Failed(f"SPOOL: cannot write {path}: {error.strerror}") from error
             if not is_off:
-                session.printer.note(f"all is written to {path}, until SPOOL OFF")
+                session.printer.note(f"output is written to {path} until SPOOL OFF")
             elif before is None:
                 session.printer.note("nothing is spooled")
             else:
-                session.printer.note(f"no more is written to {before}")
+                session.printer.note(f"output is no longer written to {before}")
         case _:
             raise Failed("SPOOL: expected one file, or OFF")
 

@@ -54,7 +54,7 @@ def _kept(session: Session, path: Path) -> History:
     try:
         path.touch(mode=0o600)
     except OSError as error:
-        session.printer.note(f"what is typed is not kept: cannot write {path}: {error.strerror}")
+        session.printer.note(f"the history is not saved: cannot write {path}: {error.strerror}")
         return InMemoryHistory()
     return FileHistory(str(path))
 
@@ -68,7 +68,7 @@ def _run(session: Session, text: str) -> None:
     except Interrupted as error:
         session.printer.note(str(error))
     except KeyboardInterrupt:
-        session.printer.note("interrupted: what was sent may be carried out nevertheless")
+        session.printer.note("interrupted: the statement may still be executed")
 
 
 def _keys() -> KeyBindings:

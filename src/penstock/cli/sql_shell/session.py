@@ -100,11 +100,11 @@ class Session:
                 before = self.properties.get(name)
                 self.properties[name] = value
                 was = "" if before is None else f" (was '{before}')"
-                self.printer.text(f"'{name}' is '{value}' from now on{was}.")
+                self.printer.text(f"'{name}' is now set to '{value}'{was}.")
             case s.UnsetProperty(name):
                 if self.properties.pop(name, None) is None:
                     raise SqlError(f"found no value of '{name}', expected one that was SET")
-                self.printer.text(f"'{name}' is the server's own from now on.")
+                self.printer.text(f"'{name}' now has the server's own value.")
 
     def forget_sequence(self) -> None:
         """Drop the last command's sequence number, since another server has its own numbers."""
@@ -178,7 +178,7 @@ class Session:
                     if line:
                         self.printer.text(line)
         except KeyboardInterrupt:
-            raise Interrupted("the topic is not printed any more") from None
+            raise Interrupted("printing the topic has ended") from None
 
 
 def _raise_error(event: dict[str, Any]) -> None:

@@ -57,7 +57,7 @@ def main() -> int:
 
 
 class _Place(logging.Filter):
-    """Adds to log records the simulated time and the machine."""
+    """Adds the simulated time and the machine to log records."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         loop = asyncio._get_running_loop()

@@ -33,11 +33,11 @@ class Decision(Enum):
     """How a transaction ended, as far as its producer knows."""
 
     OPEN = "open"
-    COMMITTING = "commit asked for"
-    ABORTING = "abort asked for"
+    COMMITTING = "commit requested"
+    ABORTING = "abort requested"
     COMMITTED = "committed"
     ABORTED = "aborted"
-    LOST = "its producer never knew"
+    LOST = "unknown to its producer"
 
 
 @dataclass
@@ -133,7 +133,7 @@ class History:
         before = marks.get((consumer, leader_epoch), 0)
         if offset < before:
             raise Violation(
-                f"{partition}: {consumer} was told a high watermark of {before}, then {offset}, "
+                f"{partition}: {consumer} received a high watermark of {before}, then {offset}, "
                 f"in epoch {leader_epoch}"
             )
         marks[consumer, leader_epoch] = offset
@@ -155,8 +155,8 @@ class History:
         asked_before = self.of(partition).asked_before
         if not floor <= log_start_offset <= asked_before:
             raise Violation(
-                f"{partition} starts at {log_start_offset}: what lies below {floor} was deleted, "
-                f"what lies below {asked_before} may be"
+                f"{partition} starts at {log_start_offset}: records below {floor} were deleted, "
+                f"records below {asked_before} may be"
             )
 
     def may_be_gone(self, partition: Partition, value: bytes) -> bool:
@@ -200,7 +200,9 @@ class History:
                     f"group {group_id}: {partition} was committed at {known[partition]}, found at {offset}"
                 )
             if offset > self._committing.get((group_id, partition), 0):
-                raise Violation(f"group {group_id}: {partition} is found at {offset}, which nobody committed")
+                raise Violation(
+                    f"group {group_id}: {partition} is found at {offset}, which no member committed"
+                )
 
     # The end
 
@@ -211,14 +213,14 @@ class History:
             for offset, value in known.items():
                 there = records.get(offset)
                 if there != value and not (there is None and offset < history.asked_before):
-                    raise Violation(f"{partition} offset {offset}: {value!r} was {name}, there is {there!r}")
+                    raise Violation(f"{partition} offset {offset}: {value!r} was {name}, found {there!r}")
         offsets: dict[bytes, int] = {}
         latest: dict[bytes, int] = {}
         for offset, value in records.items():
             if value == CONTROL:
                 continue
             if value in offsets:
-                raise Violation(f"{partition}: {value!r} is there twice, at {offsets[value]} and {offset}")
+                raise Violation(f"{partition}: {value!r} appears twice, at {offsets[value]} and {offset}")
             offsets[value] = offset
             producer, _, number = value.rpartition(b"-")
             if latest.get(producer, -1) >= int(number):
@@ -226,7 +228,7 @@ class History:
             latest[producer] = int(number)
         for value, where in self.acknowledged_values.items():
             if where == partition and value not in offsets and not self.may_be_gone(where, value):
-                raise Violation(f"{partition}: {value!r} was acknowledged and is gone")
+                raise Violation(f"{partition}: {value!r} was acknowledged and is missing")
 
     def check_offset(self, transactions: Iterable[Transaction], found: int) -> None:
         """Check the final offset of a group to which only these transactions committed, in this order."""

@@ -310,7 +310,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        assert isinstance(executor, VirtualExecutor), f"work that blocks was given to {executor!r}"
+        assert isinstance(executor, VirtualExecutor), f"blocking work was submitted to {executor!r}"
         future: asyncio.Future[Any] = self.create_future()
 
         def work() -> None:

@@ -123,7 +123,7 @@ class VirtualNode:
 
     def start(self) -> None:
         """Start a process; `is_up` becomes true when the broker has started."""
-        assert not self.is_running, f"node {self.node_id} runs already"
+        assert not self.is_running, f"node {self.node_id} is already running"
         self._network.power_is_back(self.host)
         self.incarnation += 1
         self.failure = None

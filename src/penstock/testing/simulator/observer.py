@@ -187,7 +187,7 @@ class Observer:
             if found != expected:
                 missing = [name for name, _ in expected if name not in dict(found)]
                 surplus = [name for name, _ in found if name not in dict(expected)]
-                wrong.append(f"node {node.node_id} has no {missing}, and too much: {surplus}")
+                wrong.append(f"node {node.node_id} lacks {missing} and has too many: {surplus}")
         return wrong
 
     def check_agreement(self) -> None:

@@ -251,7 +251,9 @@ class _Run:
             client.stopping = True
 
         def waiting() -> str:
-            return f"every client is done; not so {', '.join(client.name for client in self._at_work())}"
+            return (
+                f"every client is done; still running: {', '.join(client.name for client in self._at_work())}"
+            )
 
         def are_done() -> bool:
             self._check(looking)
@@ -305,7 +307,9 @@ class _Run:
         ]
         readings = [self.loop.create_task(reader.read_to_end()) for reader in readers]
         await self.cluster.until(
-            "all is read to its end", lambda: all(reading.done() for reading in readings), RECOVERY_S
+            "all partitions are read to their end",
+            lambda: all(reading.done() for reading in readings),
+            RECOVERY_S,
         )
         for reading in readings:
             reading.result()

@@ -142,7 +142,7 @@ class Client:
         if partition not in self.leaders:
             if self.is_doomed(partition):
                 raise Gone
-            raise NoAnswer(f"nobody leads {partition}")
+            raise NoAnswer(f"no known leader of {partition}")
         return self.leaders[partition]
 
     def is_doomed(self, partition: Partition) -> bool:

@@ -54,7 +54,7 @@ class Trimmer(Client):
             await self.pause(0.7)
             partition = self.rng.choice(self.partitions)
             known = self.history.of(partition)
-            # An offset above an acknowledged one is committed.
+            # Delete up to an acknowledged offset, which is committed.
             offsets = [offset for offset in known.acknowledged if offset >= known.asked_before]
             if offsets:
                 await self._delete_before(partition, self.rng.choice(offsets) + self.rng.randint(0, 1))
