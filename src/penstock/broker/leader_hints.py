@@ -1,4 +1,4 @@
-"""Who leads a partition and where that is, for clients that asked the wrong node (KIP-951)."""
+"""The leaders of partitions and their addresses, for clients that asked the wrong node (KIP-951)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class NodeAddress(NamedTuple):
 
 
 class LeaderHints:
-    """Collects the leaders named in one response and the addresses they have on the client's listener."""
+    """The leaders that one response names, with their addresses on the client's listener."""
 
     def __init__(self, broker: Broker, listener_name: str) -> None:
         self._broker = broker
@@ -29,7 +29,7 @@ class LeaderHints:
         self._named: set[int] = set()
 
     def leader_of(self, topic: str | bytes, partition: int) -> Leader:
-        """The leader by the image, (-1, -1) if there is none."""
+        """The leader according to the image; (-1, -1) if there is none."""
         topics = self._broker.image.topics
         image = topics.by_id.get(topic) if isinstance(topic, bytes) else topics.by_name.get(topic)
         registration = image.partitions.get(partition) if image is not None else None

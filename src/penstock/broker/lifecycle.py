@@ -1,9 +1,9 @@
-"""A broker's standing with the controller: registered, unfenced, about to stop.
+"""The state of a broker as the controller sees it: registered, unfenced, shutting down.
 
-Kafka's BrokerLifecycleManager (KIP-631). A broker registers, and gets an epoch. It sends heartbeats, which
-say how far it has read the metadata log; has it read its own registration, it may prepare to serve and then
-ask to be unfenced. One that wants to stop says so, goes on serving until the controller has moved its
-leaderships away, and is told to stop.
+This is Kafka's BrokerLifecycleManager (KIP-631). A broker registers and gets an epoch. Its heartbeats say how
+far it has read the metadata log. Once it has read its own registration, it may prepare to serve and then ask
+to be unfenced. To stop, it asks for a controlled shutdown and continues to serve until the controller has
+moved its leaderships away and lets it stop.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ log = logging.getLogger(__name__)
 NO_EPOCH: Final = -1
 RETRY_PAUSE_S: Final = 0.05
 STARTING_PAUSE_S: Final = 0.01
-"""Between heartbeats while there is news to wait for that come within milliseconds."""
+"""The pause between polls or heartbeats during the start: what they wait for changes within milliseconds."""
 FIRST_SHUTDOWN_PAUSE_S: Final = 0.01
 CONTROLLER_SILENCE_S: Final = 5.0
-"""A broker that wants to stop waits no longer for a controller that does not answer: the whole cluster may be
-going down."""
+"""A controlled shutdown ends after this long without an answer of a controller: the whole cluster may be
+shutting down."""
 LAST_BROKER_PATIENCE_S: Final = 1.0
-"""As long waits one that nobody can take over from: with the others most of the quorum may be gone."""
+"""The same limit if no other broker is active to take over: most of the quorum may then be down, too."""
 
 
 class BrokerState(IntEnum):
-    """Kafka's states, with the numbers that its metric BrokerState has."""
+    """Kafka's states of a broker, with the values of its metric BrokerState."""
 
     NOT_RUNNING = 0
     STARTING = 1
@@ -54,11 +54,14 @@ class BrokerState(IntEnum):
 
 
 class RegistrationFailed(Exception):
-    """The controller did not take this broker in time; the message says why."""
+    """No controller registered this broker in time; the message gives the reason."""
 
 
 class BrokerLifecycle:
-    """`start`, `caught_up`, `unfence`, and in the end `shut_down` and `close`, each once."""
+    """The registration and heartbeats of one broker.
+
+    The node calls `start`, `caught_up`, `unfence`, and finally `shut_down` and `close`, each once.
+    """
 
     def __init__(self, broker: Broker, channel: ControllerChannel) -> None:
         self._broker = broker
@@ -66,11 +69,11 @@ class BrokerLifecycle:
         self._loop = broker.loop
         self.state = BrokerState.NOT_RUNNING
         self.epoch = NO_EPOCH
-        """That of the registration; -1 before."""
+        """The broker epoch of the registration; -1 before it."""
         self._is_registered = False
         self._wants_unfencing = False
         self._offline_directories: dict[bytes, bool] = {}
-        """Failed log directories by id, and whether the controller knows."""
+        """Failed log directories by id, and whether the controller has acknowledged the failure."""
         self._problem = "no controller has answered"
         self._answered_s = 0.0
         self._caught_up: asyncio.Future[None] = self._loop.create_future()
@@ -80,13 +83,13 @@ class BrokerLifecycle:
         self._woken = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
 
-    # What the node does with it
+    # Calls of the node
 
     async def informed(self) -> None:
-        """Return when the image has what was committed as this node first heard of the quorum's leader.
+        """Wait until the image has everything that was committed when this node first found the leader.
 
-        So it has the registration of the last run. Raises RegistrationFailed if that takes longer than
-        `initial.broker.registration.timeout.ms`.
+        The image then includes the registration of the last run. Raises RegistrationFailed if that takes
+        longer than `initial.broker.registration.timeout.ms`.
         """
         self.state = BrokerState.STARTING
         timeout_ms = self._broker.config.get_int("initial.broker.registration.timeout.ms")
@@ -100,12 +103,12 @@ class BrokerLifecycle:
             await asyncio.sleep(STARTING_PAUSE_S)
 
     def start(self) -> None:
-        """Register, and go on with heartbeats."""
+        """Start to register, and then to send heartbeats."""
         self.state = BrokerState.STARTING
         self._running = self._loop.create_task(self._run())
 
     async def caught_up(self) -> None:
-        """Return when the image has what the controller had when this broker registered.
+        """Wait until the image has everything that the controller had when this broker registered.
 
         Raises RegistrationFailed if it is not registered within `initial.broker.registration.timeout.ms`.
         """
@@ -117,15 +120,16 @@ class BrokerLifecycle:
             timer.cancel()
 
     async def unfence(self) -> None:
-        """This broker is ready to lead and to follow; return when clients are sent here."""
+        """Ask to be unfenced, as this broker is ready to lead and to follow; return once it is unfenced."""
         self._wants_unfencing = True
         self._woken.set()
         await self._unfenced
 
     async def shut_down(self) -> None:
-        """Have the leaderships moved away; return when nobody needs this broker any more.
+        """Wait until the controller has moved the leaderships of this broker away.
 
-        Gives up when no controller answers for a while.
+        Returns early, with a warning in the log, if no controller answers for CONTROLLER_SILENCE_S, or for
+        LAST_BROKER_PATIENCE_S if no other broker is active.
         """
         if self.state is not BrokerState.RUNNING:
             return
@@ -137,17 +141,17 @@ class BrokerLifecycle:
             silent_s = self._loop.time() - self._answered_s
             patience_s = CONTROLLER_SILENCE_S if self._has_successors() else LAST_BROKER_PATIENCE_S
             if silent_s >= patience_s:
-                log.warning("controlled shutdown given up: no controller answers reason=%s", self._problem)
+                log.warning("controlled shutdown abandoned: no controller answers reason=%s", self._problem)
                 return
             await asyncio.wait((self._may_stop,), timeout=min(patience_s - silent_s, LAST_BROKER_PATIENCE_S))
 
     def _has_successors(self) -> bool:
-        """Whether any other broker could take over what this one leads."""
+        """Whether any other broker is active and could take over the partitions that this one leads."""
         own_id = self._broker.node_id
         return any(other.active for other in self._broker.image.brokers.values() if other.broker_id != own_id)
 
     async def close(self) -> None:
-        """Send nothing any more."""
+        """Stop the heartbeats."""
         self.state = BrokerState.SHUTTING_DOWN
         running, self._running = self._running, None
         if running is not None:
@@ -157,7 +161,7 @@ class BrokerLifecycle:
             waiting.cancel()
 
     def image_changed(self) -> None:
-        """Register again what a registration of before the cluster's upgrade could not say (KIP-858)."""
+        """Register again after an upgrade that lets registrations list the log directories (KIP-858)."""
         image = self._broker.image
         own = image.brokers.get(self._broker.node_id)
         if (
@@ -171,9 +175,10 @@ class BrokerLifecycle:
             self._woken.set()
 
     def directory_failed(self, directory_id: str) -> None:
-        """Tell the controller that a log directory is offline.
+        """Report to the controller that a log directory is offline.
 
-        A broker that cannot say so in time must stop, or it would be waited for (KIP-858).
+        If no controller acknowledges that within `log.dir.failure.timeout.ms`, the broker must stop: the
+        cluster would wait for its replicas in that directory (KIP-858).
         """
         packed = uuid_from_text(directory_id)
         self._offline_directories.setdefault(packed, False)
@@ -194,10 +199,10 @@ class BrokerLifecycle:
     def _failure_overdue(self, packed: bytes, directory_id: str) -> None:
         died = self._broker.died
         if not self._offline_directories[packed] and not died.done():
-            log.critical("node ends: the controller does not know of a failed directory id=%s", directory_id)
-            died.set_result(f"directory {directory_id} failed, and no controller could be told")
+            log.critical("node stops: no controller has acknowledged a failed directory id=%s", directory_id)
+            died.set_result(f"directory {directory_id} failed, and no controller has acknowledged that")
 
-    # Talking to the controller
+    # Requests to the controller
 
     async def _run(self) -> None:
         while self.state is not BrokerState.SHUTTING_DOWN:
@@ -206,8 +211,8 @@ class BrokerLifecycle:
                 pause_s = await (self._beat() if self._is_registered else self._register())
             except (PeerError, KafkaError) as error:
                 self._problem = str(error)
-                log.warning("the controller is not reached broker_id=%d: %s", self._broker.node_id, error)
-                # it has waited already, perhaps for an election that is just over
+                log.warning("request to controller failed broker_id=%d error=%s", self._broker.node_id, error)
+                # the call has already waited, perhaps for an election that has just ended
                 pause_s = RETRY_PAUSE_S if isinstance(error, PeerTimedOut) else self._pause_s()
             except Exception:
                 log.exception("registration or heartbeat failed")
@@ -228,12 +233,12 @@ class BrokerLifecycle:
         return self._broker.config.get_int("broker.heartbeat.interval.ms") / 1000
 
     async def _register(self) -> float:
-        """Register; how long to pause then, in seconds. Raises PeerError, KafkaError."""
+        """Register and return the pause until the next request, in seconds. Raises PeerError, KafkaError."""
         request = self._registration()
         response = await self._channel.call(request, BrokerRegistrationResponse, self._pause_s() * 1000)
         if response.error_code:
             self._problem = f"the registration was refused: {_named(response.error_code)}"
-            log.warning("broker_id=%d not registered: %s", self._broker.node_id, self._problem)
+            log.warning("broker not registered broker_id=%d reason=%s", self._broker.node_id, self._problem)
             return self._pause_s()
         self.epoch = response.broker_epoch
         self._is_registered = True
@@ -261,7 +266,10 @@ class BrokerLifecycle:
 
     @property
     def previous_epoch(self) -> int:
-        """That of the registration before, if nothing is lost that was written in it (KIP-966); else -1."""
+        """The epoch of the previous registration.
+
+        It is -1 without one, or if records that were written in it are missing here (KIP-966).
+        """
         before = self._broker.image.brokers.get(self._broker.node_id)
         if before is None or not self._broker.logs.is_whole(before.incarnation_id):
             return NO_EPOCH
@@ -269,17 +277,17 @@ class BrokerLifecycle:
 
     @property
     def last_epoch(self) -> int:
-        """In which this broker stops: that of the registration before, if it did not come to one itself."""
+        """The epoch in which this broker stops: its own, or `previous_epoch` if it never registered."""
         return self.previous_epoch if self.epoch == NO_EPOCH else self.epoch
 
     def _cordoned(self) -> list[bytes]:
-        """The log directories that take no new replicas, as far as the image says so already."""
+        """The ids of the log directories that take no new replicas, according to the current image."""
         logs = self._broker.logs
         ids = (logs.directory_id(path) for path in sorted(logs.cordoned))
         return [uuid_from_text(found) for found in ids if found is not None]
 
     async def _beat(self) -> float:
-        """One heartbeat; how long to pause then, in seconds. Raises PeerError, KafkaError."""
+        """Send a heartbeat and return the pause until the next, in seconds. Raises PeerError, KafkaError."""
         told = list(self._offline_directories)
         stopping = self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
         request = BrokerHeartbeatRequest(
@@ -294,7 +302,7 @@ class BrokerLifecycle:
         response = await self._channel.call(request, BrokerHeartbeatResponse, self._pause_s() * 1000)
         if response.error_code:
             self._problem = f"a heartbeat was refused: {_named(response.error_code)}"
-            log.warning("broker_id=%d: %s", self._broker.node_id, self._problem)
+            log.warning("heartbeat failed broker_id=%d reason=%s", self._broker.node_id, self._problem)
             if response.error_code == ErrorCode.STALE_BROKER_EPOCH and self._is_superseded():
                 self._is_registered = False
                 return RETRY_PAUSE_S
@@ -304,15 +312,16 @@ class BrokerLifecycle:
         return self._heard(response, stopping)
 
     def _is_superseded(self) -> bool:
-        """Whether another incarnation is registered: this node's last life, by a request that came late.
+        """Whether another incarnation of this node is registered: a delayed request of its last run arrived.
 
-        Another process that lives has a session, and registering again is refused.
+        If the other incarnation were a running process it would have a session, and the controller would
+        refuse a new registration.
         """
         own = self._broker.image.brokers.get(self._broker.node_id)
         return own is not None and own.incarnation_id != self._broker.incarnation_id
 
     def _heard(self, response: BrokerHeartbeatResponse, asked_to_stop: bool) -> float:
-        """What a good answer changes; how long to pause then, in seconds."""
+        """Apply a response without an error and return the pause until the next heartbeat, in seconds."""
         match self.state:
             case BrokerState.STARTING:
                 if response.is_caught_up:

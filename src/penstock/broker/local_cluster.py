@@ -1,6 +1,6 @@
-"""What the nodes of a cluster on one machine are, and how they find each other: properties and formatting.
+"""The nodes of a cluster on one machine: their properties, ports and formatted directories.
 
-What formats is imported when it is needed: tests that use one node, or none, need not wait for it.
+The formatting code is imported on first use, so that tests with one node or none need not wait for it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PLAINTEXT: Final = "PLAINTEXT"
 
 @dataclass(frozen=True)
 class NodePlan:
-    """One node: its id, what it is, and its ports; 0 for a listener that it has not."""
+    """The plan of one node: its id, roles, directory and ports; a port is 0 if it has no such listener."""
 
     node_id: int
     roles: tuple[str, ...]
@@ -29,7 +29,7 @@ class NodePlan:
 
     @property
     def port(self) -> int:
-        """Where who uses it reaches it."""
+        """The port for clients: the broker's, or the controller's if the node is no broker."""
         return self.broker_port or self.controller_port
 
     @property
@@ -40,7 +40,7 @@ class NodePlan:
 def properties_of(
     plan: NodePlan, plans: Sequence[NodePlan], config: Mapping[str, str], host: str = HOST
 ) -> dict[str, str]:
-    """A server.properties for a node among others; ``config`` has the last word."""
+    """Return the server.properties of one node of the cluster; ``config`` overrides them."""
     brokers = sum("broker" in other.roles for other in plans)
     copies = str(min(3, brokers))
     ports = {PLAINTEXT: plan.broker_port, CONTROLLER: plan.controller_port}
@@ -65,7 +65,7 @@ def properties_of(
 def format_all(
     plans: Sequence[NodePlan], config: Mapping[str, str], cluster_id: str, host: str = HOST
 ) -> None:
-    """Format the directories of nodes that are new, all controllers being the first voters."""
+    """Format the directories of new nodes, with all controllers as the first voters."""
     from penstock.storage.meta_properties import random_id
 
     voters = ",".join(
@@ -78,7 +78,7 @@ def format_all(
 def format_to_join(
     plan: NodePlan, plans: Sequence[NodePlan], config: Mapping[str, str], cluster_id: str, host: str = HOST
 ) -> None:
-    """Format the directory of a node that joins a cluster that is there."""
+    """Format the directory of a node that joins an existing cluster."""
     _format(properties_of(plan, plans, config, host), cluster_id, None)
 
 
@@ -98,9 +98,10 @@ def _format(properties: Mapping[str, str], cluster_id: str, voters: str | None) 
 
 
 class ReservedPorts:
-    """Free ports of an address of this machine, kept from others until `close`.
+    """Free ports of an address of this machine, reserved until `close`.
 
-    Each is held by a socket that is bound and does not listen: a node may bind it too, others get another.
+    A socket that is bound but does not listen holds each port. A node may bind the port as well, while other
+    processes that ask for a free port get a different one.
     """
 
     def __init__(self, host: str = HOST) -> None:
@@ -108,7 +109,7 @@ class ReservedPorts:
         self._sockets: list[socket.socket] = []
 
     def take(self) -> int:
-        """One more."""
+        """Reserve a free port and return it."""
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((self._host, 0))

@@ -1,4 +1,4 @@
-"""Log lines on standard error: one line an event, `key=value` where the message has figures."""
+"""Log lines on standard error: one line per event, with its values as `key=value`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 
 
 class LineFormatter(logging.Formatter):
-    """`2026-01-31T12:00:00.123Z INFO penstock.broker.node message`; a traceback follows on lines below."""
+    """Formats `2026-01-31T12:00:00.123Z INFO penstock.broker.node message`; a traceback follows below."""
 
     default_time_format = "%Y-%m-%dT%H:%M:%S"
     default_msec_format = "%s.%03dZ"
@@ -19,7 +19,7 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line = super().format(record)
-        # What a client sent must not be able to forge a line.
+        # A client must not be able to forge a line with the data that it sends.
         head, separator, rest = line.partition("\n")
         if separator and not record.exc_info and not record.stack_info:
             return f"{head}\\n{rest}".replace("\n", "\\n")

@@ -1,6 +1,6 @@
-"""Log levels of this process as the Admin API shows and sets them (KIP-412).
+"""The log levels of this process, which the Admin API shows and sets (KIP-412).
 
-Loggers are Python's; ``root`` is the root logger. TRACE lies below DEBUG, FATAL is CRITICAL.
+The loggers are Python's; ``root`` is the root logger. TRACE is below DEBUG, and FATAL is CRITICAL.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ LEVELS: Final = {
 
 
 def levels() -> dict[str, str]:
-    """The level in effect of every logger of ours and of the root, by name."""
+    """Return the effective level of the root logger and of each of Penstock's loggers, by name."""
     names = (name for name in logging.root.manager.loggerDict if name.split(".")[0] == "penstock")
     return {name: _name_of(_logger(name).getEffectiveLevel()) for name in (ROOT, *sorted(names))}
 
 
 def check(changes: Iterable[ConfigChange]) -> None:
-    """Refusal unless every change sets a level of a logger that exists, or unsets one."""
+    """Check that every change sets or unsets the level of an existing logger. Raises Refusal if not."""
     known = levels()
     for change in changes:
         if change.op in (AlterOp.APPEND, AlterOp.SUBTRACT):
@@ -55,7 +55,7 @@ def check(changes: Iterable[ConfigChange]) -> None:
 
 
 def apply(changes: Iterable[ConfigChange]) -> None:
-    """Carry out changes that `check` has passed."""
+    """Apply changes that `check` has accepted."""
     for change in changes:
         level = logging.NOTSET if change.op == AlterOp.DELETE else LEVELS[change.value or ""]
         _logger(change.name).setLevel(level)

@@ -1,13 +1,12 @@
-"""How long the event loop stood still: the longest turns, and how late timers were.
+"""Measure how long the event loop was blocked: the longest turns, and the delay of timers.
 
-A turn lasts from when the selector has told what is ready until the loop asks it again; whatever comes in
-meanwhile waits. On a loop made by `new_event_loop` every turn is measured, for a tenth of a microsecond. On
-any other, as in a test that embeds a node, ten timers a second take samples, which see a tenth of what
-happens or less.
+A turn lasts from the return of the selector until the loop calls it again; everything that arrives meanwhile
+waits. A loop made by `new_event_loop` measures every turn, at a cost of 0.1 µs each. On any other loop, as
+in a test that embeds a node, ten timers a second take samples, which see a tenth of the blocking or less.
 
-Of a long turn it is told what it was spent on. The time for which the thread was ready to run and had no
-processor, because others of the machine did, is counted in a turn like any other; but turns that are long for
-no other reason are counted a second time, as it takes another processor to make them shorter.
+The log says how a long turn spent its time. A turn includes the time for which the thread was ready to run
+but other threads of the machine occupied the processors. Turns that are long for this reason alone are also
+counted separately, as only another processor can shorten them.
 """
 
 from __future__ import annotations
@@ -28,20 +27,19 @@ INTERVAL_S = 0.1
 SLOW_MS: Final = 10.0
 SLOW_NS: Final = 10_000_000
 TOLD_EVERY_S: Final = 60.0
-"""On a machine with too few processors slow turns are many, and as good as one in a log."""
+"""The pause between log lines about slow turns: a machine with too few processors has many, all alike."""
 QUEUED_READ_NS: Final = 1_000_000
-"""How old the figure of waiting for a processor may be when a turn begins: reading it takes two
-microseconds."""
+"""The maximum age of the queueing time when a turn begins: it takes 2 µs to read, too long for every turn."""
 
 READY_PER_TURN = 16
-"""Sockets that are served before timers and others have their turn: a large request takes a third of a
-millisecond. Those beyond stay in the kernel's line, which goes round."""
+"""The sockets that one turn serves before timers and other tasks run: a large request takes a third of a
+millisecond. The others stay in the kernel's ready list, which is served in rotation."""
 
 _now_ns = time.perf_counter_ns
 
 
 class _FewAtOnce:
-    """In place of `select.epoll`, which can't be subclassed; tells of at most READY_PER_TURN at once."""
+    """A wrapper of `select.epoll`, which can't be subclassed; returns READY_PER_TURN sockets at most."""
 
     def __init__(self) -> None:
         epoll = select.epoll()
@@ -57,14 +55,14 @@ class _FewAtOnce:
 
 
 class SlowTurn(NamedTuple):
-    """What a long turn was spent on, in nanoseconds."""
+    """The times that make up one long turn, in nanoseconds."""
 
     turn_ns: int
     queued_ns: int
-    """Ready to run, but without a processor; up to `QUEUED_READ_NS` of what came before is counted in."""
+    """The time ready to run without a processor; up to `QUEUED_READ_NS` of it may be from before the turn."""
     garbage_ns: int
     work: str
-    """The request that took longest, if one took long."""
+    """The request that took longest, if any took long."""
     work_ns: int
 
     def __str__(self) -> str:
@@ -79,9 +77,9 @@ class SlowTurn(NamedTuple):
 
 
 class TurnSelector(selectors.EpollSelector):
-    """A selector that measures the time between its calls, and keeps it short where very many are ready.
+    """A selector that measures the time between its calls, and limits it when very many sockets are ready.
 
-    It belongs to the thread that makes it.
+    It belongs to the thread that creates it.
     """
 
     _selector_cls = _FewAtOnce
@@ -91,9 +89,9 @@ class TurnSelector(selectors.EpollSelector):
         self.turn_ns_max = 0
         self.slow_turns = 0
         self.queued_turns = 0
-        """Those that would not have been slow, had the thread not waited for a processor."""
+        """The turns that were slow only because the thread waited for a processor."""
         self.worst: SlowTurn | None = None
-        """Of the slow turns since this was last set to None."""
+        """The longest slow turn since this was last set to None."""
         self._queue = _RunQueue()
         self._queued_read_ns = 0
         self._garbage_began_ns = self._garbage_ns = 0
@@ -101,7 +99,7 @@ class TurnSelector(selectors.EpollSelector):
         self._thread = threading.get_ident()
         gc.callbacks.append(self._on_garbage)
         self.began_ns = _now_ns()
-        """When the turn under way began, by `time.perf_counter_ns`."""
+        """The start of the current turn, by `time.perf_counter_ns`."""
 
     def close(self) -> None:
         gc.callbacks.remove(self._on_garbage)
@@ -123,12 +121,12 @@ class TurnSelector(selectors.EpollSelector):
         return ready
 
     def took(self, work: str, work_ns: int) -> None:
-        """A piece of this turn's work took that long: to be called where it is much."""
+        """Record how long a piece of this turn's work took; callers do so for long ones only."""
         if work_ns > self._work_ns:
             self._work, self._work_ns = work, work_ns
 
     def forget(self) -> None:
-        """Begin anew: what a start does, nobody waits for."""
+        """Reset the figures, for example after a start: no client waits for the work of a start."""
         self.turn_ns_max = self.slow_turns = self.queued_turns = 0
         self.worst = None
         self.began_ns = _now_ns()
@@ -152,18 +150,18 @@ class TurnSelector(selectors.EpollSelector):
 
 
 class _RunQueue:
-    """How long this thread has been ready to run without a processor, as the scheduler counts it."""
+    """The scheduler's count of the time that this thread was ready to run without a processor."""
 
     def __init__(self) -> None:
         self._total_ns = 0
         self._fd = -1
         try:
             self._fd = os.open(f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY)
-        except OSError:  # a kernel that doesn't count it
+        except OSError:  # this kernel doesn't count it
             return
 
     def read(self) -> int:
-        """The nanoseconds since the last call; 0 where nobody counts them."""
+        """Return the nanoseconds since the last call; 0 if the kernel doesn't count them."""
         if self._fd < 0:
             return 0
         before_ns, self._total_ns = self._total_ns, int(os.pread(self._fd, 80, 0).split()[1])
@@ -176,7 +174,7 @@ class _RunQueue:
 
 
 class MeasuredEventLoop(asyncio.SelectorEventLoop):
-    """asyncio's own loop, on a selector that measures its turns."""
+    """asyncio's event loop with a selector that measures its turns."""
 
     def __init__(self) -> None:
         self.turns = TurnSelector()
@@ -184,12 +182,12 @@ class MeasuredEventLoop(asyncio.SelectorEventLoop):
 
 
 def new_event_loop() -> MeasuredEventLoop:
-    """A loop for a node, to be given to `asyncio.Runner`."""
+    """Return a measured loop for a node, for use as the `loop_factory` of `asyncio.Runner`."""
     return MeasuredEventLoop()
 
 
 class LoopLag:
-    """Figures in milliseconds."""
+    """The lag of one event loop, in milliseconds, for metrics and the log."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -201,32 +199,32 @@ class LoopLag:
         self._told_s = -TOLD_EVERY_S
         self._told_turns = 0
         self.last_ms = 0.0
-        """How late the last timer was."""
+        """The delay of the last timer."""
 
     @property
     def max_ms(self) -> float:
-        """The longest that anything had to wait for the loop, as far as it was measured."""
+        """The longest time that the loop was blocked, as far as it was measured."""
         if self._turns is not None:
             return self._turns.turn_ns_max / 1e6
         return self._late_ms_max
 
     @property
     def slow_turns(self) -> int:
-        """How often it was beyond the 10 ms for which the loop may block."""
+        """The number of turns, or samples, above the 10 ms for which the loop may block."""
         return self._slow_samples if self._turns is None else self._turns.slow_turns
 
     @property
     def queued_turns(self) -> int:
-        """Those of them that were slow for no other reason than that the processor had others to serve."""
+        """The slow turns that were slow only because the thread waited for a processor."""
         return 0 if self._turns is None else self._turns.queued_turns
 
     def took(self, work: str, work_ns: int) -> None:
-        """A piece of the turn's work took long: name it if the turn is."""
+        """Record a long piece of the turn's work, to be named if the whole turn is slow."""
         if self._turns is not None:
             self._turns.took(work, work_ns)
 
     def start(self) -> None:
-        """Measure from the next turn on."""
+        """Start to measure with the next turn."""
         self._timer = self._loop.call_soon(self._begin)
 
     def stop(self) -> None:
@@ -234,7 +232,7 @@ class LoopLag:
             self._timer.cancel()
 
     def forget(self) -> None:
-        """Nobody waited for what went before, this turn's work included."""
+        """Reset the figures: no client waited for the work so far, including that of this turn."""
         if self._turns is not None:
             self._turns.forget()
         self._late_ms_max, self._slow_samples, self._told_turns = 0.0, 0, 0
@@ -261,5 +259,5 @@ class LoopLag:
         if now_s - self._told_s < TOLD_EVERY_S:
             return
         slow_turns = turns.slow_turns - self._told_turns
-        log.info("the event loop stood still %d times, the longest: %s", slow_turns, worst)
+        log.info("the event loop was blocked %d times, the longest turn: %s", slow_turns, worst)
         self._told_s, self._told_turns, turns.worst = now_s, turns.slow_turns, None

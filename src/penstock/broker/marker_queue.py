@@ -1,4 +1,4 @@
-"""Markers on their way to one other broker: WriteTxnMarkers with all that has gathered, one at a time."""
+"""The queue of transaction markers for one other broker, sent in one WriteTxnMarkers request at a time."""
 
 from __future__ import annotations
 
@@ -18,14 +18,19 @@ __all__ = ["MarkerQueue"]
 log = logging.getLogger(__name__)
 
 PARTITIONS_PER_REQUEST = 2_000
-"""A transaction may have more; the broker writes some 20 µs at each."""
+"""The limit on the partitions of one request; the receiving broker takes about 20 µs for each marker.
+
+The partitions of a larger transaction are sent in several requests."""
 
 Told: TypeAlias = Callable[[ErrorCode], None]
 ByPartition: TypeAlias = dict[TopicPartition, Told]
 
 
 class MarkerQueue:
-    """Belongs to the event loop; `peer` gives the broker's connection, None while it can't be reached."""
+    """The markers that wait to be sent to one broker.
+
+    It belongs to the event loop. `peer` returns the broker's connection; None while it is unreachable.
+    """
 
     def __init__(self, peer: Callable[[], Peer | None], timeout_ms: int) -> None:
         self._peer = peer
@@ -34,18 +39,18 @@ class MarkerQueue:
         self._sender: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
-        """Markers that have not been sent yet."""
+        """The number of markers that have not been sent yet."""
         return sum(map(len, self._waiting.values()))
 
     def add(self, place: TopicPartition, marker: Marker, told: Told) -> None:
-        """Have a marker written to a partition; `told` is called with what the broker says of it."""
+        """Queue a marker for a partition; `told` is called with the broker's error code for it."""
         self._waiting.setdefault(marker, {})[place] = told
         if self._sender is None:
-            # begins in the next turn of the loop, with all that this turn brings
+            # it starts in the next turn of the loop, with all markers that this turn adds
             self._sender = asyncio.get_running_loop().create_task(self._send_all())
 
     def close(self) -> None:
-        """Nobody is told of anything any more."""
+        """Discard all markers without calling their callbacks."""
         self._waiting.clear()
         if self._sender is not None:
             self._sender.cancel()
@@ -62,7 +67,7 @@ class MarkerQueue:
             self._sender = None
 
     def _take(self) -> dict[Marker, ByPartition]:
-        """What goes into the next request. It answers by producer: each may be in it once."""
+        """Take the next request's markers: one per producer, because responses are matched by producer id."""
         batch: dict[Marker, ByPartition] = {}
         producers: set[int] = set()
         room = PARTITIONS_PER_REQUEST
@@ -81,9 +86,12 @@ class MarkerQueue:
         return batch
 
     async def _send(self, batch: dict[Marker, ByPartition]) -> dict[tuple[int, str, int], ErrorCode]:
-        """By producer, topic and partition; what could not be asked is NETWORK_EXCEPTION."""
+        """Send the batch and return the results by producer, topic and partition.
+
+        The result is NETWORK_EXCEPTION for all of them if the broker could not be reached.
+        """
         peer = self._peer()
-        failure = "it is not registered, or fenced"
+        failure = "the broker is not registered or is fenced"
         if peer is not None:
             request = WriteTxnMarkersRequest(
                 markers=[_writable(marker, by_partition) for marker, by_partition in batch.items()]
@@ -92,7 +100,7 @@ class MarkerQueue:
                 return _answers(await peer.call(request, WriteTxnMarkersResponse, self._timeout_ms))
             except PeerError as error:
                 failure = str(error)
-        log.info("markers not delivered transactions=%d: %s", len(batch), failure)
+        log.info("markers not delivered transactions=%d reason=%s", len(batch), failure)
         return {
             (marker.producer_id, *place): ErrorCode.NETWORK_EXCEPTION
             for marker, by_partition in batch.items()

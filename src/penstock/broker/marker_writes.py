@@ -1,4 +1,4 @@
-"""Markers that end transactions, in the logs of the partitions that this node leads."""
+"""Write the markers that end transactions to the logs of the partitions that this node leads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Marker", "write_marker"]
 
 
 class Marker(NamedTuple):
-    """How a producer's transaction ended, as one partition is told."""
+    """The outcome of a producer's transaction, as written to a partition."""
 
     producer_id: int
     producer_epoch: int
@@ -26,9 +26,9 @@ class Marker(NamedTuple):
 
 
 def write_marker(broker: Broker, topic: str, partition: int, marker: Marker) -> Outcome:
-    """Write a marker to a replica of this node; for `__consumer_offsets` the groups learn of it too.
+    """Write a marker to a replica of this node; in `__consumer_offsets` through the group coordinator.
 
-    The outcome says when it is committed; that takes as long as it takes.
+    The outcome is known once the marker is committed. There is no timeout.
     """
     replica = broker.replicas.get(topic, partition)
     if replica is None:

@@ -1,7 +1,7 @@
-"""The node's own image of the cluster: what is committed in the metadata log, and who wants to hear of it.
+"""The node's image of the cluster: the committed content of the metadata log, and listeners for its changes.
 
-Every node has one, broker or controller. It is the one listener of the quorum; the controller, if this node
-may be one, is told what concerns it from here, after the image has changed.
+Every node has one, broker or controller. `MetadataFollower` is the quorum's only listener. It notifies the
+node's own controller, if there is one, after the image has changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ImageListener = Callable[[MetadataDelta], Coroutine[object, object, None] | None
 
 
 class QuorumWatcher(Protocol):
-    """What a controller hears of the quorum: `Controller` is one."""
+    """An observer of commits, leader changes and failures of the quorum, such as `Controller`."""
 
     def committed(self, end_offset: int) -> None: ...
 
@@ -31,48 +31,48 @@ class QuorumWatcher(Protocol):
 
 
 class MetadataFollower:
-    """A `QuorumListener` that keeps `image`.
+    """A `QuorumListener` that keeps `image` current.
 
-    Listeners hear nothing before `tell_all`, so that they begin with everything at once.
+    Image listeners get no change before `tell_all`, which passes them everything so far at once.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.image = MetadataImage()
-        """What is committed; the same object for good, changed between two turns of the loop."""
+        """The committed metadata. It is always the same object, and changes only on the event loop."""
         self._watchers: list[QuorumWatcher] = []
         self._listeners: list[ImageListener] = []
         self._following: set[asyncio.Task[None]] = set()
         self._untold: MetadataDelta | None = MetadataDelta()
-        """Until `tell_all`: all changes so far."""
+        """All changes so far, until `tell_all` passes them on; None afterwards."""
         self._awaited: list[tuple[int, asyncio.Future[None]]] = []
 
     def watch(self, watcher: QuorumWatcher) -> None:
-        """Tell ``watcher`` of leaders and commits, after the image has them."""
+        """Notify ``watcher`` of leaders and commits, after the image has them."""
         self._watchers.append(watcher)
 
     def on_image_change(self, listener: ImageListener) -> None:
         """Call ``listener`` after every commit that changed something, in the turn that changed it.
 
-        The first call, by `tell_all`, brings everything that is there. A listener that needs longer returns
-        a coroutine; `followed` waits for it.
+        The first call, by `tell_all`, passes everything that the image has. A listener that needs longer
+        returns a coroutine; `followed` waits for it.
         """
         self._listeners.append(listener)
 
     def tell_all(self) -> None:
-        """From now on listeners hear of changes; now of all so far."""
+        """Notify listeners of all changes so far, and from now on of each change."""
         delta, self._untold = self._untold, None
-        assert delta is not None, "listeners begin once"
+        assert delta is not None, "call tell_all only once"
         self._notify(delta)
 
     async def followed(self) -> None:
-        """Return when all listeners are done with the changes they have been told so far."""
+        """Wait until all listeners have finished with the changes so far."""
         following = list(self._following)
         if following:
             await asyncio.wait(following)
 
     async def reached(self, offset: int) -> None:
-        """Return when the image has the record at ``offset``."""
+        """Wait until the image has the record at ``offset``."""
         if self.image.offset < offset:
             reached: asyncio.Future[None] = self._loop.create_future()
             self._awaited.append((offset, reached))
@@ -119,7 +119,10 @@ class MetadataFollower:
             watcher.failed(reason)
 
     def freeze(self) -> FrozenState | None:
-        """None in the middle of a metadata transaction: what it has so far is in no snapshot."""
+        """Return a copy of the image for a snapshot; None within a metadata transaction.
+
+        A snapshot must not contain a part of a transaction.
+        """
         if self.image.in_transaction:
             return None
         frozen = self.image.copy()

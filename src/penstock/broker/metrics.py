@@ -1,6 +1,6 @@
 """Prometheus metrics, served on `penstock.metrics.port` if that is set.
 
-The hot path counts in plain integers where it works; they are read only when somebody scrapes.
+The hot path counts in plain integers, each where its work is done. A scrape reads them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class BrokerCollector(Collector):
-    """Reads the counters of a node."""
+    """The collector that reads the counters of one node at each scrape."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -52,7 +52,7 @@ class BrokerCollector(Collector):
         )
         phases = CounterMetricFamily(
             "penstock_request_phase_seconds",
-            "Time of requests: in the queue, local (their handler), remote (others), send (the client).",
+            "Time of requests by phase: queue, local (handler), remote (wait for others), send (to client).",
             labels=["api", "phase"],
         )
         for key, stats in list(self._broker.dispatcher.stats.items()):
@@ -75,12 +75,14 @@ class BrokerCollector(Collector):
         return [
             GaugeMetricFamily("penstock_connections", "Open connections.", len(server.connections)),
             CounterMetricFamily("penstock_connections_accepted", "Connections accepted.", stats.accepted),
-            CounterMetricFamily("penstock_connections_refused", "Connections over a limit.", stats.refused),
+            CounterMetricFamily(
+                "penstock_connections_refused", "Connections refused because of a limit.", stats.refused
+            ),
             CounterMetricFamily(
                 "penstock_connections_idle_closed", "Connections closed as idle.", stats.idle_closed
             ),
             CounterMetricFamily(
-                "penstock_hostile_frames", "Connections closed for what they sent.", stats.hostile_frames
+                "penstock_hostile_frames", "Connections closed for invalid frames.", stats.hostile_frames
             ),
             GaugeMetricFamily(
                 "penstock_request_memory_reserved_bytes",
@@ -124,9 +126,7 @@ class BrokerCollector(Collector):
     def _loop(self) -> Iterable[Metric]:
         lag, purgatory, cold = self._broker.loop_lag, self._broker.purgatory, self._broker.cold_reads
         return [
-            GaugeMetricFamily(
-                "penstock_loop_lag_seconds", "How late the last timer was.", lag.last_ms / 1000
-            ),
+            GaugeMetricFamily("penstock_loop_lag_seconds", "Delay of the last timer.", lag.last_ms / 1000),
             GaugeMetricFamily(
                 "penstock_loop_lag_max_seconds", "The longest turn of the event loop.", lag.max_ms / 1000
             ),
@@ -141,9 +141,11 @@ class BrokerCollector(Collector):
             CounterMetricFamily(
                 "penstock_cold_reads", "Slices of logs that a worker read from the disk.", cold.reads
             ),
-            CounterMetricFamily("penstock_cold_read_bytes", "Bytes of them.", cold.read_bytes),
             CounterMetricFamily(
-                "penstock_damaged_reads", "Reads refused since what the disk gave was damaged.", cold.damaged
+                "penstock_cold_read_bytes", "Bytes of logs that a worker read from the disk.", cold.read_bytes
+            ),
+            CounterMetricFamily(
+                "penstock_damaged_reads", "Reads refused because the data on disk was damaged.", cold.damaged
             ),
             GaugeMetricFamily("penstock_fetches_waiting", "Fetches that wait for data.", purgatory.waiting),
             GaugeMetricFamily(
@@ -153,7 +155,7 @@ class BrokerCollector(Collector):
 
 
 class MetricsServer:
-    """An HTTP endpoint for Prometheus in a thread of its own."""
+    """The HTTP endpoint for Prometheus, with its own thread."""
 
     def __init__(self, broker: Broker, host: str, port: int) -> None:
         registry = CollectorRegistry()

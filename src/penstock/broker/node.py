@@ -1,4 +1,4 @@
-"""The node: its parts, the order in which they start and stop, and what handlers see of it."""
+"""The node: its parts, the order in which they start and stop, and the parts that handlers use."""
 
 from __future__ import annotations
 
@@ -54,22 +54,22 @@ WORKERS = 4
 DECODING_WORKERS = 2
 TICK_S = 1.0
 MENDING_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EFBIG})
-"""A limit was met but the disk is sound: appends are refused until there is room, no directory is lost."""
+"""Errors for a reached limit on a sound disk. Appends fail until there is room; no directory is lost."""
 REOPEN_INTERVAL_S = 5.0
-"""Between attempts to open logs that could not be: a disk may have been full."""
+"""The pause between attempts to open logs that could not be opened, for example because a disk was full."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class CannotStart(Exception):
-    """The node can't run here; the message says why and what to do."""
+    """The node can't run here; the message gives the reason and the remedy."""
 
 
 class Broker:
     """One Penstock node, on the running event loop.
 
-    Making one takes the log directories. Both that and `start` raise CannotStart.
+    The constructor locks the log directories. Both the constructor and `start` raise CannotStart.
     """
 
     def __init__(self, config: BrokerConfig, environment: Environment | None = None) -> None:
@@ -92,10 +92,10 @@ class Broker:
         self.dispatcher = Dispatcher(self, ListenerType.BROKER)
         self.controller_dispatcher = Dispatcher(self, ListenerType.CONTROLLER)
         self.incarnation_id = machine.uuid().bytes
-        """Of this run of the node; brokers and controllers register with it."""
+        """The id of this run of the node, with which it registers as a broker and as a controller."""
         self.server = self._new_server()
         self.schemas: SchemaIds = Unknown()
-        """For topics with schema validation. Whoever has a client of a registry puts it here."""
+        """The schema registry, for topics with schema validation. The owner of a registry client sets it."""
         self._workers = machine.workers(WORKERS, "worker")
         self._tick_timer: asyncio.TimerHandle | None = None
         self._metrics: MetricsServer | None = None
@@ -105,7 +105,7 @@ class Broker:
         self._reopening: asyncio.Task[None] | None = None
         self._addresses: dict[str, tuple[str, int]] = {}
         self.died: asyncio.Future[str] = self.loop.create_future()
-        """Why the node can't go on: it has lost its metadata, or all its disks."""
+        """The reason why the node must end, once it has lost its metadata or all its disks."""
         self.logs = self._claim_directories()
         self.logs.cordoned = frozenset(config.cordoned_log_dirs)
         self.cluster_id = self.logs.cluster_id
@@ -132,7 +132,7 @@ class Broker:
             )
         )
 
-    # Parts that take many words to make
+    # Parts with many parameters
 
     def _new_server(self) -> Server:
         machine = self.environment
@@ -147,7 +147,7 @@ class Broker:
         )
 
     def _claim_directories(self) -> LogManager:
-        """The log directories, locked and known to be this node's. Raises CannotStart."""
+        """Lock the log directories and check that they belong to this node. Raises CannotStart."""
         config, machine = self.config, self.environment
         try:
             return LogManager(
@@ -205,11 +205,11 @@ class Broker:
 
     @property
     def image(self) -> MetadataImage:
-        """The cluster's metadata as of now."""
+        """The cluster's current metadata."""
         return self.metadata.image
 
     def _active_controller(self) -> ControllerAddress | None:
-        """As the quorum knows it. Where it is this node, its address is not needed."""
+        """The active controller that the quorum knows. If it is this node, no address is needed."""
         leader_id, address = self.quorum.leader_id, self.quorum.leader_address
         if leader_id is None or (address is None and leader_id != self.node_id):
             return None
@@ -233,33 +233,33 @@ class Broker:
         )
 
     def clock_ms(self) -> int:
-        """The wall clock, as records and leases have it."""
+        """The wall-clock time, as used for records and leases."""
         return self.environment.clock_ms()
 
     def run_in_worker(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
-        """Call a function that blocks in a worker thread."""
+        """Call a blocking function in a worker thread."""
         return self.loop.run_in_executor(self._workers, partial(function, *args, **kwargs))
 
     async def decode_in_worker(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function that decodes records in a worker, with a bound on how many do so at once.
+        """Call a function that decodes records in a worker, with a limit on concurrent calls.
 
-        A batch may take seconds and 100 MB: workers and memory are left for what others wait for.
+        A batch may take seconds and 100 MB. The limit leaves workers and memory for other requests.
         """
         async with self._decoding:
             return await self.run_in_worker(function, *args, **kwargs)
 
     def advertised(self, listener_name: str) -> tuple[str, int]:
-        """Where others reach this node on a listener. Raises KeyError for one there isn't."""
+        """The host and port that this node advertises for a listener. Raises KeyError for an unknown name."""
         return self._addresses[listener_name]
 
     def topic_settings(self, topic: str) -> TopicSettings:
-        """What the topic's configuration is now."""
+        """The topic's current settings."""
         return topic_settings(self.config, self.image.configs.of(ResourceType.TOPIC, topic))
 
     # Start and stop
 
     async def start(self) -> tuple[str, int]:
-        """Recover, register and accept connections; the address of the first listener."""
+        """Recover, register and accept connections; return the address of the first listener."""
         try:
             return await self._start()
         except LogDirectoryError as error:
@@ -290,14 +290,14 @@ class Broker:
             self.metadata.tell_all()
         self._serve_metrics()
         self._tick()
-        self.loop_lag.start()  # what went before, nobody waited for
+        self.loop_lag.start()  # only now: no client waited for the start
         self.server.accept(bound)
         return bound[(self.config.broker_listeners or self.config.listeners)[0].name]
 
     async def _start_broker(self) -> None:
-        """Open the logs once it is known what they should be, register, and ask to be sent clients.
+        """Open the logs once the image has their last known state, register, and ask to be unfenced.
 
-        Apache Kafka registers first. But what recovery finds decides what the registration says.
+        Apache Kafka registers before it recovers. Here the registration depends on what recovery finds.
         """
         try:
             await self.lifecycle.informed()
@@ -316,17 +316,18 @@ class Broker:
         await self.transactions.wait_until_loaded()
 
     def _load_logs(self) -> None:
-        """Blocks. Raises LogDirectoryError."""
+        """Open and recover the logs. Blocks. Raises LogDirectoryError."""
         before = self.image.brokers.get(self.node_id)
         known = None if before is None else (before.incarnation_id, before.epoch)
         self.logs.begin_run(self.incarnation_id, known)
         self.logs.load(lambda topic: self.topic_settings(topic).log)
 
     async def stop(self) -> None:
-        """Have others take over, stop serving, make everything durable, leave the clean-shutdown marker.
+        """Hand leaderships over, stop serving, make everything durable and write the clean-shutdown marker.
 
-        Who doesn't follow the metadata any more does not hear of its successors, and would answer in their
-        place meanwhile: it closes at once, and is missed.
+        A node whose quorum has failed no longer follows the metadata log. It cannot learn which nodes have
+        replaced it, and would continue to answer in their place. So it closes at once, without a controlled
+        shutdown; the controller notices the missing heartbeats.
         """
         log.info("stopping node_id=%d", self.node_id)
         if self.config.get_bool("controlled.shutdown.enable") and self.quorum.failure is None:
@@ -340,7 +341,7 @@ class Broker:
         self.transactions.close()
         self.producer_ids.close()
         await self.replication.close()
-        await self.dispatcher.abandon_requests()  # or they would append to logs being closed
+        await self.dispatcher.abandon_requests()  # else they would append to logs that are being closed
         await self.lifecycle.close()
         await self._directory_assignments.close()
         await self._controller_registration.close()
@@ -359,7 +360,7 @@ class Broker:
         log.info("stopped node_id=%d", self.node_id)
 
     def _advertise(self, bound: Mapping[str, tuple[str, int]]) -> dict[str, tuple[str, int]]:
-        """Addresses for others: as configured, with the real port for 0 and the host's name for none."""
+        """The advertised addresses: as configured, with the real port for 0 and the host name for none."""
         addresses = {}
         for listener in (*self.config.advertised_listeners, *self.config.advertised_controller_listeners):
             _host, port = bound[listener.name]
@@ -369,12 +370,12 @@ class Broker:
     def _serve_metrics(self) -> None:
         port = self.config.get_int("penstock.metrics.port")
         if port >= 0:
-            from penstock.broker.metrics import MetricsServer  # a tenth of a second that others need not wait
+            from penstock.broker.metrics import MetricsServer  # the import takes 0.1 s, so only on demand
 
             self._metrics = MetricsServer(self, self.config.get_str("penstock.metrics.host"), port)
 
     async def _image_changed(self, delta: MetadataDelta) -> None:
-        """Follow a change of the image, one after the other in their order."""
+        """Apply a change of the image; changes are applied one at a time, in their order."""
         async with self._following:
             self.lifecycle.image_changed()
             self._configs_changed(delta)
@@ -388,7 +389,7 @@ class Broker:
             self._reconfigure()
 
     def _reconfigure(self) -> None:
-        """Dynamic broker configs (KIP-226): this node's own over the defaults of the cluster."""
+        """Apply the dynamic broker configs (KIP-226): this node's own override the cluster's defaults."""
         configs = self.image.configs
         self.config = self.config.with_dynamic(
             configs.of(ResourceType.BROKER, ""), configs.of(ResourceType.BROKER, str(self.node_id))
@@ -399,7 +400,7 @@ class Broker:
         try:
             self.logs.cordoned = frozenset(self.config.cordoned_log_dirs)
         except ConfigError as error:
-            log.error("config not followed: %s", error)  # set when log.dirs were others
+            log.error("dynamic config ignored error=%s", error)  # it was set for other log.dirs
         self.logs.cleaner.reconfigure(cleaner_config(self.config))
 
     def _high_watermarks(self) -> dict[TopicPartition, int]:
@@ -409,14 +410,20 @@ class Broker:
         }
 
     def _log_failed(self, failed: Log, error: OSError) -> None:
-        """Called in any thread. One that takes no appends any more will not mend, whatever the error was."""
+        """Handle a failed write or sync of a log. May be called in any thread.
+
+        A log that refuses all appends does not recover, whatever the error was, so its directory fails.
+        """
         if failed.failure is not None and not failed.deleted:
             self.loop.call_soon_threadsafe(self._fail_directory, failed.directory.parent, failed.failure)
         else:
             self._storage_failed(failed.directory.parent, error)
 
     def _storage_failed(self, directory: Path, error: OSError) -> None:
-        """Called in any thread. A disk that is full, or files that are too many, may mend by themselves."""
+        """Fail the directory unless the error may be temporary: a full disk or too many open files.
+
+        May be called in any thread.
+        """
         if error.errno not in MENDING_ERRORS:
             self.loop.call_soon_threadsafe(self._fail_directory, directory, str(error))
 
@@ -428,11 +435,11 @@ class Broker:
         if not lost_all and failed_id is not None:
             self.lifecycle.directory_failed(failed_id)
         if lost_all and not self.died.done():
-            log.critical("node ends, its storage failed directory=%s error=%s", directory, reason)
+            log.critical("node stops: its storage failed directory=%s error=%s", directory, reason)
             self.died.set_result(f"{directory} failed: {reason}")
 
     def _tick(self) -> None:
-        """Retention, checkpoints, flushes: once a second what is due."""
+        """Start the retention, checkpoints and flushes that are due, once a second."""
         self._tick_timer = self.loop.call_later(TICK_S, self._tick)
         try:
             self.logs.tick(self.clock_ms())

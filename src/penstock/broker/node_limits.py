@@ -1,4 +1,4 @@
-"""Broker configs as the parts below take them: by their own names, without the table of keys."""
+"""Convert the broker configs to the settings of the parts below, which do not know the table of keys."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from penstock.storage.compaction.config import CleanerConfig
 from penstock.storage.log_manager import LogManagerConfig
 
 KAFKA_SOCKET_BUFFER_BYTES = 102400
-"""Kafka's default for both buffers. It would switch off the kernel's own tuning, so only others are set."""
+"""Kafka's default for both buffers. Setting it would disable the kernel's own tuning, so it is not set."""
 
 
 def server_limits(config: BrokerConfig) -> ServerLimits:
-    """Raises ConfigError for overrides that are no `address:count` pairs."""
+    """Return the server's limits. Raises ConfigError for overrides that are not `address:count` pairs."""
     return ServerLimits(
         socket_request_max_bytes=config.get_int("socket.request.max.bytes"),
         queued_max_request_bytes=config.get_int("queued.max.request.bytes"),
@@ -28,7 +28,7 @@ def server_limits(config: BrokerConfig) -> ServerLimits:
 
 
 def storage_config(config: BrokerConfig) -> LogManagerConfig:
-    """Intervals and threads of the log manager."""
+    """Return the intervals and threads of the log manager."""
     trust_page_cache = "penstock_trust_page_cache"
     numbers = [field for field in LogManagerConfig._fields if field != trust_page_cache]
     return LogManagerConfig(
@@ -38,12 +38,12 @@ def storage_config(config: BrokerConfig) -> LogManagerConfig:
 
 
 def peer_settings(config: BrokerConfig) -> PeerSettings:
-    """Times of connections to other nodes."""
+    """Return the timeout of connections to other nodes."""
     return PeerSettings(setup_timeout_ms=config.get_int("socket.connection.setup.timeout.ms"))
 
 
 def cleaner_config(config: BrokerConfig) -> CleanerConfig:
-    """Memory, threads and pace of the log cleaner."""
+    """Return the memory, threads and rate limit of the log cleaner."""
     return CleanerConfig(
         enable=config.get_bool("log.cleaner.enable"),
         threads=config.get_int("log.cleaner.threads"),

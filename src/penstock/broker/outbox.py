@@ -1,10 +1,10 @@
-"""What a connection has yet to send: bytes and slices of segment files, in order.
+"""The unsent data of a connection: bytes and slices of segment files, in order.
 
-Bytes leave by `send`, with `MSG_MORE` when a slice follows, and slices by `sendfile`, straight from the
-page cache, or from memory where they were read already. A small slice is read and joined to its neighbours
-instead: one system call for all of them is cheaper than one for each. What the socket does not take now
-stays here; as memory may be wanted for other things until it does, a slice that had to wait is asked once
-more whether it can be sent without the disk.
+Bytes are sent by `send`, with `MSG_MORE` if a slice follows. Slices are sent by `sendfile` from the page
+cache, or from memory if they were already read. A small slice is read and joined to its neighbours instead:
+one system call for all of them is cheaper than one for each. Data that the socket does not accept stays in
+the outbox. The kernel may evict a waiting slice from memory, so `flush` checks such a slice again before it
+sends it: the event loop must not wait for the disk.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Protocol, cast
 
 JOINED_BYTES_MAX = 256 * 1024
 READ_BYTES_MAX = 8 * 1024
-"""Slices up to this size are read."""
+"""The largest slice that is read and joined to its neighbours."""
 
 
 class FileRange(Protocol):
-    """A run of bytes in an open file, as the log hands them out; alive as long as it is referenced."""
+    """A range of bytes in an open file, as the log returns it; usable as long as it is referenced."""
 
     position: int
     data: memoryview | None
-    """Its bytes, where somebody has read them already."""
+    """The bytes of the range if they were already read, else None."""
 
     @property
     def fd(self) -> int: ...
@@ -33,7 +33,7 @@ class FileRange(Protocol):
     def __len__(self) -> int: ...
 
     def is_ready(self, now_s: float) -> bool:
-        """Whether its bytes are in memory and sound; else a worker must read them first."""
+        """Whether the bytes are in memory and valid; if not, a worker must read them first."""
         ...
 
 
@@ -41,11 +41,11 @@ Part = bytes | FileRange
 
 
 class FileTooShort(OSError):
-    """A slice ended before its promised size: the frame on the wire can't be completed any more."""
+    """A slice ended before its promised size, so the frame on the wire can't be completed."""
 
 
 class NotReady(Exception):
-    """A slice has left memory while it waited for the socket; read `part` anew, then `resume`."""
+    """A slice was evicted from memory while it waited for the socket: read `part` again, then `resume`."""
 
     def __init__(self, part: FileRange) -> None:
         self.part = part
@@ -84,7 +84,7 @@ class Outbox:
             return
         data = os.pread(part.fd, size_bytes, part.position)
         if len(data) < size_bytes:
-            raise FileTooShort(f"{size_bytes} bytes promised, {len(data)} there")
+            raise FileTooShort(f"{size_bytes} bytes promised, {len(data)} found")
         self.put_bytes(data)
 
     def put_bytes(self, part: bytes) -> None:
@@ -92,9 +92,9 @@ class Outbox:
         self.unsent_bytes += len(part)
 
     def flush(self, now_s: float) -> bool:
-        """Send what the socket takes; True when nothing is left.
+        """Send as much as the socket accepts; return whether everything is sent.
 
-        Raises OSError if the peer is gone, NotReady.
+        Raises OSError if the peer is gone, and NotReady if a slice must be read again.
         """
         parts = self._parts
         try:
@@ -113,7 +113,7 @@ class Outbox:
         return True
 
     def resume(self) -> None:
-        """What NotReady named is in memory again."""
+        """Allow `flush` to continue, once the slice that NotReady named is in memory again."""
         self._has_waited = False
 
     def clear(self) -> None:
@@ -137,7 +137,7 @@ class Outbox:
             self.unsent_bytes -= sent
 
     def _join_bytes(self) -> bytes:
-        """Take the run of byte strings at the head, as one: one system call for many small responses."""
+        """Remove the byte strings at the head and join them: one system call for many small responses."""
         parts = self._parts
         if not self._file_ranges and self.unsent_bytes <= JOINED_BYTES_MAX:
             data = b"".join(cast("deque[bytes]", parts))

@@ -1,9 +1,10 @@
-"""Where the broker does have to see the records of a produced batch: off the event loop, but for a glance.
+"""Check and convert the produced batches whose records the broker must decode.
 
-Kafka's own exceptions to "never decode": a topic that wants another codec than the producer's, a compacted
-topic that refuses records without a key, and timestamps outside the topic's bounds, of which each offending
-record is named (KIP-467). LogAppendTime is not among them: it rewrites the header only. And Confluent's: a
-topic that wants to know of which schema its records are (`schema_validation`).
+The work runs in worker threads, except for short checks on the event loop. Kafka has these exceptions to
+"never decode": a topic with another codec than the producer's, a compacted topic, which refuses records
+without a key, and timestamps outside the topic's bounds, where the response names each offending record
+(KIP-467). LogAppendTime is no exception: it rewrites only the header. Confluent adds one: a topic that
+validates the schemas of its records (`schema_validation`).
 """
 
 from __future__ import annotations
@@ -37,18 +38,20 @@ NO_TIMESTAMP = -1
 LOG_APPEND_TIME = "LogAppendTime"
 ERRORS_SHOWN_MAX = 3
 ERRORS_NAMED_MAX = 1000
-"""Kafka names all; a batch of a megabyte can hold millions."""
+"""The limit on the records that a response names. Kafka names all, but a batch of 1 MB can hold millions."""
 SCHEMA_ERRORS_NAMED_MAX = 10
-"""For each the registry is asked."""
+"""The same limit for schema errors, as each of them costs a request to the registry."""
 GLANCE_BYTES_MAX = 1024 * 1024
-"""Of the smallest records a millisecond and a half."""
+"""The largest batch that the event loop checks for keys: 1.5 ms with the smallest records."""
 DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
-"""More than the largest request holds uncompressed; Kafka decompresses whatever comes."""
+"""The limit on the decompressed records of a batch: more than the largest request can hold uncompressed.
+
+Kafka has no such limit."""
 NO_LOWER_BOUND_MS = 2**63 - 1
 
 
 class RecordsRefused(InvalidBatch):
-    """Some records must not be appended, so none of the batch is; `records` says which and why."""
+    """Some records are refused, and so the whole batch is; `records` has their indexes and reasons."""
 
     def __init__(self, message: str, code: ErrorCode, records: list[tuple[int, str]]) -> None:
         super().__init__(message, code)
@@ -56,7 +59,7 @@ class RecordsRefused(InvalidBatch):
 
 
 def sees_every_batch(settings: TopicSettings) -> bool:
-    """Whether a topic's configuration asks for a look at the records of all batches, or of some codecs."""
+    """Whether the topic's settings may require decoding even of batches with unsuspicious timestamps."""
     config = settings.log
     return (
         bool(settings.schema_rules)
@@ -70,7 +73,7 @@ def sees_every_batch(settings: TopicSettings) -> bool:
 
 
 def is_needed(replica: Replica, header: BatchHeader, records: memoryview, now_ms: int) -> bool:
-    """Whether this batch cannot be appended by its header and a glance."""
+    """Whether this batch needs `convert`, because its header and a short check don't suffice."""
     config = replica.config
     if replica.schema_rules:
         return True
@@ -82,23 +85,24 @@ def is_needed(replica: Replica, header: BatchHeader, records: memoryview, now_ms
 
 
 def _has_keys_at_a_glance(header: BatchHeader, records: memoryview) -> bool:
-    """Whether it takes the event loop no more than a moment to see that every record has a key.
+    """Whether every record has a key, as far as the event loop can check that in a short time.
 
-    A hop to a worker costs more than the compiled kernel's walk over an ordinary batch: 0.3 µs for 16 KiB.
+    For an ordinary batch, handing it to a worker costs more than the scan by the compiled kernel: 0.3 µs for
+    16 KiB.
     """
     if header.compression != Codec.NONE or len(records) > GLANCE_BYTES_MAX or kernel.IMPLEMENTATION == "pure":
         return False
     try:
         return kernel.count_keyless(records[batch.HEADER_SIZE :], header) == 0
     except MalformedRecords:
-        return False  # refused with its reason in `convert`
+        return False  # `convert` refuses the batch with the reason
 
 
 def convert(records: bytearray, replica: Replica, now_ms: int, schemas: SchemaIds) -> bytearray:
-    """The batch as it may be appended: checked, in the topic's codec, with its true latest timestamp.
+    """Check the batch and return it in the topic's codec, with its true latest timestamp.
 
-    Raises RecordsRefused, or MalformedRecords where the records are none, or too many bytes of them;
-    KafkaError where the schema registry does not answer.
+    Raises RecordsRefused; MalformedRecords if the records cannot be decoded or exceed
+    DECOMPRESSED_BYTES_MAX; KafkaError if the schema registry does not answer.
     """
     config = replica.config
     header = batch.parse_header(records)
@@ -120,9 +124,9 @@ def convert(records: bytearray, replica: Replica, now_ms: int, schemas: SchemaId
 
 
 def _timestamps_in_doubt(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
-    """Whether the header's two timestamps leave open if all records' ones are good.
+    """Whether the header's two timestamps don't prove that the timestamps of all records are valid.
 
-    A latest timestamp before the first was not filled in by the client, or isn't the latest.
+    If the latest timestamp is before the first, the client did not fill it in, or it isn't the latest.
     """
     return (
         header.max_timestamp < header.base_timestamp
@@ -159,13 +163,13 @@ def _check_schemas(decoded: Iterator[Record], replica: Replica, schemas: SchemaI
     try:
         breaking = refused(decoded, replica.topic, replica.schema_rules, schemas)
         found = list(islice(breaking, SCHEMA_ERRORS_NAMED_MAX))
-    except NoSchemas as error:  # the producer may try again
+    except NoSchemas as error:  # the producer may retry
         raise KafkaError(
             ErrorCode.REQUEST_TIMED_OUT, f"records for {where} can't be checked: {error}"
         ) from error
     if found:
         raise RecordsRefused(
-            f"One or more records for {where} don't have a schema of the topic's: {found[0][1]}",
+            f"One or more records for {where} don't have a valid schema id: {found[0][1]}",
             ErrorCode.INVALID_RECORD,
             found,
         )

@@ -1,4 +1,4 @@
-"""Producer ids, handed out from blocks that the controller allocates (KIP-730)."""
+"""Producer ids, assigned from blocks that the controller allocates (KIP-730)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["ProducerIds", "allocate_block"]
 log = logging.getLogger(__name__)
 
 PREFETCH_AT: Final = 0.9
-"""The share of a block after which the next one is asked for, so that nobody has to wait for it."""
+"""The used share of a block at which the next block is requested, so that no producer has to wait for it."""
 
 ALLOCATION_TIMEOUT_MS: Final = 5_000
-"""A client whose answer takes longer is told to come again."""
+"""The time limit of an allocation; when it expires, the client gets a retriable error."""
 
 
 class ProducerIds:
-    """The current block of this node; `allocate` gives the next as its first id and its length."""
+    """The current block of this node; `allocate` returns the first id and the length of the next one."""
 
     def __init__(self, allocate: Callable[[], Coroutine[object, object, tuple[int, int]]]) -> None:
         self._allocate = allocate
@@ -33,11 +33,11 @@ class ProducerIds:
         self._prefetched: asyncio.Task[tuple[int, int]] | None = None
 
     async def next(self) -> int:
-        """An id that no producer of the cluster has had. Raises KafkaError if no block can be had."""
+        """Return an id that was never used in the cluster. Raises KafkaError if no block can be allocated."""
         while self._next == self._end:
             block = self._prefetch()
             first, length = await asyncio.shield(block)
-            if self._prefetched is block:  # else others waited for it too, and were first
+            if self._prefetched is block:  # else another waiting call has already taken the block
                 self._prefetched = None
                 self._next, self._end = first, first + length
                 self._prefetch_at = first + int(length * PREFETCH_AT)
@@ -48,12 +48,12 @@ class ProducerIds:
         return producer_id
 
     def close(self) -> None:
-        """Ask for no more."""
+        """Cancel the pending allocation."""
         if self._prefetched is not None:
             self._prefetched.cancel()
 
     def _prefetch(self) -> asyncio.Task[tuple[int, int]]:
-        """The next block, asked for once; again after a failure."""
+        """Return the task that allocates the next block; a new task only if there is none or it failed."""
         if self._prefetched is None:
             self._prefetched = asyncio.get_running_loop().create_task(self._allocate())
             self._prefetched.add_done_callback(self._forget_failure)
@@ -64,7 +64,7 @@ class ProducerIds:
             return
         error = allocation.exception()
         if error is not None:
-            log.warning("no block of producer ids: %s", error)
+            log.warning("no producer ids allocated error=%s", error)
             if self._prefetched is allocation:
                 self._prefetched = None
 
@@ -72,8 +72,10 @@ class ProducerIds:
 async def allocate_block(
     broker_id: int, broker_epoch: Callable[[], int], channel: ControllerChannel
 ) -> tuple[int, int]:
-    """A block from the active controller. Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS if there is none:
-    clients come again then."""
+    """Allocate a block at the active controller and return its first id and length.
+
+    Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS if that fails, so that clients retry.
+    """
     request = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=broker_epoch())
     try:
         response = await channel.call(request, AllocateProducerIdsResponse, ALLOCATION_TIMEOUT_MS)
@@ -82,6 +84,6 @@ async def allocate_block(
     if response.error_code:
         name = ErrorCode.of(response.error_code).name
         raise KafkaError(
-            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"the controller gives no producer ids: {name}"
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"the controller allocated no producer ids: {name}"
         )
     return response.producer_id_start, response.producer_id_len

@@ -1,13 +1,14 @@
-"""Requests that wait: fetches for data, produce requests for their replicas.
+"""The purgatory holds requests that wait: fetches for data, produce requests for their replicas.
 
-A fetch that found less than `min_bytes` waits until the partitions it asked for have grown by what was
-missing, one of them has news of another kind, or `max_wait_ms` is over. Then it is read again, whole.
+A fetch that found less than `min_bytes` waits until its partitions have grown by the missing bytes, one of
+them has changed otherwise, or `max_wait_ms` is over. Then all its partitions are read again.
 
-Waiters that became ready are completed together at the end of the connection's turn that woke them: a
-producer's pipelined requests are appended in one turn, and the fetch takes them all.
+Waiters that become ready are completed together, at the end of the connection's turn that woke them: a
+producer's pipelined requests are appended in one turn, and the fetch returns them all.
 
-Nearly every wait ends before its time. So deadlines are kept in coarse ticks with one timer for the earliest,
-and to leave is to be taken out of a dictionary; a timer for each would cost the loop more than the fetch.
+Nearly every wait ends before its deadline. So deadlines are rounded to coarse ticks with a single timer for
+the earliest, and a waiter leaves by its removal from a dictionary. A timer for each waiter would cost the
+loop more than the fetch itself.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 TICK_S = 0.005
-"""How much later than its time a fetch may be answered; never earlier."""
+"""The maximum delay of a fetch's answer after its deadline; it is never answered before."""
 
 
 class WaitList:
-    """Those who wait for one partition to grow."""
+    """The fetches that wait for one partition to grow."""
 
     __slots__ = ("waiting",)
 
@@ -30,14 +31,14 @@ class WaitList:
         self.waiting: dict[DelayedFetch, None] = {}
 
     def grown(self, size_bytes: int) -> None:
-        """That many bytes became readable."""
+        """Count this many newly readable bytes, and wake the fetches that have enough now."""
         for waiter in list(self.waiting):
             waiter.missing_bytes -= size_bytes
             if waiter.missing_bytes <= 0:
                 waiter.ready()
 
     def changed(self) -> None:
-        """Something else happened that a waiting fetch must answer: truncation, deletion, a new epoch."""
+        """Wake all fetches for another event that they must answer: a truncation, deletion or new epoch."""
         for waiter in list(self.waiting):
             waiter.ready()
 
@@ -47,13 +48,13 @@ class Waiter(Protocol):
 
     @property
     def tick(self) -> int:
-        """As `Purgatory.enter` gave it."""
+        """The tick of its deadline, from `Purgatory.enter`."""
 
     def run(self) -> None:
-        """What was waited for has happened."""
+        """Complete the request, because the awaited event has happened."""
 
     def expire(self) -> None:
-        """The time is over; the waiter has left by the end of this."""
+        """Leave the purgatory and complete the request, because its time is over."""
 
 
 class DelayedFetch:
@@ -82,7 +83,7 @@ class DelayedFetch:
         self._purgatory.schedule(self)
 
     def cancel(self) -> None:
-        """Forget it: the client is gone."""
+        """Discard the fetch, because the client has disconnected."""
         self._leave()
         self._complete = None
 
@@ -92,7 +93,7 @@ class DelayedFetch:
             complete()
 
     def expire(self) -> None:
-        """Its time is over: answer with what there is."""
+        """Answer with the data that there is, because the time is over."""
         self._leave()
         self.run()
 
@@ -114,13 +115,14 @@ class Purgatory:
         self._ready: list[Waiter] = []
         self._completing = False
         self._due: dict[int, dict[Waiter, None]] = {}
-        """By tick; the heap has the ticks."""
+        """Waiters by the tick of their deadline."""
         self._ticks: list[int] = []
+        """A heap of the keys of `_due`."""
         self._timer: asyncio.TimerHandle | None = None
         self._armed_tick = 0
 
     def enter(self, waiter: Waiter, max_wait_ms: int) -> int:
-        """Have `waiter` expire once its time is over; returns its tick."""
+        """Schedule the expiry of `waiter` and return its tick."""
         self.waiting += 1
         tick = int((self.loop.time() + max_wait_ms / 1000) / TICK_S) + 1
         due = self._due.get(tick)
@@ -135,7 +137,7 @@ class Purgatory:
     def leave(self, waiter: Waiter) -> None:
         self.waiting -= 1
         due = self._due.get(waiter.tick)
-        if due is not None:  # else its tick has come
+        if due is not None:  # else the waiters of this tick are being expired
             due.pop(waiter, None)
 
     def _arm(self, tick: int) -> None:
@@ -145,7 +147,7 @@ class Purgatory:
         self._timer = self.loop.call_at(tick * TICK_S, self._on_tick)
 
     def _on_tick(self) -> None:
-        """Expire whose time has come, then wait for the next tick that anybody still waits for."""
+        """Expire the overdue waiters, then arm the timer for the next tick that has waiters."""
         self._timer = None
         now_tick = int(self.loop.time() / TICK_S + 1e-6)
         while self._ticks and (self._ticks[0] <= now_tick or not self._due[self._ticks[0]]):
@@ -157,11 +159,11 @@ class Purgatory:
 
     def schedule(self, waiter: Waiter) -> None:
         if not self._ready:
-            self.loop.call_soon(self.complete_ready)  # for appends outside of any connection's turn
+            self.loop.call_soon(self.complete_ready)  # for appends outside a connection's turn
         self._ready.append(waiter)
 
     def complete_ready(self) -> None:
-        """Answer all who are ready; answering may let others' requests proceed and wake more."""
+        """Complete all ready waiters; an answer may let other requests proceed and wake more waiters."""
         if self._completing:
             return
         self._completing = True

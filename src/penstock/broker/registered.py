@@ -1,4 +1,4 @@
-"""What brokers and controllers both say of themselves when they register: endpoints and features."""
+"""The endpoints and features that brokers and controllers both send when they register."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def listeners(make: Callable[..., T], broker: Broker, advertised: Iterable[Listener]) -> list[T]:
-    """Where the node is reached: ``advertised`` with the ports and names that they have come to."""
+    """Return the ``advertised`` listeners with their actual host names and ports."""
     found = []
     for listener in advertised:
         host, port = broker.advertised(listener.name)
@@ -25,7 +25,7 @@ def listeners(make: Callable[..., T], broker: Broker, advertised: Iterable[Liste
 
 
 def features(make: Callable[..., T]) -> list[T]:
-    """The levels of each feature that this release knows."""
+    """Return the range of supported levels of each feature."""
     return [
         make(
             name=feature.name,

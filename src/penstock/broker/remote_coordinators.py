@@ -1,8 +1,8 @@
-"""Transaction coordinators on other brokers, as leaders of partitions ask them (KIP-890).
+"""Send the questions of partition leaders to transaction coordinators on other brokers (KIP-890).
 
-AddPartitionsToTxn with all transactions that have gathered for a broker, one request at a time, as Kafka's
-AddPartitionsToTxnManager does. A request names each transactional id once; what else of it is asked meanwhile
-goes into the next, where Kafka refuses the older of two questions.
+Like Kafka's AddPartitionsToTxnManager, it sends a broker one AddPartitionsToTxn request at a time, with all
+transactions that have accumulated for it. A request names each transactional id once. Further questions about
+the same id are sent with the next request, whereas Kafka refuses the older of two questions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Codes: TypeAlias = dict[TopicPartition, ErrorCode]
 
 
 class Question(NamedTuple):
-    """Whether partitions may take part in a producer's transaction, which adds them unless `verify_only`."""
+    """The question whether partitions may take part in a transaction. It adds them unless `verify_only`."""
 
     transactional_id: str
     producer_id: int
@@ -42,7 +42,7 @@ class Question(NamedTuple):
 
 
 class RemoteCoordinators:
-    """Questions on their way, by broker."""
+    """The pending questions to other brokers, in one queue for each broker."""
 
     def __init__(self, peers: BrokerPeers, timeout_ms: int) -> None:
         self._peers = peers
@@ -50,14 +50,14 @@ class RemoteCoordinators:
         self._queues: dict[int, _Queue] = {}
 
     def ask(self, broker_id: int, question: Question) -> asyncio.Future[Codes]:
-        """What the coordinator on that broker says; NETWORK_EXCEPTION if it says nothing."""
+        """Queue the question. The result is the coordinator's codes; NETWORK_EXCEPTION without an answer."""
         queue = self._queues.get(broker_id)
         if queue is None:
             queue = self._queues[broker_id] = _Queue(partial(self._peers.of, broker_id), self._timeout_ms)
         return queue.ask(question)
 
     def close(self) -> None:
-        """Ask no more; who waits is told NETWORK_EXCEPTION."""
+        """Stop sending, and answer all pending questions with NETWORK_EXCEPTION."""
         for queue in self._queues.values():
             queue.close()
         self._peers.close()
@@ -73,7 +73,7 @@ class _Asked(NamedTuple):
 
 
 class _Queue:
-    """Those for one broker."""
+    """The questions for one broker."""
 
     def __init__(self, peer: Callable[[], Peer | None], timeout_ms: int) -> None:
         self._peer = peer
@@ -87,7 +87,7 @@ class _Queue:
         asked = _Asked(question, loop.create_future())
         self._waiting.append(asked)
         if self._sender is None:
-            # begins in the next turn of the loop, with all that this turn brings
+            # it starts in the next turn of the loop, with all questions that this turn adds
             self._sender = loop.create_task(self._send_all())
         return asked.answer
 
@@ -108,7 +108,7 @@ class _Queue:
             self._sender = None
 
     def _take(self) -> list[_Asked]:
-        """What goes into the next request."""
+        """Remove the questions of the next request from the queue and return them."""
         batch: dict[str, _Asked] = {}
         left = []
         for asked in self._waiting:
@@ -121,7 +121,7 @@ class _Queue:
         return list(batch.values())
 
     async def _send(self, batch: list[_Asked]) -> None:
-        error, failure = ErrorCode.NETWORK_EXCEPTION, "it is not registered, or fenced"
+        error, failure = ErrorCode.NETWORK_EXCEPTION, "the broker is not registered or is fenced"
         answers: dict[str, Codes] = {}
         peer = self._peer()
         if peer is not None:
@@ -136,7 +136,7 @@ class _Queue:
                 error, failure = _refusal(response), f"error {response.error_code}"
                 answers = _answers(response)
         if error is not ErrorCode.NONE:
-            log.info("transactions not verified count=%d: %s", len(batch), failure)
+            log.info("transactions not verified count=%d reason=%s", len(batch), failure)
         for asked in batch:
             codes = asked.question.all_answered(error or ErrorCode.UNKNOWN_SERVER_ERROR)
             codes.update(answers.get(asked.question.transactional_id, {}))
@@ -164,7 +164,11 @@ def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def _refusal(response: AddPartitionsToTxnResponse) -> ErrorCode:
-    """Of the request as a whole. That this broker may not ask is no affair of the client's, as in Kafka."""
+    """The error of the request as a whole.
+
+    If this broker is not authorized to ask, the client gets INVALID_TXN_STATE, as in Kafka: the missing
+    authorization is not the client's.
+    """
     if response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return ErrorCode.INVALID_TXN_STATE
     return ErrorCode.of(response.error_code)

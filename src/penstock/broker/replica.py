@@ -1,8 +1,8 @@
-"""This node's copy of one partition, and what leading it means.
+"""This node's copy of one partition, as its leader or a follower.
 
-A replica joins a log on disk with its place in the cluster: who leads, in which epoch, up to where records
-are committed. With one replica a record is committed once it is appended, so the high watermark moves with
-the log's end; whoever waits for it is woken from here.
+A replica joins a log on disk with its state in the cluster: the leader, its epoch and the high watermark. If
+the partition has a single replica, a record is committed once it is appended, so the high watermark moves
+with the log end offset, and the replica wakes the requests that wait for it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ class Replica:
         unsynced: dict[Log, None] | None = None,
         high_watermark: int | None = None,
     ) -> None:
-        """`high_watermark` is that of before the start, where the log's end may not be committed."""
+        """Create the replica.
+
+        `high_watermark` is the value from before the start, needed if the log's end may be uncommitted.
+        """
         self._clock_ms = clock_ms
         self._unsynced = unsynced
         self.topic = topic
@@ -95,19 +98,19 @@ class Replica:
         log.producer_state.on_high_watermark(self.high_watermark)
         self.waiters = WaitList()
         self.stable_waiters = WaitList()
-        """Those of `read_committed` clients: what an open transaction holds back is no news for them."""
+        """The fetches of `read_committed` clients; only bytes below the last stable offset count for them."""
         self.commit_waiters = CommitWaiters()
-        """To be told with `passed` whenever the high watermark of a leader has moved, as the last thing."""
+        """Its `passed` must be called last, whenever the high watermark of a leader has moved."""
         self.appended_bytes = 0
         self._opened_at_bytes = dict.fromkeys(log.producer_state.open_offsets, 0)
         """`appended_bytes` when each transaction began, by its first offset; the first of them is open."""
         self.replicated: ReplicatedPartition | None = None
-        """What moves the high watermark, where the partition has several replicas; with one the log does."""
+        """It moves the high watermark if the partition has several replicas; None if it has one."""
         self.produce_responses: dict[int, tuple[bytes, bytes]] = {}
-        """By version, what stands around the offsets of a good produce response; see `api.produce`."""
+        """The bytes around the offsets of a successful produce response, by version; see `api.produce`."""
 
     def configure(self, settings: TopicSettings) -> None:
-        """Obey these topic configs from now on."""
+        """Apply these topic settings from now on."""
         self.config = settings.log
         self.compression_levels = settings.compression_levels
         self.schema_rules = settings.schema_rules
@@ -117,10 +120,10 @@ class Replica:
         self.log.update_config(settings.log)
 
     def must_convert(self, header: BatchHeader, records: memoryview) -> bool:
-        """Whether the records of this batch still have to be looked at before it's appended.
+        """Whether the records of this batch must be checked or converted before its append.
 
-        The clock only goes forward, so what was no time in the future once is none later: most batches are
-        judged without asking it.
+        The clock only moves forward, so a timestamp that is not too far in the future now will not be later.
+        That way most batches are accepted without reading the clock.
         """
         if (
             not self.sees_every_batch
@@ -133,11 +136,14 @@ class Replica:
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to where a `read_committed` client may read: before the first open transaction."""
+        """The offset below which `read_committed` clients may read, before the first open transaction."""
         return self.log.last_stable_offset(self.high_watermark)
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
-        """Raise unless this node leads the partition in the epoch that the client believes in (KIP-320)."""
+        """Check that this node leads the partition in the client's leader epoch (KIP-320).
+
+        Raises KafkaError if not.
+        """
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
@@ -154,9 +160,9 @@ class Replica:
         transaction_version: int = 0,
         verification: Verification | None = None,
     ) -> AppendInfo:
-        """Append as leader; `records` is writable and gets its offsets. Raises KafkaError.
+        """Append as leader, and write the offsets into `records`, which must be writable. Raises KafkaError.
 
-        `verification` lets in the first batch of a transaction; see `begin_verification`.
+        `verification` allows the first batch of a transaction; see `begin_verification`.
         """
         if self.stamps_append_time:
             now_ms = self._clock_ms()
@@ -187,7 +193,7 @@ class Replica:
         return info
 
     def _follow_transactions(self, first_offset: int, size_bytes: int) -> None:
-        """After an append: a transaction may have begun or ended, and the last stable offset moved."""
+        """Update the open transactions after an append, and wake fetches if the last stable offset moved."""
         state = self.log.producer_state
         state.on_high_watermark(self.high_watermark)
         opened = self._opened_at_bytes
@@ -205,10 +211,7 @@ class Replica:
     def lead_or_follow(
         self, registration: PartitionRegistration, node_id: int, context: LeaderContext
     ) -> bool:
-        """Take the part in the partition that the metadata log gives this node; whether it is another one.
-
-        A part in another leader epoch is another one.
-        """
+        """Become leader or follower as the metadata log says; return whether role or leader epoch changed."""
         is_leader = registration.leader == node_id
         changed = registration.leader_epoch != self.leader_epoch or is_leader != self.is_leader
         self.leader_epoch = registration.leader_epoch
@@ -232,7 +235,7 @@ class Replica:
         return changed
 
     def _become_only_replica(self, replicated: ReplicatedPartition) -> None:
-        """All others are gone: what this node has as leader is committed."""
+        """Stop replicating, as all other replicas were removed: the leader's whole log is committed."""
         replicated.follow()
         if self.is_leader:
             replicated.commit(self.log.log_end_offset)
@@ -240,12 +243,12 @@ class Replica:
         self._opened_at_bytes = dict.fromkeys(self.log.producer_state.open_offsets, self.appended_bytes)
 
     def note_unsynced(self) -> None:
-        """Have the log synced with the next round, if anybody waits for such."""
+        """Register the log for the next group commit, if acknowledgements wait for fsync."""
         if self._unsynced is not None:
             self._unsynced[self.log] = None
 
     def wake_all(self) -> None:
-        """Something else than an append has happened that waiting fetches must answer."""
+        """Wake all fetches for an event other than an append; a follower also fails its commit waiters."""
         self.waiters.changed()
         self.stable_waiters.changed()
         if self.replicated is not None:
@@ -254,10 +257,10 @@ class Replica:
             self.commit_waiters.failed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def when_committed(self, end_offset: int, then: OnCommit) -> None:
-        """Call `then` once all below `end_offset` is committed: at once if it is so already.
+        """Call `then` once everything below `end_offset` is committed, at once if it already is.
 
-        If this node stops leading first it is called with NOT_LEADER_OR_FOLLOWER. That takes as long as it
-        takes: deadlines are the caller's.
+        If this node stops leading first, `then` is called with NOT_LEADER_OR_FOLLOWER. There is no timeout;
+        the caller sets its own.
         """
         if not self.is_leader:
             then(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -277,7 +280,7 @@ class Replica:
     ) -> AppendInfo:
         """End the producer's transaction here, if one is open. Raises KafkaError.
 
-        A marker is written even where nothing is open: the coordinator may be repeating itself after a crash.
+        The marker is written even if no transaction is open: the coordinator may repeat it after a crash.
         """
         self.check_leader()
         self.check_enough_replicas()
@@ -296,37 +299,43 @@ class Replica:
     def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, *, supports_epoch_bump: bool
     ) -> Verification | None:
-        """What has to be asked for before this transactional batch is appended; None where nothing.
+        """Begin the verification that this batch of a transaction needs before its append, if any.
 
-        Raises KafkaError, INVALID_PRODUCER_EPOCH.
+        Raises KafkaError INVALID_PRODUCER_EPOCH.
         """
         return self.log.producer_state.begin_verification(
             producer_id, epoch, sequence, supports_epoch_bump, self._clock_ms()
         )
 
     def active_producers(self) -> Iterator[SnapshotEntry]:
-        """What is remembered of each producer that is known now."""
+        """The state of each producer that the log currently knows."""
         return (entry.to_snapshot() for entry in list(self.log.producer_state.producers.values()))
 
     @property
     def flushes_by_count(self) -> bool:
-        """Whether `flush.messages` may make an acknowledgement wait."""
+        """Whether an acknowledgement may have to wait for a flush because of `flush.messages`."""
         return self.config.flush_messages != NEVER
 
     def flush_if_due(self, flush: Callable[[Log], Awaitable[object]]) -> Awaitable[object] | None:
-        """By `flush.messages` or `penstock.acks.fsync`: the fsync that has to be waited for, or None."""
+        """Start the fsync that `flush.messages` or `penstock.acks.fsync` requires; None if none is due."""
         unflushed = self.log.log_end_offset - self.log.recovery_point
         if not unflushed or (self._unsynced is None and unflushed < self.config.flush_messages):
             return None
         return flush(self.log)
 
     def check_enough_replicas(self) -> None:
-        """`min.insync.replicas`, for acks=all; never more than the partition has replicas."""
+        """Check `min.insync.replicas` for acks=all, capped at the partition's number of replicas.
+
+        Raises KafkaError NOT_ENOUGH_REPLICAS.
+        """
         if self.isr_size < min(self.config.min_insync_replicas, self.replica_count):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def check_enough_replicas_after_append(self) -> ErrorCode:
-        """`min.insync.replicas` once more, when what acks=all waited for is committed; NONE if it holds."""
+        """Check `min.insync.replicas` again once the records of an acks=all request are committed.
+
+        Returns NONE if there are enough replicas.
+        """
         leading = None if self.replicated is None else self.replicated.leading
         if leading is None or len(leading.maximal_isr) >= leading.effective_min_isr(
             self.config.min_insync_replicas
@@ -335,16 +344,16 @@ class Replica:
         return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def epoch_of(self, offset: int) -> int:
-        """The leader epoch in which the record at `offset` was written, -1 if unknown."""
+        """The leader epoch in which the record at `offset` was written; -1 if unknown."""
         return self.log.leader_epochs.epoch_for(offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch not above `epoch`, and where it ended; (-1, -1) if unknown."""
+        """The largest epoch not above `epoch` and its end offset; (-1, -1) if unknown."""
         return self.log.end_offset_for_epoch(epoch)
 
 
 def _stamp(records: memoryview | bytearray, headers: list[BatchHeader], now_ms: int) -> list[BatchHeader]:
-    """LogAppendTime: the time of the append goes into each header; records stay as they are."""
+    """Write the append time into each header, for LogAppendTime; the records stay unchanged."""
     stamped = []
     position = 0
     for header in headers:

@@ -1,4 +1,4 @@
-"""The partitions this node has a replica of, kept in step with the metadata image."""
+"""The replicas of this node, kept consistent with the metadata image."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ log = logging.getLogger(__name__)
 
 DELETES_PER_TURN = 16
 OPENED_PER_TURN = 64
-"""Logs that a worker opens, and replicas that begin to serve, before others have their turn."""
+"""The logs that a worker opens, and the replicas that start to serve, before other tasks get a turn."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class RunInWorker(Protocol):
-    """Calls a function that blocks in a worker thread."""
+    """A callable that runs a blocking function in a worker thread."""
 
     def __call__(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]: ...
 
 
 class ReplicaManager:
-    """All replicas of this node, kept in step with the metadata image."""
+    """All replicas of one node, kept consistent with the metadata image."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class ReplicaManager:
         self._clock_ms = clock_ms
         self._run_in_worker = run_in_worker
         self._unsynced = unsynced
-        """Where replicas note that they were appended to, if anybody waits for them to be durable."""
+        """The logs with unsynced appends; None unless acknowledgements wait until appends are durable."""
         self._replicas: dict[tuple[str | bytes, int], Replica] = {}
-        """By topic name and partition, and again by topic id and partition."""
+        """Each replica twice: by topic name and partition, and by topic id and partition."""
         self.failed: set[tuple[str, int]] = set()
         """Partitions whose log could not be opened."""
 
@@ -79,11 +79,11 @@ class ReplicaManager:
         return len(self._replicas) // 2
 
     def get(self, topic: str | bytes, partition: int) -> Replica | None:
-        """The replica of a partition by its topic's name or id, led here or not."""
+        """The replica of a partition by its topic's name or id, whether this node leads it or not."""
         return self._replicas.get((topic, partition))
 
     def leader(self, topic: str | bytes, partition: int, current_leader_epoch: int = NO_EPOCH) -> Replica:
-        """The replica to read from and write to. Raises KafkaError with what clients expect instead."""
+        """The replica if this node leads it. Raises KafkaError with the code that clients expect if not."""
         replica = self._replicas.get((topic, partition))
         if replica is None:
             raise KafkaError(self._why_absent(topic, partition))
@@ -94,7 +94,7 @@ class ReplicaManager:
         return replica
 
     def readable(self, topic: str | bytes, partition: int, current_leader_epoch: int = NO_EPOCH) -> Replica:
-        """The replica to read committed records from, led here or not (KIP-392). Raises KafkaError."""
+        """The replica to read committed records from, leader or follower (KIP-392). Raises KafkaError."""
         replica = self._replicas.get((topic, partition))
         if replica is None:
             raise KafkaError(self._why_absent(topic, partition))
@@ -110,9 +110,9 @@ class ReplicaManager:
         *,
         verification: Verification | None = None,
     ) -> AppendInfo:
-        """Append batches that a coordinator on this node has made. Raises KafkaError.
+        """Append batches of a coordinator on this node. Raises KafkaError.
 
-        `verification` as in `Replica.append`, for batches in a transaction.
+        `verification` is for batches of a transaction, as in `Replica.append`.
         """
         replica = self.leader(topic, partition)
         batches = bytearray(records)
@@ -136,7 +136,7 @@ class ReplicaManager:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def unopened(self) -> MetadataDelta:
-        """The partitions whose log could not be opened, as a change to follow once more."""
+        """The partitions whose log could not be opened, as a change to `apply` again."""
         topics = self._image.topics.by_name
         return MetadataDelta(
             changed_partitions={
@@ -145,7 +145,7 @@ class ReplicaManager:
         )
 
     def take_offline(self, names: Iterable[TopicPartition]) -> None:
-        """Serve these no longer: the log directory they lie in has failed."""
+        """Stop serving these partitions, because their log directory has failed."""
         for topic, partition in names:
             replica = self._replicas.pop((topic, partition), None)
             if replica is None:
@@ -155,16 +155,16 @@ class ReplicaManager:
             self._stop(replica)
 
     def _stop(self, replica: Replica) -> None:
-        """Whoever waits for a replica that is served no longer shall look elsewhere."""
+        """Stop serving a replica, and wake all requests that wait for it so that they fail."""
         replica.is_leader = False
         self._replication.forget(replica)
         replica.wake_all()
 
     def set_aside_strays(self) -> None:
-        """Keep logs that belong to no topic of the image away from topics to come. Raises OSError.
+        """Set aside logs of no replica in the image, so that no later topic uses them. Raises OSError.
 
-        A node that was killed while it deleted a topic leaves some behind; so does whoever copies data in. A
-        partition may have been reassigned to other nodes while this one was down.
+        A node that is killed while it deletes a topic leaves such logs, and so may an operator who copies
+        data. A partition may also have been reassigned to other nodes while this one was down.
         """
         self._logs.settle_rivals(self._topic_id_of)
         for found in self._logs:
@@ -179,10 +179,10 @@ class ReplicaManager:
         return None if topic is None else topic.topic_id
 
     async def apply(self, delta: MetadataDelta) -> None:
-        """Follow a change of the image: delete, create, change leaders and configurations.
+        """Apply a change of the image: delete and create replicas, change leaders and configurations.
 
-        To be called for one change after the other; logs are created in workers meanwhile. What a later
-        change has done to the image already is seen here, and followed again when its turn comes.
+        Must be called for one change at a time, as workers create logs meanwhile. The image may already
+        contain later changes: they take effect here, and are applied again in their own turn.
         """
         gone = [(topic, partition) for topic in delta.deleted_topics for partition in topic.partitions]
         for number, (topic, partition) in enumerate(gone, 1):
@@ -211,7 +211,7 @@ class ReplicaManager:
             self._replication.brokers_changed()
 
     async def _open(self, places: list[tuple[TopicImage, int]]) -> None:
-        """Take the logs found at the start, create the others: a worker does, half a millisecond each."""
+        """Open the logs found at the start and create the others, in a worker: half a millisecond each."""
         if not places:
             return
         settings = {topic.name: self._settings_of(topic.name) for topic, _ in places}
@@ -235,7 +235,10 @@ class ReplicaManager:
             self._replicas[topic.topic_id, partition] = replica
 
     def _first_high_watermark(self, topic: TopicImage, partition: int) -> int | None:
-        """Of a partition with several replicas, which may not all have what this one has; None with one."""
+        """The high watermark of a log whose end other replicas may lack: that of the checkpoint, else 0.
+
+        None if the partition has a single replica.
+        """
         if len(topic.partitions[partition].replicas) == 1:
             return None
         return self._logs.checkpointed_high_watermark(topic.name, partition) or 0
@@ -243,7 +246,7 @@ class ReplicaManager:
     def _open_logs(
         self, places: list[tuple[TopicImage, int]], settings: dict[str, TopicSettings]
     ) -> list[tuple[TopicImage, int, Log | None]]:
-        """Blocks. A log that can't be opened is None here, and named in the node's log."""
+        """Open or create logs. Blocks. A log that can't be opened is None here, and its error is logged."""
         opened: list[tuple[TopicImage, int, Log | None]] = []
         for topic, partition in places:
             config = settings[topic.name].log
@@ -253,7 +256,7 @@ class ReplicaManager:
             except (KafkaError, OSError, ValueError) as error:
                 log.error("cannot open log topic=%s partition=%d error=%s", topic.name, partition, error)
                 opened.append((topic, partition, None))
-            except Exception:  # the others of the change must not go without a log for it
+            except Exception:  # the other partitions of the change must still get their logs
                 log.exception("cannot open log topic=%s partition=%d", topic.name, partition)
                 opened.append((topic, partition, None))
             else:
@@ -261,11 +264,13 @@ class ReplicaManager:
         return opened
 
     def _may_begin_empty(self, registration: PartitionRegistration) -> bool:
-        """Whether nobody counts on records that this node might have in a log directory that is offline.
+        """Whether a missing log may start empty, as the cluster relies on no copy in an offline directory.
 
-        Other replicas may have changed a partition before this node hears that there is one. The controller
-        may know where this node's replica lies; if it does not, it hears that it is lost
-        (`penstock.broker.directory_assignments`), and once it counts on others the replica begins anew.
+        A changed epoch alone does not prove that this node had a log: other replicas may have changed the
+        partition before this node learned of it. If the controller knows the directory of this replica, the
+        directory must be online. If it does not, this node reports the replica as lost
+        (`penstock.broker.directory_assignments`). Once the controller relies on other replicas instead, and
+        this one is neither in the ISR nor in the ELR, it may start empty.
         """
         if not registration.leader_epoch and not registration.partition_epoch:
             return True

@@ -1,12 +1,12 @@
-"""Whether records say of which schema they are, where a topic asks for it (Confluent's schema validation).
+"""Check the schema ids of records, for topics that require it (Confluent's schema validation).
 
-    confluent.value.schema.validation=true      of a topic; also for keys
+    confluent.value.schema.validation=true      for a topic's values; there is also one for keys
     confluent.value.subject.name.strategy=…     which subjects the schema may be registered under
 
-A record begins with a zero byte and the schema's id. The id has to be one of the topic's subject, or of the
-subject that this name is an alias of. With RecordNameStrategy any id that exists will do, with
-TopicRecordNameStrategy one of a subject that begins with the topic's name. Null values pass without a check.
-Nothing else of a record is read.
+A record must begin with a zero byte and the schema's id. The id must be registered under the topic's subject,
+or under the subject of which this name is an alias. With RecordNameStrategy any existing id is valid, with
+TopicRecordNameStrategy any id under a subject that begins with the topic's name. Null keys and values need no
+schema. Nothing else of a record is read.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ _PREFIX_BYTES: Final = 5
 
 
 class NoSchemas(Exception):
-    """Whether a schema is there can't be told: the registry does not answer, or none is known."""
+    """The schemas can't be checked: the registry does not answer, or none is configured."""
 
 
 class SchemaIds(Protocol):
-    """What a registry knows. Called in worker threads, and remembers."""
+    """The schema ids of a registry. Called in worker threads; answers are cached."""
 
     def subjects_of(self, schema_id: int, *, fresh: bool = False) -> Collection[str]:
-        """Those that the id is registered under, none where it is not known; ``fresh``: as of now. Raises
-        NoSchemas.
+        """Return the subjects under which the id is registered; none if the id is unknown.
+
+        ``fresh`` bypasses the cache. Raises NoSchemas.
         """
         ...
 
@@ -50,13 +51,13 @@ class Strategy(Enum):
 
 @dataclass(frozen=True)
 class SchemaRule:
-    """What a topic's keys or its values have to be."""
+    """The rule for a topic's keys or for its values."""
 
     part: str
     strategy: Strategy
 
     def problem(self, topic: str, data: bytes | None, ids: SchemaIds) -> str | None:
-        """What is wrong with a key or a value. Raises NoSchemas."""
+        """Return the reason why a key or value breaks the rule, or None. Raises NoSchemas."""
         if data is None:
             return None
         if len(data) < _PREFIX_BYTES or data[0] != MAGIC:
@@ -71,7 +72,7 @@ class SchemaRule:
         if not subjects:
             return f"the {self.part} names the schema id {schema_id}, which the registry does not know"
         found = ", ".join(sorted(subjects))
-        return f"the {self.part} is of schema {schema_id} of {found}, expected one of {self._wanted(topic)}"
+        return f"the {self.part} has schema {schema_id} of {found}, expected one of {self._wanted(topic)}"
 
     def _fits(self, topic: str, subjects: Collection[str]) -> bool:
         match self.strategy:
@@ -83,7 +84,7 @@ class SchemaRule:
                 return bool(subjects)
 
     def _fits_by_alias(self, topic: str, subjects: Collection[str], ids: SchemaIds, *, fresh: bool) -> bool:
-        """A schema that is registered under an alias belongs to the subject that the alias stands for."""
+        """Whether the topic's subject is an alias of one of ``subjects``."""
         if not subjects or self.strategy is not Strategy.TOPIC:
             return False
         return ids.alias_of(self._wanted(topic), fresh=fresh) in subjects
@@ -93,7 +94,7 @@ class SchemaRule:
 
 
 def schema_rules(values: Mapping[str, ConfigValue]) -> tuple[SchemaRule, ...]:
-    """Those that a topic's configuration asks for, by part."""
+    """Return the rules that a topic's configuration requires: at most one for keys and one for values."""
     found = []
     for part in ("key", "value"):
         if values[f"confluent.{part}.schema.validation"]:
@@ -105,7 +106,7 @@ def schema_rules(values: Mapping[str, ConfigValue]) -> tuple[SchemaRule, ...]:
 def refused(
     records: Iterable[Record], topic: str, rules: Collection[SchemaRule], ids: SchemaIds
 ) -> Iterator[tuple[int, str]]:
-    """The records that break a rule, by their place in the batch. Raises NoSchemas."""
+    """Yield each record that breaks a rule: its index in the batch and the reason. Raises NoSchemas."""
     asked = _AskedOnce(ids)
     for index, record in enumerate(records):
         for rule in rules:
@@ -116,7 +117,7 @@ def refused(
 
 
 class _AskedOnce:
-    """What was asked anew for a batch serves for all of it."""
+    """The schema ids for one batch: each fresh answer of the registry is reused for the rest of the batch."""
 
     def __init__(self, ids: SchemaIds) -> None:
         self._ids = ids
@@ -141,7 +142,7 @@ class _AskedOnce:
 
 
 class Unknown:
-    """The registry of a node that was told of none."""
+    """The `SchemaIds` of a node without a configured registry."""
 
     def subjects_of(self, schema_id: int, *, fresh: bool = False) -> Collection[str]:
         raise self._not_known()
@@ -151,6 +152,6 @@ class Unknown:
 
     def _not_known(self) -> NoSchemas:
         return NoSchemas(
-            "confluent.schema.registry.url is not set at this broker, which a topic with "
-            "confluent.key.schema.validation or confluent.value.schema.validation needs"
+            "confluent.schema.registry.url is not set on this broker, but is required by topics with "
+            "confluent.key.schema.validation or confluent.value.schema.validation"
         )

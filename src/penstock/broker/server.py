@@ -1,4 +1,4 @@
-"""The listeners: who may connect, how many, and for how long without a word."""
+"""The listeners: they accept connections, limit their number and close idle ones."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ BACKLOG = 511
 ACCEPT_PAUSE_S = 0.1
 
 NOT_SENT_YET_BYTES_MAX = 96 * 1024
-"""So much the kernel takes of what it cannot send yet. It would take megabytes, to be sent piece by piece as
-acknowledgements come, by whichever processor handles those: often the client's. It has to be more than the
-largest segment, the 64 KiB of the loopback: MSG_MORE holds back what is less, and it would be waited for."""
+"""The limit on the bytes that the kernel accepts before it can send them.
+
+Without it, the kernel would accept megabytes and send them piece by piece as acknowledgements arrive, on the
+processor that handles those: often the client's. The limit must exceed the largest segment, 64 KiB on the
+loopback: MSG_MORE holds back anything smaller, and the connection would wait for it."""
 
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """Kafka's connection and request limits under Kafka's names."""
+    """Kafka's limits on connections and requests, with Kafka's names."""
 
     socket_request_max_bytes: int = 104857600
     queued_max_request_bytes: int = -1
@@ -44,7 +46,7 @@ class ServerLimits:
 
 
 class ServerStats:
-    """Plain counters; the metrics read them."""
+    """The counters of a server, which the metrics read."""
 
     __slots__ = ("accepted", "hostile_frames", "idle_closed", "refused")
 
@@ -59,9 +61,9 @@ HandleRequest = Callable[[Connection, memoryview], Reply]
 
 
 class Server:
-    """Accepts connections on all listeners and owns what they share.
+    """The server accepts connections on all listeners, and owns the buffers and limits that they share.
 
-    ``handler_of`` names who answers the requests of a listener.
+    ``handler_of`` returns the request handler for the name of a listener.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class Server:
         self.turn_deadline_ns = line.deadline_ns
         self.after_turn = after_turn
         self.reload = reload
-        """Has a worker bring a slice back into memory; tells what is wrong with it, or None."""
+        """Have a worker read a slice into memory again, then call back with an error text or None."""
         self.limits = limits
         self.frame_bytes_max = limits.socket_request_max_bytes
         self.buffers = BufferPool()
@@ -94,12 +96,12 @@ class Server:
         self._per_ip: Counter[str] = Counter()
         self._listening: list[tuple[socket.socket, str]] = []
         self._open: set[str] = set()
-        """The names of the listeners that take connections, now or when there may be more of them."""
+        """The names of the listeners that accept connections, now or once the limit allows more."""
         self._accepting: set[socket.socket] = set()
         self._idle_timer: asyncio.TimerHandle | None = None
 
     def listen(self, listeners: list[Listener]) -> dict[str, tuple[str, int]]:
-        """Bind all of them; the real address of each by listener name. Accepts nothing before `accept`."""
+        """Bind all listeners and return their real addresses by name. Connections wait until `accept`."""
         bound: dict[str, tuple[str, int]] = {}
         for listener in listeners:
             sock = self._bind(listener, self.limits)
@@ -109,16 +111,16 @@ class Server:
         return bound
 
     def accept(self, names: Iterable[str]) -> None:
-        """Begin to take connections on some listeners."""
+        """Start to accept connections on these listeners."""
         self._open.update(names)
         self._resume_accepting()
         if self._idle_timer is None:
             self._schedule_idle_check()
 
     def close(self, names: Iterable[str] | None = None) -> None:
-        """Stop listening, and close every connection; responses that are complete get a last chance.
+        """Stop listening, and close every connection after a last attempt to send complete responses.
 
-        With ``names`` on those listeners only; then what others share goes on.
+        ``names`` restricts this to some listeners; the others and their shared parts stay open.
         """
         closing = {name for _sock, name in self._listening} if names is None else set(names)
         self._pause_accepting()
@@ -157,7 +159,7 @@ class Server:
     def _on_acceptable(self, listening: socket.socket, name: str) -> None:
         for _ in range(ACCEPTS_PER_TURN):
             if len(self.connections) >= self.limits.max_connections:
-                self._pause_accepting()  # the rest waits in the backlog, as in Kafka
+                self._pause_accepting()  # more connections wait in the backlog, as in Kafka
                 return
             try:
                 sock, peer = listening.accept()
@@ -165,7 +167,7 @@ class Server:
                 return
             except OSError as error:
                 log.error("accept failed listener=%s error=%s", name, error)
-                self._pause_accepting()  # out of file descriptors, most likely: connections may end
+                self._pause_accepting()  # probably out of file descriptors, until connections close
                 self.loop.call_later(ACCEPT_PAUSE_S, self._resume_accepting)
                 return
             self._welcome(sock, (str(peer[0]), int(peer[1])), name)
@@ -207,7 +209,7 @@ class Server:
 
 
 def listening_socket(listener: Listener, limits: ServerLimits) -> socket.socket:
-    """A listening socket; OSError names the address."""
+    """Return a listening socket. Raises OSError with the address in its text."""
     host = listener.host or "0.0.0.0"
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

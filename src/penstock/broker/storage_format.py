@@ -1,8 +1,8 @@
-"""Formatting log directories: what `penstock storage format` writes before a node's first start.
+"""Format log directories before a node's first start, for `penstock storage format`.
 
-Each directory gets a ``bootstrap.checkpoint`` with the features of a new cluster, and in the end the
-``meta.properties`` that makes it formatted. The first voters of a quorum that can change (KIP-853) stand in a
-snapshot of an empty metadata log, in the metadata directory of every node that is told of them.
+Each directory gets a ``bootstrap.checkpoint`` with the features of a new cluster, and finally the
+``meta.properties`` that marks it as formatted. The first voters of a dynamic quorum (KIP-853) are written to
+a snapshot of an empty metadata log, in the metadata directory of every node that is formatted with them.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from penstock.storage.meta_properties import MetaProperties, random_id
 from penstock.storage.names import CLUSTER_METADATA_TOPIC
 
 DYNAMIC: Final = 1
-"""The level of ``kraft.version`` since which the log says who votes."""
+"""The level of ``kraft.version`` from which on the metadata log contains the voters."""
 
 _VOTER: Final = re.compile(r"(\d+)@(?:\[([0-9A-Fa-f:.%]+)\]|([^:\[\]]+)):(\d+):([A-Za-z0-9_-]{22})")
 
 
 class FormatError(Exception):
-    """Nothing can be formatted like that; the message says why."""
+    """The directories cannot be formatted with these options; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormatOptions:
-    """What `penstock storage format` is asked for, by Kafka's names of the options."""
+    """The options of `penstock storage format`, with Kafka's names."""
 
     cluster_id: str
     standalone: bool = False
@@ -59,9 +59,10 @@ class FormatOptions:
 def format_storage(
     config: BrokerConfig, options: FormatOptions, now_ms: int, files: FileSystem = REAL_FILES
 ) -> Iterator[str]:
-    """Format a node's log directories, and say of each that it is done.
+    """Format a node's log directories, and yield lines of text that report the progress.
 
-    Raises FormatError, LogDirectoryError for directories that belong to another node or cluster, OSError.
+    Raises FormatError, also for directories that belong to another node or cluster; LogDirectoryError for an
+    invalid meta.properties; OSError.
     """
     voters = _initial_voters(config, options)
     levels = _levels(config, options)
@@ -90,7 +91,7 @@ def format_storage(
 
 
 def storage_info(directories: Sequence[Path]) -> tuple[list[str], list[str]]:
-    """What log directories say of themselves, and what is wrong with them: lines of text each."""
+    """Describe log directories: return lines about their metadata, and lines about problems with them."""
     lines: list[str] = []
     problems: list[str] = []
     there: list[Path] = []
@@ -128,7 +129,11 @@ def storage_info(directories: Sequence[Path]) -> tuple[list[str], list[str]]:
 
 
 def _already_there(config: BrokerConfig, options: FormatOptions) -> dict[Path, MetaProperties | None]:
-    """The properties of each log directory; FormatError unless those that have some are this node's."""
+    """Return the properties of each log directory, None if it is new.
+
+    Raises FormatError if a directory belongs to another node or cluster, or is formatted already and the
+    options don't ignore that.
+    """
     found = {directory: meta_properties.read(directory) for directory in config.log_dirs}
     for directory, properties in found.items():
         if properties is None:
@@ -158,7 +163,7 @@ def _kind(config: BrokerConfig, directory: Path, voters: VoterSet | None) -> str
 
 
 def _initial_voters(config: BrokerConfig, options: FormatOptions) -> VoterSet | None:
-    """The voters that the log begins with; None where it says nothing of them."""
+    """The voters at the start of the metadata log; None if it does not contain them. Raises FormatError."""
     if sum((options.standalone, options.no_initial_controllers, options.initial_controllers is not None)) > 1:
         raise FormatError(
             "Only one of --standalone, --initial-controllers and --no-initial-controllers can be used."
@@ -198,7 +203,7 @@ def _this_voter(config: BrokerConfig) -> Voter:
 
 
 def parse_voters(text: str, listener_name: str) -> VoterSet:
-    """The voters of ``id@host:port:directory,...``, reached on one listener. Raises FormatError."""
+    """Parse the voters in ``id@host:port:directory,...``, all on one listener. Raises FormatError."""
     voters = []
     for item in text.split(","):
         match = _VOTER.fullmatch(item.strip())
@@ -225,8 +230,8 @@ def _levels(config: BrokerConfig, options: FormatOptions) -> dict[str, int]:
     if (kraft_version > 0) != is_dynamic:
         raise FormatError(
             f"kraft.version cannot be {kraft_version} "
-            f"{'without' if is_dynamic else 'with'} controller.quorum.voters: the voters stand in the "
-            "configuration at 0, in the log from 1 on. Leave the --feature away to get what fits."
+            f"{'without' if is_dynamic else 'with'} controller.quorum.voters: the configuration "
+            "has the voters at level 0, the metadata log from 1 on. Omit --feature to use the right level."
         )
     try:
         if options.release_version is not None:

@@ -1,4 +1,4 @@
-"""What a topic's configuration means to this node, resolved from its own configs and the broker's."""
+"""The settings of a topic on this node, resolved from the topic's configs and the broker's."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from penstock.storage.config import LogConfig
 class TopicSettings(NamedTuple):
     log: LogConfig
     compression_levels: dict[int, int]
-    """Level by codec, for topics that recompress."""
+    """The compression level by codec, for topics whose batches are recompressed."""
     schema_rules: tuple[SchemaRule, ...] = ()
 
 
 def topic_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> TopicSettings:
-    """The settings of a topic that sets `overrides` on a broker with `config`."""
+    """Return the settings of a topic with the configs `overrides` on a broker with `config`."""
     values = topic_config(config, overrides)
     levels = {codec: values.get(f"compression.{codec.name.lower()}.level") for codec in Codec}
     return TopicSettings(

@@ -1,4 +1,4 @@
-"""The transaction coordinators of this node: how requests, logs and time reach them."""
+"""The runtime of this node's transaction coordinators: it connects them to requests, logs and the clock."""
 
 from __future__ import annotations
 
@@ -58,25 +58,25 @@ log = logging.getLogger(__name__)
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 
 TV0 = 0
-"""The client's part of the first protocol, which tells the coordinator of every partition."""
+"""The version of clients that themselves add each partition to the transaction."""
 TV2 = 2
-"""Of KIP-890's, in which brokers do that, and every transaction has an epoch of its own."""
+"""KIP-890's version: brokers add the partitions, and each transaction has its own producer epoch."""
 
 Codes = dict[TopicPartition, ErrorCode]
 ENDING_PATIENCE_S = 0.1
-"""How long a request waits for the end of its id's last transaction; then it is CONCURRENT_TRANSACTIONS."""
+"""The limit on a request's wait for its id's last transaction; then it fails as CONCURRENT_TRANSACTIONS."""
 
 R = TypeVar("R")
 Decide = Callable[[TransactionPartition, int | None], tuple[Records, R | NeedsProducerId]]
-"""A decision of the coordinator, with a new producer id if it has asked for one."""
+"""A decision of the coordinator, made with a new producer id if the first attempt needed one."""
 
 
 class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
-    """Requests in, answers out.
+    """The transaction coordinators of one node, which answer requests.
 
-    Unless said otherwise methods raise KafkaError if this node cannot serve the transactional id, or cannot
-    write down what it has decided. Answers come at once but for those that take a new producer id, or whose
-    records other replicas have to get first.
+    Unless stated otherwise, methods raise KafkaError if this node cannot serve the transactional id, or
+    cannot append its decision. They answer at once, unless they need a new producer id or other replicas must
+    get the records first.
     """
 
     TOPIC = TRANSACTION_STATE_TOPIC
@@ -87,7 +87,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         super().__init__(broker)
         self._config = coordinator_config(broker.config)
         self._epochs: dict[int, int] = {}
-        """Leader epochs that the partitions of this node were taken over in: its coordinators' own."""
+        """The leader epoch in which each partition was loaded; it is the epoch of its coordinator."""
         self.markers = MarkerSender(broker)
         self._others = RemoteCoordinators(
             BrokerPeers.of_node(broker, "add-partitions-to-txn"), broker.config.get_int("request.timeout.ms")
@@ -98,7 +98,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
     def init_producer_id(
         self, request: InitProducerIdRequest
     ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
-        """For a transactional id."""
+        """Initialize the producer id of a transactional id."""
         assert request.transactional_id is not None
         return self._decide(
             request.transactional_id,
@@ -110,7 +110,10 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
     def end_txn(
         self, request: EndTxnRequest, client_version: int
     ) -> EndTxnResponse | Awaitable[EndTxnResponse]:
-        """Decided when it is answered; `client_version` is TV0 or TV2."""
+        """Commit or abort a transaction; the answer confirms the decision, before all markers are written.
+
+        `client_version` is TV0 or TV2.
+        """
         return self._decide(
             request.transactional_id,
             lambda owner, producer_id: owner.coordinator.handle_end_txn(
@@ -127,10 +130,11 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         *,
         verify_only: bool,
     ) -> Codes | Awaitable[Codes]:
-        """For the leader of these partitions, who is about to append to them (KIP-890). Raises nothing.
+        """Add or verify partitions for their leader, which is about to append to them (KIP-890).
 
-        The coordinator may be on another broker; then it is asked there. Where power cuts count the answer is
-        durable: else one could leave a batch in a partition, and no memory of the transaction that it began.
+        Raises nothing. If the coordinator is on another broker, the question is sent there. With
+        `penstock.acks.fsync` the answer is durable: else a power cut could leave a batch in a partition while
+        the coordinator has lost the transaction that the batch began.
         """
         state_partition = self._broker.image.topics.partition(self.TOPIC, self.partition_of(transactional_id))
         if state_partition is not None and state_partition.leader != self._broker.node_id:
@@ -166,7 +170,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         verify_only: bool = False,
         client_version: int = TV2,
     ) -> Codes | Awaitable[Codes]:
-        """Take the partitions into the transaction, all or none; or see if they are in it. Raises nothing."""
+        """Add partitions to the transaction, all or none, or verify that it has them. Raises nothing."""
 
         def add_or_verify(owner: TransactionPartition) -> Codes | Awaitable[Codes]:
             if verify_only:
@@ -188,10 +192,10 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
     def ask_when_ended(
         self, transactional_id: str, ask: Callable[[], R | Awaitable[R]], is_concurrent: Callable[[R], bool]
     ) -> R | Awaitable[R]:
-        """What `ask` answers, asked again once the last transaction has ended if it was in the way.
+        """Return the answer of `ask`; if the last transaction was in the way, ask again once it has ended.
 
-        For clients that have been told of its end before all of its partitions were. They would come again by
-        themselves, but librdkafka only after half a second. No longer than `ENDING_PATIENCE_S`.
+        A client gets the answer to EndTxn before all partitions have their markers. It would retry its next
+        request, but librdkafka does so only after half a second. The wait is limited to `ENDING_PATIENCE_S`.
         """
         answer = ask()
         if isinstance(answer, Awaitable) or is_concurrent(answer):
@@ -216,7 +220,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
             except KafkaError:
                 return known
             if completion is None:
-                await asyncio.sleep(0)  # it has ended meanwhile
+                await asyncio.sleep(0)  # the transaction has ended meanwhile
             else:
                 await asyncio.wait((completion,), timeout=remaining_s)
                 if not completion.done():
@@ -224,7 +228,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
             answer = ask()
 
     def describe(self, transactional_id: str) -> DescribeTransactionsResponse.TransactionState:
-        """Raises nothing: why it can't be told stands in the state."""
+        """Describe a transaction. Raises nothing: an error code is in the returned state."""
         try:
             return self._owner(transactional_id).coordinator.handle_describe_transaction(transactional_id)
         except KafkaError as error:
@@ -233,9 +237,10 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
             )
 
     async def list(self, request: ListTransactionsRequest) -> ListTransactionsResponse:
-        """Those of the partitions this node leads; it cannot be told while some are loading.
+        """List the matching transactions of the partitions that this node leads.
 
-        A worker looks for them: there may be many, and patterns that take long to match.
+        A worker does that, as there may be many transactions, and patterns that take long to match. Raises
+        KafkaError COORDINATOR_LOAD_IN_PROGRESS while a partition is loading.
         """
         if self._loading:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -256,20 +261,23 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
 
         def decide_now(owner: TransactionPartition) -> R | Awaitable[R]:
             records, response = decide(owner, producer_id)
-            assert not isinstance(response, NeedsProducerId), "it has got one"
+            assert not isinstance(response, NeedsProducerId), "a producer id was passed"
             return self._answer(owner.settle(records), response)
 
-        answer = self._in_line(transactional_id, decide_now)  # it may have moved meanwhile
+        answer = self._in_line(transactional_id, decide_now)  # the coordinator may have moved meanwhile
         return await answer if isinstance(answer, Awaitable) else answer
 
     def _owner(self, key: str) -> TransactionPartition:
-        """A request that is repeated is answered from memory."""
+        """The coordinator for a key, if this node certainly leads.
+
+        A repeated request is answered from memory, without an append that would confirm the leadership.
+        """
         return self._certain_owner(key)
 
-    # -- life ----------------------------------------------------------------------------------------
+    # -- life cycle ----------------------------------------------------------------------------------
 
     def on_image_change(self, delta: MetadataDelta) -> None:
-        """Follow leadership and the cluster's feature; to be called after the replicas have followed."""
+        """Follow changes of leaders and of `transaction.version`, after the replicas have followed them."""
         super().on_image_change(delta)
         for owner in self._loaded.values():
             owner.coordinator.set_transaction_version(self.transaction_version)
@@ -281,7 +289,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
 
     @property
     def transaction_version(self) -> int:
-        """The finalized level of `transaction.version`; 0 in a cluster that doesn't know it."""
+        """The finalized level of `transaction.version`; 0 in a cluster without this feature."""
         return self._broker.image.features.get(TRANSACTION_VERSION, 0)
 
     def _new_owner(self, partition: int, replica: Replica) -> TransactionPartition:
@@ -293,7 +301,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         )
         return TransactionPartition(
             coordinator,
-            # as with acks=all: a decision must be on enough replicas
+            # as with acks=all, a decision must be on enough replicas
             ReplicaLog(self._broker.replicas, replica, needs_in_sync_replicas=True),
             self._broker.clock_ms,
             self.markers,
@@ -306,13 +314,13 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         transaction_loader.load(partition_log, end_offset, owner.coordinator, now_ms)
 
     def _follow_leadership(self, partition: int) -> None:
-        """A partition led on in a new epoch is taken over anew: markers of the old one may be refused."""
+        """Reload a partition that this node leads in a new epoch: the old epoch's markers may be refused."""
         replica = self._broker.replicas.get(self.TOPIC, partition)
         if replica is not None and self._epochs.get(partition, replica.leader_epoch) != replica.leader_epoch:
             self._resign([partition])
         super()._follow_leadership(partition)
 
-    # -- transactions that take too long -------------------------------------------------------------
+    # -- transactions that time out ------------------------------------------------------------------
 
     def _abort_with_producer_id(self, owner: TransactionPartition, timed_out: TimedOut) -> None:
         self._start(self._abort(owner, timed_out))
@@ -322,11 +330,11 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
             producer_id = await self._broker.producer_ids.next()
         except KafkaError as error:
             log.error("cannot abort transactional_id=%s error=%s", timed_out.transactional_id, error)
-            return  # the coordinator asks again
+            return  # the coordinator will request an id again
         if owner in self._loaded.values():
             owner.abort(timed_out, producer_id)
 
-    # -- figures -------------------------------------------------------------------------------------
+    # -- metrics -------------------------------------------------------------------------------------
 
     def state_counts(self) -> Counter[TransactionState]:
         """Transactional ids by state."""
@@ -336,7 +344,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionPartition]):
         return counts
 
     def counters(self) -> Counters:
-        """What all partitions have done since they were loaded."""
+        """The sum of the counters of all partitions since they were loaded."""
         total = Counters()
         for owner in list(self._loaded.values()):
             each = owner.coordinator.counters
@@ -357,7 +365,7 @@ async def _codes_of(answer: Awaitable[Codes], partitions: Collection[TopicPartit
 def _list(
     coordinators: Collection[TransactionCoordinator], request: ListTransactionsRequest, now_ms: int
 ) -> ListTransactionsResponse:
-    """Raises INVALID_REGULAR_EXPRESSION."""
+    """List the matching transactions. Raises KafkaError INVALID_REGULAR_EXPRESSION."""
     wanted = TransactionFilter.of(request)
     return ListTransactionsResponse(
         unknown_state_filters=wanted.unknown_states,
@@ -370,7 +378,7 @@ def _list(
 
 
 def coordinator_config(config: BrokerConfig) -> TransactionCoordinatorConfig:
-    """What the coordinator needs of the node's configuration."""
+    """Return the coordinator's part of the node's configuration."""
     return TransactionCoordinatorConfig(
         transaction_max_timeout_ms=config.get_int("transaction.max.timeout.ms"),
         transactional_id_expiration_ms=config.get_int("transactional.id.expiration.ms"),
@@ -385,12 +393,12 @@ def coordinator_config(config: BrokerConfig) -> TransactionCoordinatorConfig:
 
 
 def are_concurrent(codes: Codes) -> bool:
-    """Whether the last transaction is in the way."""
+    """Whether the codes say that the last transaction has not ended yet."""
     return ErrorCode.CONCURRENT_TRANSACTIONS in codes.values()
 
 
 def fenced_error(error: int, *, knows_fenced: bool) -> int:
-    """Clients from before Apache Kafka 2.7 are told INVALID_PRODUCER_EPOCH for PRODUCER_FENCED."""
+    """Replace PRODUCER_FENCED by INVALID_PRODUCER_EPOCH for clients older than Apache Kafka 2.7."""
     if error == ErrorCode.PRODUCER_FENCED and not knows_fenced:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error

@@ -1,4 +1,4 @@
-"""Replays one partition of `__transaction_state` into a coordinator. Runs in a worker thread."""
+"""Replay one partition of `__transaction_state` into a coordinator. This runs in a worker thread."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def load(partition_log: Log, end_offset: int, coordinator: TransactionCoordinato
 
 
 def _decode(key_bytes: bytes | None, value_bytes: bytes | None) -> CoordinatorRecord | None:
-    """None for what a newer release has written; it stays in the log untouched."""
+    """Decode a record; None if a newer release has written it. Such a record stays in the log unchanged."""
     if key_bytes is None:
         return None
     try:

@@ -1,10 +1,10 @@
-"""Tells the partitions of a decided transaction how it ended.
+"""Write the markers of decided transactions to their partitions.
 
-A decision counts once it is committed in `__transaction_state`; its markers are what readers and logs learn
-it from. Those of partitions led here are written in the turn of the decision, so that a client that has its
-answer finds its records readable; those of others are sent to the brokers that lead them. What can't be
-written now (no leader, a full disk, a group coordinator that is loading) is tried again until it can, or
-until its topic is gone. Markers may be written twice: logs take the second for what it is.
+A decision is final once it is committed in `__transaction_state`; readers and logs learn it from the markers.
+Markers for partitions that this node leads are written in the turn of the decision, so that a client that has
+its answer finds its records readable. The others are sent to the brokers that lead the partitions. A marker
+that can't be written now (no leader, a full disk, a group coordinator that is loading) is retried until it is
+written or its topic is deleted. A marker may be written twice: logs recognize the second one.
 """
 
 from __future__ import annotations
@@ -30,28 +30,30 @@ __all__ = ["MarkerOwner", "MarkerSender"]
 log = logging.getLogger(__name__)
 
 MARKERS_PER_TURN = 64
-"""A marker takes some 20 µs; a transaction may have thousands. By number, not by time: that the records of an
-ordinary one are readable when EndTxn is answered must not depend on how busy the machine is."""
+"""The markers written per turn of the event loop: each takes about 20 µs, and there may be thousands.
+
+This is a number, not a time, so that the records of an ordinary transaction are readable when EndTxn is
+answered, however busy the machine is."""
 
 RETRY_S = 0.1
 AFTER_DISK_FAILURE_S = 5.0
 
 GIVE_UP = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-"""A newer coordinator, or a newer epoch of the producer, has decided here: this one has no say any more."""
+"""Errors that end a delivery: a newer coordinator or producer epoch has superseded this decision."""
 
 NO_MARKER_NEEDED = frozenset({ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION})
-"""Of a broker whose partition can hold no transactions: nothing of this one is in it."""
+"""Errors of a broker whose partition can hold no transactions, so it has no records of this one."""
 
 
 class MarkerOwner(Protocol):
     """The partition of `__transaction_state` that a decision belongs to."""
 
     def markers_written(self, markers: TransactionMarkers) -> None:
-        """All have heard."""
+        """Called once all partitions have their markers."""
 
 
 class _Delivery:
-    """The markers of one transaction on their way."""
+    """The delivery of one transaction's markers."""
 
     __slots__ = ("failed", "is_retry", "marker", "markers", "owner", "to_write", "under_way")
 
@@ -68,7 +70,7 @@ class _Delivery:
         self.to_write: list[TopicPartition] = sorted(markers.partitions)
         self.failed: list[TopicPartition] = []
         self.under_way = 0
-        """Markers that other replicas, or other brokers, are to have."""
+        """The markers that wait for other replicas or other brokers."""
         self.is_retry = False
 
     def begin_again(self) -> None:
@@ -76,7 +78,7 @@ class _Delivery:
 
 
 class MarkerSender:
-    """Transactions whose markers are on their way, by transactional id."""
+    """The sender of transaction markers, which has one delivery for each transactional id."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -88,25 +90,25 @@ class MarkerSender:
 
     @property
     def pending(self) -> int:
-        """Transactions that are decided, but not all of whose partitions have heard."""
+        """The number of decided transactions with partitions that have no marker yet."""
         return len(self._deliveries)
 
     def send_when_durable(self, owner: MarkerOwner, markers: TransactionMarkers) -> None:
-        """Write what can be written now; `owner` is told when all is done, which may be before the return.
+        """Start to deliver the markers; `owner` is notified once all are written, perhaps before the return.
 
-        Where power cuts count (`penstock.acks.fsync`) no marker is written before the decision is durable,
-        nor forgotten before all markers are.
+        With `penstock.acks.fsync`, no marker is written before the decision is durable, and the delivery ends
+        only once all markers are durable.
         """
         delivery = _Delivery(owner, markers)
         self._deliveries[markers.transactional_id] = delivery
         self._when_durable(delivery, self._go_on)
 
     def cancel(self, owner: MarkerOwner) -> None:
-        """Another node coordinates these now, and sends the markers again."""
+        """Discard the deliveries of `owner`: another node coordinates them and sends the markers again."""
         self._deliveries = {key: kept for key, kept in self._deliveries.items() if kept.owner is not owner}
 
     def close(self) -> None:
-        """Send no more."""
+        """Discard all deliveries and close the connections."""
         self._deliveries.clear()
         for queue in self._queues.values():
             queue.close()
@@ -123,9 +125,9 @@ class MarkerSender:
                 then(delivery)
                 return
             transactional_id = delivery.markers.transactional_id
-            log.error("markers held back transactional_id=%s error=%s", transactional_id, error)
-            # All again, once the log that failed has lost its leader: if it is the coordinator's own, this
-            # delivery has ended by then.
+            log.error("markers delayed transactional_id=%s error=%s", transactional_id, error)
+            # Write all markers again, once the failed log has lost its leader. If it is the coordinator's
+            # own log, this delivery has ended by then.
             delivery.begin_again()
             self._broker.loop.call_later(AFTER_DISK_FAILURE_S, self._when_durable, delivery, self._go_on)
 
@@ -135,14 +137,14 @@ class MarkerSender:
         return self._deliveries.get(delivery.markers.transactional_id) is delivery
 
     def _go_on(self, delivery: _Delivery) -> None:
-        """Write or send some, then look how the round stands."""
+        """Write or send some markers, then continue in the next turn or end the round."""
         if not self._is_current(delivery):
             return
         for _ in range(min(MARKERS_PER_TURN, len(delivery.to_write))):
             place = delivery.to_write.pop()
             registration = self._broker.image.topics.partition(*place)
             if registration is None:
-                continue  # its topic is gone
+                continue  # the topic was deleted
             error = self._write(place, registration.leader, delivery)
             if error is not None:
                 self._note(delivery, place, error)
@@ -154,7 +156,7 @@ class MarkerSender:
             self._end_round(delivery)
 
     def _end_round(self, delivery: _Delivery) -> None:
-        """Once every partition has been tried: again with those that failed, or all is done."""
+        """Retry the failed partitions once every partition was tried, or complete the delivery."""
         if delivery.to_write or delivery.under_way:
             return
         if delivery.failed:
@@ -171,7 +173,7 @@ class MarkerSender:
             delivery.owner.markers_written(delivery.markers)
 
     def _write(self, place: TopicPartition, leader: int, delivery: _Delivery) -> ErrorCode | None:
-        """To the partition's leader. None if it takes time to tell what has become of it."""
+        """Write the marker, or send it to the partition's leader; None if the result is not known at once."""
         told = partial(self._told, delivery, place)
         if leader != self._broker.node_id:
             if leader < 0:
@@ -187,7 +189,7 @@ class MarkerSender:
         return None
 
     def _told(self, delivery: _Delivery, place: TopicPartition, error: ErrorCode) -> None:
-        """What has become of a marker that took time."""
+        """Handle the late result of a marker."""
         delivery.under_way -= 1
         if self._is_current(delivery):
             self._note(delivery, place, error)
@@ -195,7 +197,7 @@ class MarkerSender:
                 self._end_round(delivery)
 
     def _note(self, delivery: _Delivery, place: TopicPartition, error: ErrorCode) -> None:
-        """Count the marker as written, to be tried again, or as a reason to give the delivery up."""
+        """Record the result: the marker is written, must be retried, or ends the whole delivery."""
         if error is ErrorCode.NONE:
             self.written += 1
             return
@@ -204,7 +206,7 @@ class MarkerSender:
         transactional_id = delivery.markers.transactional_id
         if error in GIVE_UP:
             log.warning(
-                "markers given up transactional_id=%s topic=%s partition=%d error=%s",
+                "markers abandoned transactional_id=%s topic=%s partition=%d error=%s",
                 transactional_id,
                 *place,
                 error.name,
@@ -213,7 +215,7 @@ class MarkerSender:
             return
         if not delivery.is_retry:
             log.info(
-                "marker to be tried again transactional_id=%s topic=%s partition=%d error=%s",
+                "marker will be retried transactional_id=%s topic=%s partition=%d error=%s",
                 transactional_id,
                 *place,
                 error.name,

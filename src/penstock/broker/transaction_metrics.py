@@ -1,4 +1,4 @@
-"""What the transaction coordinators tell Prometheus."""
+"""The Prometheus metrics of the transaction coordinators."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SHOWN_STATES = tuple(
     for state in TransactionState
     if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
 )
-"""Nothing ever rests in the others."""
+"""The states in which a transactional id may remain; it never rests in the two others."""
 
 
 def transaction_metrics(transactions: TransactionCoordinatorRuntime) -> Iterable[Metric]:
-    """Transactional ids by state, and what has become of their transactions since they were loaded."""
+    """Yield the transactional ids by state, and the results of their transactions since they were loaded."""
     counts, counters, markers = transactions.state_counts(), transactions.counters(), transactions.markers
     by_state = GaugeMetricFamily(
         "penstock_transactional_ids", "Transactional ids coordinated here.", labels=["state"]
@@ -30,7 +30,7 @@ def transaction_metrics(transactions: TransactionCoordinatorRuntime) -> Iterable
     yield by_state
     yield GaugeMetricFamily(
         "penstock_transactions_pending",
-        "Decided transactions some of whose partitions have no marker yet.",
+        "Decided transactions with partitions that have no marker yet.",
         markers.pending,
     )
     yield GaugeMetricFamily(
@@ -40,10 +40,10 @@ def transaction_metrics(transactions: TransactionCoordinatorRuntime) -> Iterable
     )
     for name, text, value in (
         ("transactions_committed", "Transactions committed.", counters.committed),
-        ("transactions_aborted", "Transactions aborted, those that timed out among them.", counters.aborted),
+        ("transactions_aborted", "Transactions aborted, including those that timed out.", counters.aborted),
         ("transactions_timed_out", "Transactions aborted because they took too long.", counters.timed_out),
-        ("transactional_ids_expired", "Transactional ids forgotten.", counters.expired),
+        ("transactional_ids_expired", "Transactional ids expired.", counters.expired),
         ("transaction_markers_written", "Markers written to partitions.", markers.written),
-        ("transaction_marker_retries", "Transactions whose markers had to be tried again.", markers.retries),
+        ("transaction_marker_retries", "Retries of transactions' failed markers.", markers.retries),
     ):
         yield CounterMetricFamily(f"penstock_{name}", text, value)

@@ -1,4 +1,4 @@
-"""One loaded partition of `__transaction_state`: decisions that have to be told to others."""
+"""One loaded partition of `__transaction_state`, which delivers its decisions to other partitions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNCOMPRESSED = 0
 
 
 class TransactionPartition(CoordinatorPartition):
-    """A transaction coordinator in its place."""
+    """A transaction coordinator with its log, its clock and the sender of its markers."""
 
     def __init__(
         self,
@@ -35,7 +35,10 @@ class TransactionPartition(CoordinatorPartition):
         write_timeout_ms: int,
         lost: Callable[[], None],
     ) -> None:
-        """`request_producer_id` has a producer id fetched, and calls `abort` with it."""
+        """Create the partition.
+
+        `request_producer_id` allocates a producer id, and calls `abort` with it.
+        """
         super().__init__(
             coordinator, partition_log, clock_ms, UNCOMPRESSED, write_timeout_ms=write_timeout_ms, lost=lost
         )
@@ -52,9 +55,9 @@ class TransactionPartition(CoordinatorPartition):
         self._completions.clear()
 
     def completion_of(self, transactional_id: str) -> asyncio.Future[None] | None:
-        """Done when the transaction that is ending now has ended, or nobody here knows; None if none is.
+        """Return a future that is done once the ending transaction has ended; None if none is ending.
 
-        It is shared: not to be cancelled.
+        It is also done if this node stops coordinating the id. Callers share it and must not cancel it.
         """
         if not self.coordinator.is_ending(transactional_id):
             return None
@@ -64,7 +67,7 @@ class TransactionPartition(CoordinatorPartition):
         return completion
 
     def markers_written(self, markers: TransactionMarkers) -> None:
-        """Every partition of a transaction has its marker: the next one may begin."""
+        """Complete a transaction whose partitions all have their markers, so that the next one may begin."""
         self.settle(
             self.coordinator.on_markers_written(
                 markers.transactional_id, markers.producer_id, markers.producer_epoch, self.now_ms()
@@ -72,7 +75,7 @@ class TransactionPartition(CoordinatorPartition):
         )
 
     def abort(self, timed_out: TimedOut, new_producer_id: int) -> None:
-        """Abort a transaction whose time is up and whose producer id is used up."""
+        """Abort a transaction that has timed out, and whose producer id has no epochs left."""
         self.settle(self.coordinator.abort_timed_out(timed_out, new_producer_id, self.now_ms()))
 
     def _replay(self, record: CoordinatorRecord, offset: int, now_ms: int, producer_id: int) -> None:
@@ -89,7 +92,7 @@ class TransactionPartition(CoordinatorPartition):
                 completion.set_result(None)
 
     def _hold(self, record: CoordinatorRecord) -> Hold:
-        """One step of a transactional id after the other."""
+        """Hold the transactional id, as its steps must be committed one after the other."""
         assert isinstance(record.key, TransactionLogKey)
         return Hold(record.key.transactional_id, blocks=True)
 

@@ -1,8 +1,9 @@
-"""Asking a transaction's coordinator before the first batch of it goes to a partition (KIP-890).
+"""Ask a transaction's coordinator before its first batch is appended to a partition (KIP-890).
 
-Clients of version 2 don't tell the coordinator which partitions they write to: the brokers that lead them add
-them. For older clients, who should have told, it is verified that they did. Either way no transaction begins
-in a log unless its coordinator knows that it has to be ended there; see `storage.verification`.
+Clients of transactions version 2 don't report the partitions that they write to: the brokers that lead the
+partitions add them. Older clients must add them, and the leaders verify that they did. Either way, no
+transaction begins in a log unless its coordinator knows that it must be ended there; see
+`storage.verification`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.broker.replica import Replica
 
 Codes = Mapping[tuple[str, int], ErrorCode]
-"""What the coordinator says, by topic and partition."""
+"""The coordinator's answer for each topic and partition."""
 
 COORDINATOR_IS_AWAY = frozenset(
     {
@@ -33,17 +34,17 @@ COORDINATOR_IS_AWAY = frozenset(
 
 
 class ClientSupport(IntEnum):
-    """What a client makes of the outcome, by the version of its request."""
+    """The errors and the protocol that a client understands, by the version of its request."""
 
     OLDEST_ERRORS = 0
     ABORTABLE_ERROR = 1
-    """Understands TRANSACTION_ABORTABLE."""
+    """The client understands TRANSACTION_ABORTABLE."""
     ADD_PARTITION = 2
-    """Transactions version 2: wants partitions added, and its epoch grows with each transaction."""
+    """Transactions version 2: brokers add the partitions, and the epoch grows with each transaction."""
 
 
 class TransactionalProducer(NamedTuple):
-    """Who appends."""
+    """The producer of a request's transactional batches."""
 
     transactional_id: str
     producer_id: int
@@ -52,7 +53,7 @@ class TransactionalProducer(NamedTuple):
 
 
 class Verified:
-    """The outcome for each replica that a request appends to."""
+    """The result of the verification for each replica that a request appends to."""
 
     __slots__ = ("_errors", "_judged", "_verifications", "is_enforced")
 
@@ -63,9 +64,9 @@ class Verified:
         self._errors: dict[Replica, KafkaError] = {}
 
     def of(self, replica: Replica) -> Verification | None:
-        """What `Replica.append` is to be given. Raises KafkaError where the batch must not be appended.
+        """The verification for `Replica.append`. Raises KafkaError if the batch must not be appended.
 
-        A partition that this node leads only since then has not been asked about: the producer comes again.
+        A replica that began to lead only after the question was not verified: the producer must retry.
         """
         if error := self._errors.get(replica):
             raise error
@@ -77,7 +78,10 @@ class Verified:
         self._errors[replica] = error
 
     def begin(self, producer: TransactionalProducer, sequences: Mapping[Replica, int]) -> list[Replica]:
-        """The replicas whose coordinator has to be asked: where the transaction is not open yet."""
+        """Begin the verifications, and return the replicas where the transaction is not open yet.
+
+        The coordinator must be asked about these.
+        """
         unsure = []
         for replica, sequence in sequences.items():
             try:
@@ -96,7 +100,7 @@ class Verified:
         return unsure
 
     def take(self, codes: Codes, support: ClientSupport) -> None:
-        """Note what the coordinator has answered."""
+        """Record the coordinator's answer."""
         for replica in self._verifications:
             code = codes[replica.topic, replica.partition]
             if code is not ErrorCode.NONE:
@@ -106,9 +110,9 @@ class Verified:
 def verify(
     broker: Broker, producer: TransactionalProducer, sequences: Mapping[Replica, int]
 ) -> Verified | Awaitable[Verified]:
-    """Have these partitions verified or added; `sequences` tells with which sequence each batch begins.
+    """Have these partitions verified or added; `sequences` has the first sequence number of each batch.
 
-    Answers at once where the coordinator is on this node and has nothing else to do for the producer.
+    Answers at once if the coordinator is on this node and has nothing else to do for the producer.
     """
     is_enforced = broker.config.get_bool("transaction.partition.verification.enable")
     if not is_enforced and producer.support is not ClientSupport.ADD_PARTITION:
@@ -131,10 +135,10 @@ async def _verify_patiently(
     verified: Verified,
     answer: Codes | Awaitable[Codes],
 ) -> Verified:
-    """Ask again for a while where the producer's last transaction is not over yet.
+    """Retry for a while if the producer's last transaction has not ended yet.
 
-    It has been told of its end before all markers are written. To have it send its records again takes
-    longer than that.
+    The producer gets the answer to EndTxn before all markers are written. Waiting for them here is faster
+    than having the producer send its records again.
     """
     patience_ms = min(
         broker.config.get_int("add.partitions.to.txn.retry.backoff.max.ms"),
@@ -172,9 +176,9 @@ def _is_worth_a_retry(codes: Codes, support: ClientSupport) -> bool:
 
 
 def _error_for_client(code: ErrorCode, support: ClientSupport) -> KafkaError:
-    """The coordinator's error in terms that a producer of this version acts rightly on.
+    """Translate the coordinator's error to one that a producer of this version handles correctly.
 
-    NOT_ENOUGH_REPLICAS makes old ones repeat the request without asking for metadata first.
+    NOT_ENOUGH_REPLICAS makes old producers retry the request without refreshing their metadata first.
     """
     if code is ErrorCode.PRODUCER_FENCED:
         return KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)

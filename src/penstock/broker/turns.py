@@ -1,8 +1,8 @@
-"""The time of a turn of the event loop, and who has to wait for the next.
+"""Limit the work in one turn of the event loop, and queue the rest for the next turns.
 
-A turn is over after `TURN_NS_MAX`. Connections that come later wait in line, and so does work that takes
-long: a request of a megabyte may name hundreds of thousands of partitions. Whoever looks at each of them says
-with a `yield` where that may be interrupted.
+A turn accepts new work for `TURN_NS_MAX`. Connections that become ready later wait in line, and so does work
+that takes long: a request of 1 MB may name hundreds of thousands of partitions. A handler that processes each
+of them is a generator, and each `yield` marks a place where it may be interrupted.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Steps: TypeAlias = Generator[None, None, T]
 
 TURN_NS_MAX: Final = 4_000_000
 PIECE_NS: Final = 2_000_000
-"""How long one piece of work may take before others have their turn."""
+"""The time limit of one piece of long work, after which other work gets its turn."""
 
 _now_ns = time.perf_counter_ns
 
 
 class Line:
-    """Those who wait for the next turn of one loop; first come, first served."""
+    """The callbacks that wait for the next turn of one loop, in the order of their arrival."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = ref(loop)
@@ -39,25 +39,25 @@ class Line:
         self._is_scheduled = False
 
     def deadline_ns(self) -> int:
-        """Until when work may begin in this turn; then others have theirs."""
+        """Return the time until which work may begin in this turn."""
         return (_now_ns() if self._turns is None else self._turns.began_ns) + TURN_NS_MAX
 
     def wait(self, callback: Callable[[], None]) -> None:
-        """Call back in the next turn, or if those that came before fill it, in the one after."""
+        """Call back in the next turn, or in a later one if earlier callbacks fill it."""
         self._waiting.append(callback)
         if not self._is_scheduled:
             self._schedule()
 
     def _schedule(self) -> None:
         loop = self._loop()
-        assert loop is not None, "who waits belongs to the loop"
+        assert loop is not None, "callbacks wait only while their loop exists"
         self._is_scheduled = True
         loop.call_soon(self._serve)
 
     def _serve(self) -> None:
         waiting, deadline_ns = self._waiting, self.deadline_ns()
         try:
-            for _ in range(len(waiting)):  # before who comes again meanwhile, sockets are asked
+            for _ in range(len(waiting)):  # callbacks added meanwhile wait until the loop has polled sockets
                 waiting.popleft()()
                 if _now_ns() > deadline_ns:
                     break
@@ -71,7 +71,7 @@ _lines: WeakKeyDictionary[asyncio.AbstractEventLoop, Line] = WeakKeyDictionary()
 
 
 def line_of(loop: asyncio.AbstractEventLoop) -> Line:
-    """The one line of a loop."""
+    """Return the line of a loop; each loop has one."""
     line = _lines.get(loop)
     if line is None:
         line = _lines[loop] = Line(loop)
@@ -79,7 +79,10 @@ def line_of(loop: asyncio.AbstractEventLoop) -> Line:
 
 
 def in_turns(steps: Steps[T]) -> T | Awaitable[T]:
-    """What the steps return: at once if they are done in one piece, else later. Raises what they raise."""
+    """Run the steps and return their result: at once if one piece is enough, else later.
+
+    Raises the exceptions of the steps.
+    """
     try:
         _take_piece(steps)
     except StopIteration as done:
@@ -107,7 +110,7 @@ def in_turns(steps: Steps[T]) -> T | Awaitable[T]:
 
 
 async def next_turn() -> None:
-    """Let others have theirs first."""
+    """Wait for the next turn, so that other work runs first."""
     loop = asyncio.get_running_loop()
     come: asyncio.Future[None] = loop.create_future()
     line_of(loop).wait(lambda: None if come.done() else come.set_result(None))
@@ -115,7 +118,7 @@ async def next_turn() -> None:
 
 
 def _take_piece(steps: Steps[T]) -> None:
-    """Raises StopIteration with the result when that was the last piece."""
+    """Run one piece of the steps. Raises StopIteration with the result after the last one."""
     deadline_ns = _now_ns() + PIECE_NS
     next(steps)
     while _now_ns() < deadline_ns:

@@ -1,7 +1,7 @@
-"""What a coordinator has appended and the followers do not have yet, and who waits for it.
+"""The appends of a coordinator that the followers do not have yet, and the requests that wait for them.
 
-Appends are committed in the order of the log, or never: when another node begins to lead, all that is left
-here fails at once. A deadline ends the wait of a client, not that of the record.
+Appends are committed in the order of the log, or never: when another node becomes the leader, all remaining
+appends fail at once. A deadline ends the wait of a client, not that of the record.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class CommittingLog(Protocol):
-    """A log whose high watermark can be waited for."""
+    """A log that calls back when its high watermark reaches an offset."""
 
     @property
     def high_watermark(self) -> int: ...
@@ -35,7 +35,7 @@ class Hold(NamedTuple):
 
     key: str
     blocks: bool
-    """Whether nothing else of the key may be decided meanwhile."""
+    """Whether nothing else may be decided for the key meanwhile."""
 
 
 class _Append:
@@ -57,7 +57,7 @@ class _Append:
 
 
 class Uncommitted:
-    """Appends of one partition, in the order of its log."""
+    """The uncommitted appends of one partition, in the order of its log."""
 
     def __init__(
         self,
@@ -67,11 +67,14 @@ class Uncommitted:
         replayed: Callable[[], None],
         lost: Callable[[], None],
     ) -> None:
-        """`replayed` is called after appends have been replayed, `lost` once if they never can be."""
+        """Create it empty.
+
+        `replayed` is called after an append has been replayed, `lost` once if appends never can be.
+        """
         self.held: Counter[str] = Counter()
-        """Keys by how many appends hold them; those that none does are not in it."""
+        """The number of appends that hold each key; a key that none holds is absent."""
         self.blocked: Counter[str] = Counter()
-        """Those of them of which nothing else may be decided."""
+        """The number of appends that block each key, so that nothing else may be decided for it."""
         self._loop = loop
         self._log = partition_log
         self._timeout_s = timeout_ms / 1000
@@ -82,13 +85,13 @@ class Uncommitted:
         self._timer: asyncio.TimerHandle | None = None
         self._is_replaying = False
         self.is_abandoned = False
-        """Whether nothing is waited for here any more."""
+        """Whether `abandon` was called; a later append fails at once."""
 
     def __len__(self) -> int:
         return len(self._appends)
 
     def is_committed(self, end_offset: int) -> bool:
-        """Whether an append that ends there may be replayed at once: it is, and nothing goes before it."""
+        """Whether an append that ends there may be replayed now: it is committed, and no other is pending."""
         return not self._appends and self._log.high_watermark >= end_offset
 
     def add(
@@ -113,19 +116,19 @@ class Uncommitted:
         return outcome
 
     def settled(self) -> ErrorCode | asyncio.Future[ErrorCode]:
-        """When all that is here by now is committed."""
+        """Return NONE if nothing is uncommitted, else a future that is done once all current appends are."""
         if not self._appends:
             return ErrorCode.NONE
         return self.add(self._appends[-1].end_offset, _nothing, ())
 
     def line_of(self, key: str) -> asyncio.Future[ErrorCode]:
-        """Done when something of a key that is held has been committed."""
+        """Return a future that is done once an append that holds this key is committed."""
         place: asyncio.Future[ErrorCode] = self._loop.create_future()
         self._lines.setdefault(key, []).append(place)
         return place
 
     def abandon(self, error: ErrorCode) -> None:
-        """None of these will be known to be committed here: all that wait are told."""
+        """Fail all waiting requests, as this node cannot learn whether the appends are committed."""
         self.is_abandoned = True
         if self._timer is not None:
             self._timer.cancel()
@@ -176,7 +179,7 @@ class Uncommitted:
             _tell(place, ErrorCode.NONE)
 
     def _expire(self) -> None:
-        """Clients of overdue appends wait no longer. All have the same time: the oldest are overdue first."""
+        """Time out the requests of overdue appends. All have the same timeout, so the oldest expire first."""
         self._timer = None
         now_s = self._loop.time()
         for append in self._appends:
