@@ -1,6 +1,7 @@
 """The few rules of the house that a machine can check; ARCHITECTURE.md says why."""
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -101,9 +102,28 @@ def test_every_compiled_kernel_has_its_twin_in_python() -> None:
 
 
 def test_every_module_says_what_it_is() -> None:
-    silent = [
-        path
-        for path in MODULES
-        if path.stat().st_size and ast.get_docstring(ast.parse(path.read_text())) is None
-    ]
+    """So does every package, in its `__init__.py`."""
+    silent = [path for path in MODULES if ast.get_docstring(ast.parse(path.read_text())) is None]
     assert not [str(path.relative_to(ROOT)) for path in silent]
+
+
+def test_docstrings_begin_with_what_they_describe() -> None:
+    """Sentences that begin otherwise have no subject: "Of one query", "Who asks", "Raises KafkaError"."""
+    headless = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {text.splitlines()[0]}"
+        for path in MODULES
+        for node, text in docstrings(ast.parse(path.read_text()))
+        if text.split(maxsplit=1)[0] in {"Of", "Who", "What", "So", "Raises"}
+    ]
+    assert not headless, "\n".join(headless)
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[ast.Expr, str]]:
+    """Every docstring, those below assignments included."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
+            yield node, node.value.value.strip()

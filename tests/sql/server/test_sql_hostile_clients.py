@@ -198,8 +198,12 @@ def test_a_client_that_takes_nothing_loses_its_query(service: Service, http2: bo
         with service.stream("/query-stream", asked) as reader:
             kept = json.loads(reader.readline())["queryId"]
             lines = "\n".join([json.dumps({"target": name}), *[row] * 300])
-            assert service.ask("POST", "/inserts-stream", lines).text.count('"ok"') == 300
-            for _ in range(300):
-                assert len(reader.readline()) > 100_000
+            with ThreadPoolExecutor(
+                1
+            ) as beside:  # the rows are read meanwhile, so that this client is never idle
+                inserted = beside.submit(service.ask, "POST", "/inserts-stream", lines)
+                for _ in range(300):
+                    assert len(reader.readline()) > 100_000
+                assert inserted.result(60).text.count('"ok"') == 300
             eventually(lambda: running(service) == [kept])
         idle.close()
