@@ -11,7 +11,7 @@ from penstock.metadata.snapshot import Snapshot, decode_snapshot
 from penstock.protocol.messages import FeatureLevelRecord
 from penstock.storage import meta_properties
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
 VOTERS = "1@127.0.0.1:9001:JEXY6aqzQY-32P5TStzaFg,2@127.0.0.1:9002:MvDxzVmcRsaTz33bUuRU6A"
 FIRST_SNAPSHOT = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"

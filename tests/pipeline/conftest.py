@@ -46,7 +46,9 @@ def kafka_servers(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) ->
         yield node.bootstrap_servers
 
 
-@pytest.fixture(scope="module", params=["penstock", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(
+    scope="module", params=["penstock", pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.long])]
+)
 def either_servers(request: pytest.FixtureRequest) -> str:
     """Of one broker after the other; a module whose tests are all for both calls it `servers`."""
     found: str = request.getfixturevalue("kafka_servers" if request.param == "kafka" else "servers_of_ours")

@@ -15,7 +15,7 @@ from streams_node import Node
 
 from penstock.streams import App, TopologyTest
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "fraud_detection.py"
 PARTITIONS = 2

@@ -104,6 +104,7 @@ def forget_last_commit(checkpoint: Path) -> int:
     return last
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.parametrize(
     ("reads", "writes"), [("kafka", "kafka"), ("penstock", "kafka"), ("kafka", "penstock")]

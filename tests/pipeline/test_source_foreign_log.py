@@ -10,7 +10,9 @@ from to_the_end import TO_THE_END
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(scope="module", params=["penstock", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(
+    scope="module", params=["penstock", pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.long])]
+)
 def servers(request):
     if request.param == "kafka":
         return request.getfixturevalue("kafka_servers")

@@ -24,7 +24,7 @@ from penstock.client.errors import AuthenticationFailed, ClientError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(180)]
 
 TOPIC = "secured"
 PASSWORD = 'a "quoted", \\ long=one'
